@@ -1,4 +1,4 @@
-"""Whether who is logged in may do what a request asks for."""
+"""Authorization: whether the principal of a connection may perform an operation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.request import Request
 from kproxy.broker.security.acls import Acls, codes
 
-#: The name of the one resource of kind ``CLUSTER``.
+#: The name of the only resource of type ``CLUSTER``.
 CLUSTER: Final = "kafka-cluster"
 
-#: What stands for the operations where nobody asked for them.
+#: The value of authorized_operations in a response if the request did not ask for them.
 NO_OPERATIONS: Final = -(2**31)
 
-#: What can be done with a resource (org.apache.kafka.server.authorizer, AclEntry.supportedOperations).
+#: The operations that each resource type supports (org.apache.kafka.server.authorizer, AclEntry.supportedOperations).
 _OPERATIONS: Final = {
     "TOPIC": ("READ", "WRITE", "CREATE", "DESCRIBE", "DELETE", "ALTER", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
     "GROUP": ("READ", "DESCRIBE", "DELETE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"),
@@ -31,32 +31,33 @@ _OPERATIONS: Final = {
 
 
 def allowed(request: Request, operation: str, kind: str, name: str) -> bool:
-    """Whether the principal of the connection may do it; always, unless ACLs are enforced.
+    """Whether the connection's principal may perform an operation; always true without ACLs.
 
     Args:
-        request: In progress.
+        request: The request in progress.
         operation: Kafka's name, e.g. ``READ``, ``DESCRIBE_CONFIGS``.
-        kind: Of the resource: ``TOPIC``, ``GROUP``, ``CLUSTER``, ``TRANSACTIONAL_ID``, ``DELEGATION_TOKEN``, ``USER``.
-        name: Of the resource; ``kafka-cluster`` for the cluster.
+        kind: The resource type: ``TOPIC``, ``GROUP``, ``CLUSTER``, ``TRANSACTIONAL_ID``, ``DELEGATION_TOKEN``,
+            ``USER``.
+        name: The resource name; ``kafka-cluster`` for the cluster.
     """
     acls = request.cluster.part(Acls)
     return acls.allow(request.session.principal, _host(request), operation, kind, name)
 
 
 def allowed_some(request: Request, operation: str, kind: str) -> bool:
-    """Whether there can be a resource of the kind that `allowed` is true of."""
+    """Whether the principal may perform the operation on at least one resource of that type."""
     acls = request.cluster.part(Acls)
     return acls.allow_some(request.session.principal, _host(request), operation, kind)
 
 
 def require(request: Request, operation: str, kind: str, name: str = CLUSTER) -> None:
-    """Raise `Refused` with the error of the kind (TOPIC_AUTHORIZATION_FAILED, ...) unless it is `allowed`."""
+    """Raise `Refused` with the error of that type (TOPIC_AUTHORIZATION_FAILED, ...) unless `allowed` is true."""
     if not allowed(request, operation, kind, name):
         raise Refused(Error[f"{kind}_AUTHORIZATION_FAILED"])
 
 
 def operations(request: Request, kind: str, name: str) -> int:
-    """What the principal may do with a resource, a bit for each operation's code (KIP-430)."""
+    """Return the operations that the principal may perform, as a bit field of operation codes (KIP-430)."""
     bits = codes("acl_operation")
     return sum(1 << bits[each] for each in _OPERATIONS[kind] if allowed(request, each, kind, name))
 

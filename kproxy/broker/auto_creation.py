@@ -1,4 +1,4 @@
-"""Topics that nobody asked to create: those that clients ask about, and those that Kafka keeps its own state in."""
+"""Automatic topic creation: topics that clients request, and Kafka's internal topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 
-#: Internal topic -> config with its number of partitions.
+#: Internal topic -> the config with its number of partitions.
 _INTERNAL: Final = {
     CONSUMER_OFFSETS: "offsets.topic.num.partitions",
     TRANSACTION_STATE: "transaction.state.log.num.partitions",
@@ -28,7 +28,7 @@ _INTERNAL: Final = {
 class AutoCreation:
     """Creates topics with default settings, now or after ``Options.auto_create_delay_ms``.
 
-    Kafka creates a topic that a client asks about in the background: the client has its answer before the topic exists.
+    Kafka creates a requested topic in the background: the client gets its response before the topic exists.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -39,14 +39,14 @@ class AutoCreation:
         """Create a topic.
 
         Raises:
-            Refused: As `Topics.create` does.
+            Refused: See `Topics.create`.
         """
         topics, configs = self._cluster.part(Topics), self._cluster.part(Configs)
         partitions = int(configs.broker(_INTERNAL.get(name, "num.partitions")))
         return topics.create(name, topics.spread(partitions, topics.default_replication), internal=name in _INTERNAL)
 
     def soon(self, name: str) -> None:
-        """Create a topic after the delay, unless it is on its way already."""
+        """Create a topic after the delay, unless its creation is already scheduled."""
         delay_ms = self._cluster.options.auto_create_delay_ms
         if delay_ms <= 0:
             self._try(name)
@@ -54,7 +54,7 @@ class AutoCreation:
             self._timers[name] = self._cluster.clock.later(delay_ms, lambda: self._due(name))
 
     def close(self) -> None:
-        """Create nothing any more."""
+        """Cancel scheduled creations."""
         for timer in self._timers.values():
             timer.cancel()
 
@@ -63,5 +63,5 @@ class AutoCreation:
         self._try(name)
 
     def _try(self, name: str) -> None:
-        with suppress(Refused):  # a client has created it meanwhile, or it cannot be stored; Kafka only logs that
+        with suppress(Refused):  # created meanwhile, or not storable; Kafka logs that
             self.now(name)

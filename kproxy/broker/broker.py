@@ -22,7 +22,7 @@ from kproxy.broker.quirks.engine import Quirks
 from kproxy.broker.registry import served
 from kproxy.broker.request import ClientSession
 from kproxy.broker.security.listener import BrokerListener, check_mechanisms, listeners_of, new_session, tls_context
-from kproxy.broker.storage import FileJournal, Unusable
+from kproxy.broker.storage import DataDirectoryError, FileJournal
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from kproxy.broker.versions import of_release
@@ -53,16 +53,16 @@ class NodeListener:
         self._server: asyncio.Server | None = None
 
     def session(self, client_host: str, certificate: dict[str, Any] | None) -> ClientSession:
-        """What a new connection begins with."""
+        """Return the session of a new connection."""
         return new_session(self.cluster, self._listener, client_host, certificate)
 
     async def start(self, sock: socket.socket) -> None:
-        """Accept clients on a bound socket."""
+        """Accept connections on a bound socket."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: ClientConnection(self), sock=sock, ssl=self._tls)
 
     def stop(self) -> None:
-        """Accept nobody and close every connection."""
+        """Stop accepting, and close every connection."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -71,7 +71,7 @@ class NodeListener:
 
 
 class Broker:
-    """A Kafka cluster on loopback, for as long as an `async with` block lasts.
+    """A Kafka cluster on loopback that runs for the duration of an `async with` block.
 
     ::
 
@@ -79,9 +79,9 @@ class Broker:
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
 
     Args:
-        options: All of them at once; else each by its name, see `BrokerOptions`.
-        ports: To listen on, one a broker, by listener; of the only listener without its name. Free ones by default.
-        report: Told in one sentence why a connection was closed.
+        options: All options; or pass each by name, see `BrokerOptions`.
+        ports: Ports to listen on, one per broker, by listener; a single listener needs no name. Free ones by default.
+        report: Called with one sentence when a connection is closed because of an error.
     """
 
     def __init__(
@@ -104,30 +104,30 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every broker, as clients take it; of the first listener, where there are several."""
+        """``host:port`` of every broker, comma-separated; of the first listener if there are several."""
         return self.bootstrap_of(self.listeners[0])
 
     def bootstrap_of(self, listener: str) -> str:
-        """``host:port`` of every broker, for clients of a listener."""
+        """Return ``host:port`` of every broker for clients of a listener."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports_of(listener))
 
     @property
     def listeners(self) -> tuple[str, ...]:
-        """The names of the listeners that each broker has."""
+        """The names of each broker's listeners."""
         return tuple(dict.fromkeys(listener for listener, _ in self._bound))
 
     @property
     def release(self) -> str:
-        """The Kafka release that it stands in for."""
+        """The Kafka release that it emulates."""
         return self.options.release or schemas.releases()[-1]
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Where the brokers listen; with the first listener, where there are several."""
+        """The brokers' ports; of the first listener if there are several."""
         return self.ports_of(self.listeners[0])
 
     def ports_of(self, listener: str) -> tuple[int, ...]:
-        """Where the brokers listen with one of their listeners."""
+        """Return the brokers' ports for a listener."""
         return tuple(port for (name, _), port in self._bound.items() if name == listener)
 
     async def __aenter__(self) -> Self:
@@ -142,7 +142,7 @@ class Broker:
         await self._stack.aclose()
 
     async def stop_node(self, number: int) -> None:
-        """A broker goes down: its connections break, its partitions get other leaders where there are replicas."""
+        """Stop a broker: its connections close, and its partitions with other replicas get new leaders."""
         self.cluster.nodes[number].up = False
         for (_, node), server in self._servers.items():
             if node == number:
@@ -150,7 +150,7 @@ class Broker:
         self.cluster.part(Topics).nodes_changed()
 
     async def start_node(self, number: int) -> None:
-        """A broker that was stopped is there again, at its address."""
+        """Start a stopped broker again, at the same address."""
         if self.cluster.nodes[number].up:
             return
         for (listener, node), server in self._servers.items():
@@ -160,32 +160,32 @@ class Broker:
         self.cluster.part(Topics).nodes_changed()
 
     def protocol(self, listener: str) -> str:
-        """The security protocol of a listener."""
+        """Return the security protocol of a listener."""
         return next(each.protocol for each in listeners_of(self.options) if each.name == listener)
 
     def advertise(self, listener: str, node: int, host: str, port: int) -> None:
-        """Clients of a listener are told this address from now on, unless `BrokerOptions.advertised` gives another."""
+        """Advertise this address to a listener's clients from now on, unless `BrokerOptions.advertised` has another."""
         if listener not in self._advertised:
             self.cluster.nodes[node].addresses[listener] = (host, port)
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Make a topic, with as many replicas as ``default.replication.factor`` says.
+        """Create a topic with ``default.replication.factor`` replicas.
 
         Raises:
-            Refused: There is one of that name, or the name is none.
+            Refused: The topic exists, or its name is invalid.
         """
         topics = self.cluster.part(Topics)
         topics.create(name, topics.spread(partitions, topics.default_replication))
 
     def has_partition(self, topic: str, partition: int) -> bool:
-        """Whether there is such a partition."""
+        """Whether the partition exists."""
         return self.cluster.part(Topics).partition(topic, partition) is not None
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another replica leads a partition from now on; one that had none there becomes one.
+        """Make another broker the leader of a partition; it becomes a replica if it was none.
 
         Raises:
-            KeyError: No such partition, or node.
+            KeyError: Unknown partition or broker.
         """
         topics = self.cluster.part(Topics)
         found = topics.partition(topic, partition)
@@ -202,7 +202,7 @@ class Broker:
             self._stack.callback(journal.close)
         cluster = self.cluster = Cluster(self.options, of_release(served(), self.options.release), journal=journal)
         self._stack.callback(cluster.part(Logs).close)
-        cluster.part(Quirks)  # what is wrong with them is said before anything starts
+        cluster.part(Quirks)  # report invalid quirks before anything starts
         tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
         check_static(self.options.configs, cluster.line)
         check_mechanisms(self.options)
@@ -217,9 +217,9 @@ class Broker:
             self._servers[listener.name, number] = NodeListener(cluster, node, listener, tasks, self._report, tls)
         self._stack.callback(self._stop)
         try:
-            cluster.part(Topics)  # what was kept is there before anybody asks
+            cluster.part(Topics)  # load stored state before clients connect
         except Refused as refused:
-            raise Unusable(str(refused)) from None
+            raise DataDirectoryError(str(refused)) from None
         cluster.part(Logs).start()
         self._stack.callback(cluster.part(Transactions).close)
         self._stack.callback(cluster.part(AutoCreation).close)
@@ -229,15 +229,15 @@ class Broker:
     def _places(
         self, listeners: Sequence[BrokerListener]
     ) -> Iterator[tuple[BrokerListener, int, int, tuple[str, int] | None]]:
-        """Each listener of each node, with the port that it wants, or 0, and what clients are told instead."""
+        """Return each listener of each node, with its port (0 for any) and its advertised address if set."""
         names, numbers = [each.name for each in listeners], range(self.options.brokers)
         ports = _by_listener(names, "ports", self._wanted_ports, len(numbers))
         advertised = self._advertised = _by_listener(names, "advertised", self.options.advertised, len(numbers))
         for listener in listeners:
             for index in numbers:
-                told = advertised[listener.name][index] if listener.name in advertised else None
+                address = advertised[listener.name][index] if listener.name in advertised else None
                 port = ports[listener.name][index] if listener.name in ports else 0
-                yield listener, self.options.first_id + index, port, told
+                yield listener, self.options.first_id + index, port, address
 
     def _listen(self, port: int) -> socket.socket:
         return socket.create_server(("127.0.0.1", port), backlog=1024)
@@ -250,10 +250,10 @@ class Broker:
 def _by_listener(
     listeners: Sequence[str], what: str, given: Sequence[T] | Mapping[str, Sequence[T]], brokers: int
 ) -> Mapping[str, Sequence[T]]:
-    """What is given for each broker, by the listener that it is given for.
+    """Group per-broker values by the listener they are for.
 
     Raises:
-        ValueError: There is no such listener, or it is not clear which one is meant, or not one for each broker.
+        ValueError: Unknown listener, ambiguous listener, or not one value per broker.
     """
     if not isinstance(given, Mapping):
         if given and len(listeners) > 1:

@@ -1,4 +1,4 @@
-"""Waiting until something changes."""
+"""Wait until something changes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 
 
 class Changed:
-    """Tells who waits that a thing (a log, a group) has changed; they look for themselves whether it concerns them."""
+    """Notifies waiters that an object (a log, a group) has changed; they check whether the change concerns them."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
-    def tell(self) -> None:
-        """Wake all who wait."""
+    def notify(self) -> None:
+        """Wake all waiters."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
 
 
 async def any_of(changes: Iterable[Changed], timeout_ms: float) -> bool:
-    """Wait until one of them is told of, at most so long; whether one was."""
+    """Wait until one of these changes, at most `timeout_ms`; return whether one did."""
     future = asyncio.get_running_loop().create_future()
     watched = list(changes)
     for each in watched:

@@ -1,4 +1,4 @@
-"""The broker's time: what the clock says, and what is to happen later."""
+"""The broker's clock and timers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """What is to happen later, unless it is cancelled."""
+    """A scheduled call that can be cancelled."""
 
     def cancel(self) -> None:
-        """Let it not happen."""
+        """Cancel the call."""
 
 
 class Clock:

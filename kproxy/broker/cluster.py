@@ -1,4 +1,4 @@
-"""The cluster: what its brokers know together. Every broker of it is in this process and sees the same state."""
+"""The cluster: the state that its brokers share. All brokers are in this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from dissectors.schemas.lines import line, lines
 from kproxy.broker.clock import Clock
-from kproxy.broker.journal import Forgetful, Journal
+from kproxy.broker.journal import Journal, NullJournal
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.registry import BrokerApi
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class BrokerNode:
-    """A broker: its id, and the host and port that clients of each listener are told.
+    """A broker: its id, and the host and port advertised for each listener.
 
-    One that is not `up` takes no connections.
+    One that is not `up` accepts no connections.
     """
 
     id: int
@@ -31,10 +31,10 @@ class BrokerNode:
 
 
 class Cluster:
-    """Nodes, and the parts that hold everything else. `line` is the release line that it behaves like.
+    """The nodes, and the parts that hold all other state. `line` is the release line that it emulates.
 
-    A part (topics, groups, ACLs, ...) is a class that is made of the cluster alone, when somebody first asks for it:
-    ``cluster.part(Topics)``. What it keeps over a restart it reads from `journal` when it is made, and puts there.
+    A part (topics, groups, ACLs, ...) is a class whose only argument is the cluster; it is created on first use:
+    ``cluster.part(Topics)``. It reads its stored state from `journal` when it is created, and writes changes there.
     """
 
     def __init__(
@@ -48,33 +48,33 @@ class Cluster:
         self.line = line(options.release or lines()[-1])
         self.served = served
         self.clock = clock or Clock()
-        self.journal: Journal = journal or Forgetful()
+        self.journal: Journal = journal or NullJournal()
         self.nodes: dict[int, BrokerNode] = {}
         self._parts: dict[type[Any], Any] = {}
         self.id = self._made_once("cluster", new_uuid)
 
     @property
     def controller(self) -> BrokerNode:
-        """The node that clients are told is the controller: the first that is up."""
+        """The node that is reported as the controller: the first one that is up."""
         return min((node for node in self.nodes.values() if node.up), key=lambda node: node.id)
 
     def part(self, kind: Callable[[Cluster], T]) -> T:
-        """The cluster's one instance of a part."""
+        """Return the cluster's only instance of a part."""
         found = self._parts.get(kind)  # type: ignore[call-overload]
         if found is None:
             found = self._parts[kind] = kind(self)  # type: ignore[index]
         return found  # type: ignore[no-any-return]
 
     def _made_once(self, name: str, make: Callable[[], str]) -> str:
-        kept = dict(self.journal.entries("cluster")).get(name)
-        if kept is None:
-            kept = {"value": make()}
-            self.journal.put("cluster", name, kept)
-        return str(kept["value"])
+        stored = dict(self.journal.entries("cluster")).get(name)
+        if stored is None:
+            stored = {"value": make()}
+            self.journal.put("cluster", name, stored)
+        return str(stored["value"])
 
 
 def new_uuid() -> str:
-    """A random uuid as Kafka prints it; like Kafka's own never one that begins with a hyphen."""
+    """Return a random UUID as Kafka prints it; like Kafka's, it never starts with a hyphen."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
         pass
     return made

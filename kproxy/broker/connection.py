@@ -1,4 +1,4 @@
-"""A client's connection: frames in, answers out, one after the other in the order of the requests."""
+"""A client's connection: requests in, responses out, in request order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors import schemas
 from dissectors.wire.errors import EncodeError
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.frames import Head, Unreadable, read_body, read_head, response_frame
-from kproxy.broker.quirks.engine import Quirks, depart
+from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, Request
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 #: Kafka's socket.request.max.bytes.
 MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
 _MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
-_READ_AHEAD: Final = 1 << 20  # bytes of frames that wait for the one before them; more are left in the socket
-_LINGER_S: Final = 1.0  # that an answer may take to come when the client has sent its last
+_READ_AHEAD: Final = 1 << 20  # bytes of frames queued behind the current one; then reading pauses
+_LINGER_S: Final = 1.0  # for the last response after the client has half-closed
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection. Like Kafka it takes the next request when the one before has been answered.
+    """One connection. Like Kafka, it starts a request only after the response to the previous one.
 
     Args:
         server: The listener that accepted it.
@@ -40,7 +40,7 @@ class ClientConnection(asyncio.Protocol):
         self._server = server
         self._buffer = bytearray()
         self._frames: deque[bytes] = deque()
-        self._waiting = 0  # bytes of them
+        self._waiting = 0  # bytes queued
         self._task: asyncio.Task[None] | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -71,15 +71,15 @@ class ClientConnection(asyncio.Protocol):
         if self._waiting > _READ_AHEAD:
             self.transport.pause_reading()
         if self._frames and self._task is None:
-            self._task = self._server.tasks.create_task(self._answer_all())
+            self._task = self._server.tasks.create_task(self._respond_to_all())
 
     def eof_received(self) -> bool:
-        """The client has sent its last. As Kafka does, what it sent is done: acks=0 is often followed by the end."""
+        """Handle a half-close: as in Kafka, received requests are processed; acks=0 is often followed by a close."""
         self._ended = True
         if self._patience is not None:
             self._patience.reschedule(asyncio.get_running_loop().time() + _LINGER_S)
-        alone = self.transport.get_extra_info("sslcontext") is None  # TLS cannot end in one direction
-        return alone and self._task is not None
+        supports_half_close = self.transport.get_extra_info("sslcontext") is None  # TLS has no half-close
+        return supports_half_close and self._task is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
@@ -97,28 +97,28 @@ class ClientConnection(asyncio.Protocol):
         self._room.set()
 
     def abort(self) -> None:
-        """Close it at once, whatever is under way."""
+        """Close the connection immediately."""
         self._ended = False
         self.transport.abort()
 
     def close(self, why: str = "") -> None:
-        """Close it when what was written has left."""
+        """Close the connection after pending writes."""
         if why:
             self._server.report(f"{self.session.client_host}: {why}; connection closed")
         self._frames.clear()
         self.transport.close()
 
-    async def _answer_all(self) -> None:
+    async def _respond_to_all(self) -> None:
         try:
             while self._frames:
                 frame = self._frames.popleft()
                 self._waiting -= len(frame)
                 if self._waiting <= _READ_AHEAD and not self.transport.is_closing():
                     self.transport.resume_reading()
-                await self._answer(frame)
+                await self._respond(frame)
                 await self._room.wait()
                 if self._frames:
-                    await asyncio.sleep(0)  # else all others wait for what this client has sent ahead
+                    await asyncio.sleep(0)  # else pipelined requests would block other clients
         except Exception as error:  # noqa: BLE001 - as in _ask
             self.close(f"{type(error).__name__}: {error} (a bug in kproxy's broker)")
         finally:
@@ -126,9 +126,9 @@ class ClientConnection(asyncio.Protocol):
             if self._ended:
                 self.transport.close()
 
-    async def _answer(self, frame: bytes) -> None:
+    async def _respond(self, frame: bytes) -> None:
         if (login := self.session.login) is not None and login.raw:
-            self._answer_raw(login, frame)
+            self._respond_to_raw(login, frame)
             return
         try:
             head, start = read_head(frame)
@@ -141,58 +141,58 @@ class ClientConnection(asyncio.Protocol):
             return
         quirks = self._server.cluster.part(Quirks).of(head, body)
         skipped = any(each.skips for each in quirks)
-        answer = {} if skipped else await self._ask(handler, head, body)
+        response = {} if skipped else await self._call_handler(handler, head, body)
         if not self.transport.is_closing():
             try:
                 if quirks:
-                    await self._misbehave(quirks, head, body, answer)
-                elif answer is not None:
-                    # A view, so that asyncio copies what the socket does not take at once only once.
-                    self.transport.write(memoryview(response_frame(head, answer)))
+                    await self._misbehave(quirks, head, body, response)
+                elif response is not None:
+                    # A memoryview, so that asyncio copies the unsent rest only once.
+                    self.transport.write(memoryview(response_frame(head, response)))
             except EncodeError as error:
                 self.close(f"{_name(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
             self.close()
 
-    def _answer_raw(self, login: Login, message: bytes) -> None:
-        """Answer a message of a SASL mechanism that came without a header; a login that fails is not answered."""
+    def _respond_to_raw(self, login: Login, message: bytes) -> None:
+        """Process a SASL message without a header; a failed login gets no response."""
         try:
-            answer = login.step(message)
+            response = login.step(message)
         except Refused as refused:
             self.close(str(refused))
         else:
-            self.transport.write(len(answer).to_bytes(4, "big") + answer)
+            self.transport.write(len(response).to_bytes(4, "big") + response)
 
     async def _misbehave(
         self, quirks: Sequence[Quirk], head: Head, body: Mapping[str, Any], right: Mapping[str, Any] | None
     ) -> None:
-        """Answer wrongly, as was asked for; where nothing is answered there is only the end of the connection."""
-        answer = depart(quirks, head, body, right or {})
-        await asyncio.sleep(answer.delay_ms / 1000)
+        """Apply a quirk to the response; where the quirk sends none, close the connection."""
+        response = apply_quirks(quirks, head, body, right or {})
+        await asyncio.sleep(response.delay_ms / 1000)
         if right is not None:
-            self.transport.writelines(answer.frames)
-        if answer.close:
+            self.transport.writelines(response.frames)
+        if response.close:
             self.close()
 
-    async def _ask(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
+    async def _call_handler(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
         server = self._server
         request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
         try:
-            answer = handler(request)
-            return await self._awaited(answer) if inspect.isawaitable(answer) else answer
+            response = handler(request)
+            return await self._awaited(response) if inspect.isawaitable(response) else response
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
             if isinstance(error, Refused) and error.error is Error.KAFKA_STORAGE_ERROR:
-                self.close(f"{_name(head)}: {error}")  # a full disk: what is not kept has no answer
+                self.close(f"{_name(head)}: {error}")  # a full disk: what cannot be stored gets no response
             else:
                 self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
 
-    async def _awaited(self, answer: Awaitable[Any]) -> Any:
-        """The answer; None, and the end, if there is hardly anybody left to wait for it: no other may overtake it."""
+    async def _awaited(self, response: Awaitable[Any]) -> Any:
+        """Wait for the result; None, closing the connection, if the client has left. Responses keep their order."""
         self._patience = asyncio.timeout(_LINGER_S if self._ended else None)
         try:
             async with self._patience:
-                return await answer
+                return await response
         except TimeoutError:
             if not self._patience.expired():
                 raise
@@ -202,10 +202,10 @@ class ClientConnection(asyncio.Protocol):
             self._patience = None
 
     def _handler(self, head: Head) -> Callable[[Request], Any] | None:
-        """What answers the request; where nothing does, that is dealt with.
+        """Return the handler of a request, or None if the request has been dealt with here.
 
         Raises:
-            Unreadable: The connection is to be closed.
+            Unreadable: The connection must be closed.
         """
         served = self._server.cluster.served.get(head.api_key)
         if served is not None and served.lowest <= head.version <= served.highest:

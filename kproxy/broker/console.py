@@ -1,4 +1,4 @@
-"""Commands to a running broker, a line each: stop a broker, start it again, move a leader."""
+"""Commands to a running broker, one per line: stop a broker, start it again, move a leader."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kproxy.io.stdin import follow_stdin
 HELP = "stop BROKER | start BROKER | lead TOPIC PARTITION BROKER | brokers | help"
 
 
-class WrongCommand(ValueError):
-    """A line that is no command, or names what does not exist; a sentence."""
+class InvalidConsoleCommand(ValueError):
+    """Raised for an unknown command, or an unknown broker or partition; the message is a sentence."""
 
 
-async def obey(broker: Broker, line: str) -> str:
-    """Do what a line says; what has been done, as a sentence.
+async def run_console_command(broker: Broker, line: str) -> str:
+    """Run one command; return what was done, as a sentence.
 
     Raises:
-        WrongCommand: See there.
+        InvalidConsoleCommand: The command is invalid.
     """
     match line.split():
         case ["stop", number]:
@@ -34,7 +34,7 @@ async def obey(broker: Broker, line: str) -> str:
         case ["lead", topic, partition, number]:
             node = _node(broker, number)
             if not partition.isdecimal() or not broker.has_partition(topic, int(partition)):
-                raise WrongCommand(f"unknown partition {topic}-{partition}")
+                raise InvalidConsoleCommand(f"unknown partition {topic}-{partition}")
             broker.move_leader(topic, int(partition), node)
             return f"broker {node} leads {topic}-{partition}"
         case ["brokers"]:
@@ -42,21 +42,21 @@ async def obey(broker: Broker, line: str) -> str:
             return ", ".join(f"{each.id} {_addresses(each)} {'up' if each.up else 'down'}" for each in nodes)
         case ["help" | "?"]:
             return HELP
-    raise WrongCommand(f"unknown command {line.strip()!r}; commands: {HELP}")
+    raise InvalidConsoleCommand(f"unknown command {line.strip()!r}; commands: {HELP}")
 
 
-def listen_to_stdin(broker: Broker, say: Callable[[str], None], ended: Callable[[], None]) -> None:
-    """Obey the lines of standard input from now on; `ended` is called when there will be no more."""
+def listen_to_stdin(broker: Broker, report: Callable[[str], None], ended: Callable[[], None]) -> None:
+    """Run the commands on standard input from now on; `ended` is called at its end."""
     loop = asyncio.get_running_loop()
 
-    async def answer(line: str) -> None:
+    async def result(line: str) -> None:
         try:
-            say(await obey(broker, line))
-        except (WrongCommand, OSError) as error:
-            say(str(error))
+            report(await run_console_command(broker, line))
+        except (InvalidConsoleCommand, OSError) as error:
+            report(str(error))
 
     follow_stdin(
-        lambda line: asyncio.run_coroutine_threadsafe(answer(line), loop), lambda: loop.call_soon_threadsafe(ended)
+        lambda line: asyncio.run_coroutine_threadsafe(result(line), loop), lambda: loop.call_soon_threadsafe(ended)
     )
 
 
@@ -66,5 +66,5 @@ def _addresses(node: BrokerNode) -> str:
 
 def _node(broker: Broker, text: str) -> int:
     if not text.isdecimal() or int(text) not in broker.cluster.nodes:
-        raise WrongCommand(f"unknown broker {text}; brokers: {', '.join(map(str, broker.cluster.nodes))}")
+        raise InvalidConsoleCommand(f"unknown broker {text}; brokers: {', '.join(map(str, broker.cluster.nodes))}")
     return int(text)

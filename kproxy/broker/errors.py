@@ -1,4 +1,4 @@
-"""Kafka's error codes by name, and the exception that ends an answer with one."""
+"""Kafka's error codes by name, and the exception that carries one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dissectors.schemas.codes import Error as Error  # re-exported
 
 
 class Refused(Exception):
-    """A request, or a part of one, is answered with an error code and, where the API has room for it, a sentence."""
+    """Rejects a request, or a part of it, with an error code and an optional message."""
 
     def __init__(self, error: Error, message: str | None = None) -> None:
         super().__init__(message or error.name)
@@ -15,7 +15,7 @@ class Refused(Exception):
 
 
 def message_of(error: Error) -> str | None:
-    """The message that Kafka sends with an error where it has nothing else to say; None if it is unknown here."""
+    """Return the message that Kafka sends with an error by default; None if unknown here."""
     return _MESSAGES.get(error)
 
 

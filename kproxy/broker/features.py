@@ -1,4 +1,4 @@
-"""Features of the cluster (KIP-584): which levels there are, and which hold."""
+"""Features of the cluster (KIP-584): supported and finalized levels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _UPDATE_FEATURES: Final = 57
 
 
 class Features:
-    """The features that the cluster's release has, at their finalized levels; 0 is off.
+    """The features of the cluster's release, with their finalized levels; 0 is off.
 
-    `epoch` grows with each change; with ZooKeeper, which has none of them, it is 0, and before Kafka 2.7 it is -1.
+    `epoch` increases with each change; it is 0 with ZooKeeper, which has no features, and -1 before Kafka 2.7.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -26,21 +26,21 @@ class Features:
         self.known: Mapping[str, Feature] = release.features
         self._levels = {name: feature.level for name, feature in self.known.items()}
         self.epoch = 1 if release.kraft else 0 if _UPDATE_FEATURES in release.served else -1
-        for name, kept in cluster.journal.entries("features"):
-            self._levels[name] = kept["level"]
+        for name, stored in cluster.journal.entries("features"):
+            self._levels[name] = stored["level"]
             self.epoch += 1
 
     @property
     def levels(self) -> Mapping[str, int]:
-        """The finalized level of each feature that is on."""
+        """Return the finalized level of each feature that is on."""
         return {name: level for name, level in self._levels.items() if level > 0}
 
     def level(self, name: str) -> int:
-        """The finalized level of a feature, 0 if it is off or not known."""
+        """Return the finalized level of a feature, 0 if it is off or unknown."""
         return self._levels.get(name, 0)
 
     def finalize(self, name: str, level: int) -> None:
-        """Set a level that has been checked."""
+        """Set a level; it must be valid."""
         self._levels[name] = level
         self.epoch += 1
         self._journal.put("features", name, {"level": level})

@@ -1,4 +1,4 @@
-"""Frames to requests, bodies to frames."""
+"""Parses requests from frames, and builds response frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dissectors.wire.decode import decode
 from dissectors.wire.encode import encode_into
 from dissectors.wire.layout import Field, Layout, cached_on_owner, layout, layout_of_element
 
-#: In the arrays of a request: an answer can have a struct for each. The decoder has the same bound on structs.
+#: Maximum number of array elements in a request: the response can have a struct for each. The decoder has the same
+#: limit.
 _MOST_ELEMENTS: Final = 200_000
 
 
@@ -24,14 +25,14 @@ class Head(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A frame that is no request, or one of an API or version that nobody knows; a sentence."""
+    """Raised for a frame that is not a request, or has an unknown API or version; the message is a sentence."""
 
 
 def read_head(frame: bytes) -> tuple[Head, int]:
-    """The header of a frame without its length, and where the body begins.
+    """Parse the header of a frame without its length prefix; return it and the offset of the body.
 
     Raises:
-        Unreadable: See there.
+        Unreadable: The header is invalid.
     """
     if len(frame) < 8:
         raise Unreadable(f"{len(frame)} bytes are too short for a request header")
@@ -39,7 +40,7 @@ def read_head(frame: bytes) -> tuple[Head, int]:
     api = schemas.api(key)
     if api is None:
         raise Unreadable(f"unknown API key {key}")
-    # A version that is not known has the header of the newest: what is needed of it stands at the same place.
+    # An unknown version has the header of the newest one: the fields needed are at the same place.
     header = layout("RequestHeader", max(1, schemas.header_versions(key, min(version, api.max_version))[0]))
     decoded = decode(header, frame)
     if decoded.error is not None:
@@ -49,27 +50,27 @@ def read_head(frame: bytes) -> tuple[Head, int]:
 
 
 def read_body(head: Head, frame: bytes, start: int) -> Mapping[str, Any]:
-    """The body of a request.
+    """Parse the body of a request.
 
     Raises:
-        Unreadable: Its bytes do not fit its layout.
+        Unreadable: The bytes do not match the layout.
     """
     name = schemas.request(head.api_key)
     assert name is not None
     decoded = decode(layout(name, head.version), frame, start)
     if decoded.error is not None:
         raise Unreadable(f"{name} v{head.version}: {decoded.error}")
-    # Bytes behind the last field are let be, as Kafka does: librdkafka's first Metadata v13 has three.
+    # Bytes after the last field are ignored, as in Kafka: librdkafka's first Metadata v13 has three.
     if len(frame) > _MOST_ELEMENTS and _elements(decoded.values) > _MOST_ELEMENTS:
         raise Unreadable(f"{name} v{head.version}: its arrays have more than {_MOST_ELEMENTS} elements")
     for odd in decoded.decode_warnings:
-        if odd.kind == "null":  # as Kafka, so that handlers need not look
+        if odd.kind == "null":  # as in Kafka, so that handlers need not check
             raise Unreadable(f"{name} v{head.version}: {'.'.join(odd.path)}: {odd.message}")
     return decoded.values
 
 
 def _elements(value: Any) -> int:
-    """How many elements the arrays in a value have."""
+    """Count the elements of all arrays in a value."""
     if isinstance(value, Mapping):
         return sum(map(_elements, value.values()))
     if not isinstance(value, list):
@@ -78,10 +79,10 @@ def _elements(value: Any) -> int:
 
 
 def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytearray:
-    """A response with its length prefix; `version` is that of its body if it is not the request's (KIP-511).
+    """Return a response with its length prefix; `version` is the body's if it differs from the request's (KIP-511).
 
     Raises:
-        EncodeError: A value that its type cannot hold.
+        EncodeError: A value does not fit its type.
     """
     version = head.version if version is None else version
     name = schemas.response(head.api_key)
@@ -96,7 +97,7 @@ def response_frame(head: Head, body: Mapping[str, Any], version: int | None = No
 
 
 def without_defaults(made: Layout, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values without those of tagged fields that have their default: Kafka does not write them."""
+    """Return the values without tagged fields that have their default: Kafka does not write them."""
     if not _has_tagged(made):
         return values
     kept = dict(values)

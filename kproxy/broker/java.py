@@ -1,10 +1,10 @@
-"""What Java does that clients of Kafka can see."""
+"""Java behaviour that Kafka clients can observe."""
 
 from __future__ import annotations
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode: 32 bits with a sign; Kafka finds the partition of a group by it."""
+    """Java's String.hashCode, a signed 32-bit integer; Kafka uses it to choose a group's partition."""
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):

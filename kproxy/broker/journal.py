@@ -1,36 +1,36 @@
-"""What outlives a restart: small tables of JSON values, kept by a journal, or by nobody."""
+"""State that survives a restart: small tables of JSON values, stored by a journal or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
-#: A value that JSON has; None where an entry is gone.
+#: A JSON value; None if an entry is deleted.
 Value: TypeAlias = Mapping[str, Any]
 
 
 class Journal(Protocol):
-    """Keeps the entries of tables. Who owns a table reads it once, when it is made, and then only writes."""
+    """Stores the entries of tables. The owner of a table reads it once, when it is created, and then only writes."""
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
-        """What the table had when the broker was last stopped, by key."""
+        """Return the stored entries of a table, by key."""
 
     def put(self, table: str, key: str, value: Value | None) -> None:
-        """Keep an entry, or with None forget it; never waits."""
+        """Store an entry, or delete it if the value is None; never blocks."""
 
     async def synced(self) -> None:
-        """Return when what was put so far is as safe as was asked for: on the disk, with fsync."""
+        """Return when all entries are as durable as configured: on disk, with fsync."""
 
 
-class Forgetful:
-    """Keeps nothing: the broker's memory is all there is."""
+class NullJournal:
+    """A journal that stores nothing: state is in memory only."""
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
-        """Nothing."""
+        """Return no entries."""
         return iter(())
 
     def put(self, table: str, key: str, value: Value | None) -> None:
-        """Forget it."""
+        """Do nothing."""
 
     async def synced(self) -> None:
-        """Nothing to wait for."""
+        """Return immediately."""

@@ -1,4 +1,4 @@
-"""Who leads instead: what Produce and Fetch say beside NOT_LEADER_OR_FOLLOWER (KIP-951)."""
+"""Leader hints: the current leader in Produce and Fetch responses with NOT_LEADER_OR_FOLLOWER (KIP-951)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class LeaderHints:
-    """Collects the leaders that one answer names."""
+    """Collects the leaders for one response."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._named: dict[int, None] = {}
 
     def current(self, partition: Partition | None) -> Mapping[str, int]:
-        """The answer's field ``current_leader``."""
+        """Return the response field ``current_leader``."""
         if partition is None:
             return {"leader_id": -1, "leader_epoch": -1}
         if partition.leader >= 0:
@@ -26,6 +26,6 @@ class LeaderHints:
         return {"leader_id": partition.leader, "leader_epoch": partition.leader_epoch}
 
     def endpoints(self) -> list[Mapping[str, Any]]:
-        """The answer's field ``node_endpoints``."""
+        """Return the response field ``node_endpoints``."""
         nodes = [self._request.cluster.nodes[number] for number in self._named]
         return [{"node_id": node.id, "rack": node.rack, **self._request.endpoint(node)} for node in nodes]

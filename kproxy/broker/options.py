@@ -1,4 +1,4 @@
-"""How a built-in broker is set up."""
+"""Options of the built-in broker."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import TypeAlias
 
 Addresses: TypeAlias = Sequence[tuple[str, int]]
 
-#: Of record data, where nobody says how much.
+#: Default limit of record data in bytes.
 RETENTION_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """What a cluster is like; everything has a default.
+    """The options of a cluster; everything has a default.
 
     Attributes:
-        brokers: How many brokers, each with listeners of its own. Their ids count from ``node.id`` in `configs`, or 1.
-        release: The Kafka release whose APIs and versions it serves, e.g. ``2.8``; None for all that it has.
-        data: Directory that topics, offsets and groups outlive a restart in; None keeps them in memory.
-        fsync: With `data`, nothing is acknowledged before the disk has it.
-        retention_bytes: Of record data in sum; the oldest batches go first.
-        quirks: What it does wrong, in the notation of docs/quirks.md.
-        listeners: Names of the listeners that each broker has; without any it has one. A name is a security protocol
+        brokers: Number of brokers, each with its own listeners. Ids count from ``node.id`` in `configs`, or 1.
+        release: The Kafka release to emulate (APIs and versions), e.g. ``2.8``; None for all supported versions.
+        data: Directory for topics, offsets and groups that survive a restart; None keeps them in memory.
+        fsync: With `data`, acknowledge only after the data is on disk.
+        retention_bytes: Limit of record data in total; the oldest batches are deleted first.
+        quirks: Broker bugs to reproduce, in the notation of docs/quirks.md.
+        listeners: Names of each broker's listeners; a single one by default. A name is a security protocol
             (``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT``, ``SASL_SSL``), or ``listener.security.protocol.map`` in
-            `configs` says which one it stands for.
-        advertised: ``(host, port)`` that clients are told for each broker, by listener, if not where it listens; of
-            the only listener without its name.
-        tls_certificate: PEM file with the listeners' certificate and those above it; None is no TLS.
+            `configs` maps it to one.
+        advertised: ``(host, port)`` to advertise for each broker, by listener, if it differs from where it listens; a
+            single listener needs no name.
+        tls_certificate: PEM file with the listeners' certificate chain; None disables TLS.
         tls_key: PEM file with its key, if that is not in the same file.
-        tls_client_ca: PEM file with who has signed the certificates of clients, which have to have one then.
-        sasl: Mechanisms to log in with: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER``.
+        tls_client_ca: PEM file with the CA of client certificates, which are then required.
+        sasl: Login mechanisms: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER``.
         users: Passwords by name, for PLAIN and SCRAM.
-        acls: ACLs are enforced; else nobody is asked who he is.
-        super_users: Who may do everything, e.g. ``User:admin``.
-        topics: Made at the start: name -> number of partitions.
-        configs: Of the brokers, as in Kafka's server.properties: ``auto.create.topics.enable`` -> ``false``.
-        auto_create_delay_ms: How long after a client has asked about a topic it is created, as Kafka does it in the
-            background; 0 is at once, so that the client's next request finds it.
+        acls: Whether ACLs are enforced.
+        super_users: Principals that may do everything, e.g. ``User:admin``.
+        topics: Topics to create at the start: name -> number of partitions.
+        configs: Broker configs, as in Kafka's server.properties: ``auto.create.topics.enable`` -> ``false``.
+        auto_create_delay_ms: Delay before a topic that a client requested is created; Kafka creates it in the
+            background. With 0 the client's next request finds it.
     """
 
     brokers: int = 1

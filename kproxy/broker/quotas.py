@@ -1,4 +1,4 @@
-"""Client quotas: kept and described. Nothing is throttled by them."""
+"""Client quotas: stored and described, but not enforced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 ENTITY_TYPES: Final = ("user", "client-id", "ip")
-#: What can be limited, and for which types (org.apache.kafka.server.config.QuotaConfig).
+#: The quota keys, and the entity types that each applies to (org.apache.kafka.server.config.QuotaConfig).
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "producer_byte_rate": ("user", "client-id"),
     "consumer_byte_rate": ("user", "client-id"),
@@ -29,20 +29,20 @@ class Quotas:
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
         self._values: dict[Entity, dict[str, float]] = {
-            _entity(key): dict(kept) for key, kept in cluster.journal.entries("quotas")
+            _entity(key): dict(stored) for key, stored in cluster.journal.entries("quotas")
         }
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
         return iter(self._values.items())
 
     def alter(self, entity: Entity, values: Mapping[str, float | None]) -> None:
-        """Set limits, or with None take them away."""
-        kept = {key: value for key, value in {**self._values.get(entity, {}), **values}.items() if value is not None}
-        if kept:
-            self._values[entity] = kept
+        """Set quotas; None removes one."""
+        stored = {key: value for key, value in {**self._values.get(entity, {}), **values}.items() if value is not None}
+        if stored:
+            self._values[entity] = stored
         else:
             self._values.pop(entity, None)
-        self._journal.put("quotas", json.dumps(entity), kept or None)
+        self._journal.put("quotas", json.dumps(entity), stored or None)
 
 
 def _entity(key: str) -> Entity:

@@ -1,4 +1,4 @@
-"""The APIs that the broker has: each file in `kproxy.broker.apis` registers what answers its requests."""
+"""The broker's APIs: each file in `kproxy.broker.apis` registers the handler of its requests."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dissectors import schemas
 if TYPE_CHECKING:
     from kproxy.broker.request import Request
 
-#: The body of a response, by snake_case names as `dissectors.wire.encode.encode` takes them (what is left out gets its
-#: default); None where nothing is answered (Produce with acks=0).
+#: The body of a response, by snake_case names as in `dissectors.wire.encode.encode` (missing fields get their default);
+#: None if there is no response (Produce with acks=0).
 Body: TypeAlias = Mapping[str, Any] | None
-#: Answers a request at once, or after awaiting what it needs. Requests of a connection are answered one by one.
+#: Handles a request, perhaps asynchronously. Requests of a connection are processed one at a time.
 Handler: TypeAlias = Callable[["Request"], "Body | Awaitable[Body]"]
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerApi:
-    """An API of the broker. `lowest` to `highest` are the versions that it answers, whatever release it stands in for.
+    """An API of the broker. `lowest` to `highest` are the versions that it supports, whatever release it emulates.
 
-    `advertised` is the lowest version in ApiVersions: Kafka 4 says that it has Produce from 0, and has it from 3.
-    `unauthenticated`: also answered on a connection that has not logged in where that is asked for.
+    `advertised` is the lowest version in ApiVersions: Kafka 4 advertises Produce from 0, and supports it from 3.
+    `unauthenticated`: also available before login on a connection that requires one.
     """
 
     api: schemas.Api
@@ -45,7 +45,7 @@ _APIS: Final[dict[int, BrokerApi]] = {}
 def api(
     name: str, *, lowest: int | None = None, highest: int | None = None, unauthenticated: bool = False
 ) -> Callable[[Handler], Handler]:
-    """Register what answers an API, by Kafka's name for it; all stable versions of all releases unless told."""
+    """Register the handler of an API, given Kafka's name for it; by default for all stable versions of all releases."""
     known = schemas.api_by_name(name)
     assert known is not None, name
     stable = max(each.highest if each.stable < 0 else each.stable for each in known.releases.values())
@@ -63,7 +63,7 @@ def api(
 
 @functools.cache
 def served() -> Mapping[int, BrokerApi]:
-    """Every API of the broker, by key; loads their files at the first call."""
+    """Return every API of the broker, by key; loads their files on the first call."""
     package = importlib.import_module("kproxy.broker.apis")
     for module in sorted(each.name for each in pkgutil.iter_modules(package.__path__)):
         importlib.import_module(f"kproxy.broker.apis.{module}")

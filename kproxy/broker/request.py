@@ -1,4 +1,4 @@
-"""A request as the handlers of the APIs get it, and the connection that it came on."""
+"""A request for the API handlers, and the session of its connection."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class ClientSession:
-    """What is known of one connection.
+    """The state of one connection.
 
     Attributes:
         client_host: As Kafka prints it: ``/127.0.0.1``.
         listener: The name of the listener that accepted it.
-        principal: Who has logged in, ``User:alice``; ``User:ANONYMOUS`` where nobody has to.
-        authenticated: Requests other than those of the login are answered.
-        software: Name and version that the client gave in ApiVersions.
-        closing: The connection is closed when the answer in progress has been sent.
-        login: How far its login has come; None where nobody logs in.
+        principal: The principal that has logged in, ``User:alice``; ``User:ANONYMOUS`` without login.
+        authenticated: Whether requests other than those of the login are allowed.
+        software: Name and version that the client sent in ApiVersions.
+        closing: Whether the connection is closed after the current response.
+        login: The state of the login; None if the listener requires none.
     """
 
     client_host: str
@@ -37,14 +37,14 @@ class ClientSession:
     _parts: dict[type[Any], Any] = field(default_factory=dict)
 
     def part(self, kind: type[T]) -> T:
-        """What this connection keeps of a kind, e.g. the state of its login; made at the first call."""
+        """Return this connection's instance of a part, e.g. the state of its login; created on first use."""
         found = self._parts.get(kind)
         if found is None:
             found = self._parts[kind] = kind()
         return found
 
     def close(self) -> None:
-        """The connection is closed: parts that have something to `close` do."""
+        """Close the parts that have a `close` method."""
         for part in self._parts.values():
             if (close := getattr(part, "close", None)) is not None:
                 close()
@@ -52,7 +52,7 @@ class ClientSession:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; `body` has snake_case names, and is whatever the client sent: nothing in it was checked."""
+    """One request; `body` has snake_case names and is not validated."""
 
     api_key: int
     version: int
@@ -63,6 +63,6 @@ class Request:
     cluster: Cluster
 
     def endpoint(self, node: BrokerNode) -> Mapping[str, Any]:
-        """``host`` and ``port`` of a node on the listener that this request came to."""
+        """Return ``host`` and ``port`` of a node on the listener of this request."""
         host, port = node.addresses[self.session.listener]
         return {"host": host, "port": port}

@@ -1,4 +1,4 @@
-"""A broker beside code that is not asynchronous: it runs in a thread of its own."""
+"""A broker for code that is not asynchronous: it runs in its own thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class BrokerThread:
-    """A Kafka cluster on loopback, for as long as a `with` block lasts.
+    """A Kafka cluster on loopback that runs for the duration of a `with` block.
 
     ::
 
@@ -21,7 +21,7 @@ class BrokerThread:
             producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
 
     Args:
-        settings: As of `Broker`.
+        settings: See `Broker`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -31,15 +31,15 @@ class BrokerThread:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every broker, as clients take it."""
+        """``host:port`` of every broker, comma-separated."""
         return self._broker.bootstrap
 
     def bootstrap_of(self, listener: str) -> str:
-        """``host:port`` of every broker, for clients of a listener."""
+        """Return ``host:port`` of every broker for clients of a listener."""
         return self._broker.bootstrap_of(listener)
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
-        """Make a topic."""
+        """See `Broker.create_topic`."""
         self._call(self._broker.create_topic, name, partitions)
 
     def stop_node(self, number: int) -> None:

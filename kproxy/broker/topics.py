@@ -1,4 +1,4 @@
-"""Topics and their partitions: names, ids, who leads what."""
+"""Topics and their partitions: names, ids, leaders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_NAME: Final = 249
 
 @dataclass(slots=True)
 class Partition:
-    """A partition; every replica has what the leader has, at once. `leader` is -1 while no replica is up."""
+    """A partition; all replicas have the same data. `leader` is -1 while no replica is up."""
 
     topic: str
     topic_id: str
@@ -37,7 +37,7 @@ class Partition:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic. `partitions` are in the order of their index, from 0."""
+    """A topic. `partitions` are sorted by index, from 0."""
 
     name: str
     id: str
@@ -46,22 +46,22 @@ class Topic:
 
 
 class Topics:
-    """All topics of a cluster. `changed` is told when one comes, goes, or changes its leaders."""
+    """All topics of a cluster. `changed` is notified when one is created or deleted, or changes leaders."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.changed = Changed()
         self._cluster = cluster
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
-        for name, kept in cluster.journal.entries("topics"):
-            self._load(name, kept)
+        for name, stored in cluster.journal.entries("topics"):
+            self._load(name, stored)
         for name, partitions in cluster.options.topics.items():
             if name not in self._by_name:
                 self.create(name, self.spread(partitions, self.default_replication))
 
     @property
     def default_replication(self) -> int:
-        """``default.replication.factor``, as far as there are brokers."""
+        """``default.replication.factor``, limited to the number of brokers."""
         up = sum(node.up for node in self._cluster.nodes.values())
         return min(int(self._cluster.part(Configs).broker("default.replication.factor")), up)
 
@@ -69,27 +69,27 @@ class Topics:
         return iter(self._by_name.values())
 
     def named(self, name: str) -> Topic | None:
-        """The topic of that name."""
+        """Return the topic of that name."""
         return self._by_name.get(name)
 
     def with_id(self, topic_id: str) -> Topic | None:
-        """The topic with that id, a uuid as Kafka prints it."""
+        """Return the topic with that id, a UUID as Kafka prints it."""
         return self._by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """One partition."""
+        """Return one partition."""
         topic = self._by_name.get(name)
         return topic.partitions[index] if topic and 0 <= index < len(topic.partitions) else None
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose metrics could not be told from those of `name`: Kafka takes ``.`` and ``_`` for the same."""
+        """Return a topic whose metrics collide with those of `name`: Kafka treats ``.`` and ``_`` as equal there."""
         if "." not in name and "_" not in name:
             return None
         flat = name.replace(".", "_")
         return next((each for each in self._by_name if each != name and each.replace(".", "_") == flat), None)
 
     def find(self, name: str | None, topic_id: str | None) -> Topic:
-        """The topic that a request means by its id, or where it has none by its name.
+        """Return the topic with the request's id, or without one, with its name.
 
         Raises:
             Refused: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION.
@@ -105,14 +105,14 @@ class Topics:
     def led_by(
         self, node: BrokerNode, topic: Topic, index: int, leader_epoch: int = -1, *, any_replica: bool = False
     ) -> Partition:
-        """A partition for a request that only its leader answers, or any replica.
+        """Return a partition for a request that needs its leader, or any replica.
 
         Args:
-            node: That was asked.
+            node: The broker that got the request.
             topic: The topic.
-            index: Of the partition.
-            leader_epoch: That the client knows of; -1 is none.
-            any_replica: Followers answer too.
+            index: The partition index.
+            leader_epoch: In the request; -1 for none.
+            any_replica: Whether followers may respond too.
 
         Raises:
             Refused: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
@@ -130,12 +130,12 @@ class Topics:
         return partition
 
     def spread(self, partitions: int, replication: int = 1, first: int | None = None) -> list[list[int]]:
-        """Replicas for so many partitions, their leaders in turns over the brokers that are up.
+        """Choose replicas for partitions, with leaders in turn over the brokers that are up.
 
         Args:
-            partitions: How many.
+            partitions: Number of partitions.
             replication: Replicas of each.
-            first: Index of the first partition among those of its topic, where it has some already.
+            first: Index of the first new partition in its topic.
 
         Raises:
             Refused: INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS.
@@ -159,7 +159,7 @@ class Topics:
         return [[up[(start + index + n) % len(up)] for n in range(replication)] for index in range(partitions)]
 
     def create(self, name: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
-        """Make a topic whose partitions have these replicas, the first of each its leader.
+        """Create a topic with these replicas for each partition; the first replica is the leader.
 
         Raises:
             Refused: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION.
@@ -168,49 +168,49 @@ class Topics:
         if name in self._by_name:
             raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self._add(name, new_uuid(), replicas, internal=internal)
-        self._keep(topic)
-        self.changed.tell()
+        self._store(topic)
+        self.changed.notify()
         return topic
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
-        """Give a topic more partitions."""
+        """Add partitions to a topic."""
         first = len(topic.partitions)
         topic.partitions += [self._partition(topic, index, each) for index, each in enumerate(replicas, first)]
-        self._keep(topic)
-        self.changed.tell()
+        self._store(topic)
+        self.changed.notify()
 
     def delete(self, topic: Topic) -> None:
-        """Forget a topic and its data."""
+        """Delete a topic and its data."""
         del self._by_name[topic.name], self._by_id[topic.id]
         for partition in topic.partitions:
             partition.log.close()
         self._cluster.journal.put("topics", topic.name, None)
-        self.changed.tell()
+        self.changed.notify()
 
     def lead(self, partition: Partition, leader: int) -> None:
-        """Have another replica lead; -1 is nobody."""
+        """Make another replica the leader; -1 for none."""
         if partition.leader != leader:
             partition.leader = leader
             self._begin_epoch(partition, partition.leader_epoch + 1)
-            self._keep(self._by_name[partition.topic])
-            self.changed.tell()
+            self._store(self._by_name[partition.topic])
+            self.changed.notify()
 
     def replace(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Give a partition other replicas; it keeps its leader if that is one of them and up."""
+        """Replace a partition's replicas; it keeps its leader if that is one of them and up."""
         up = [each for each in replicas if self._cluster.nodes[each].up]
         partition.replicas, partition.isr = list(replicas), up
         if partition.leader not in up:
             self.lead(partition, up[0] if up else -1)
-        self._keep(self._by_name[partition.topic])
+        self._store(self._by_name[partition.topic])
 
     def nodes_changed(self) -> None:
-        """A node has come or gone: partitions without a leader get one, what is in sync is worked out anew."""
+        """Elect missing leaders and update the in-sync replicas after a node has started or stopped."""
         for topic in self:
             for partition in topic.partitions:
                 partition.isr = [each for each in partition.replicas if self._cluster.nodes[each].up]
                 if partition.leader not in partition.isr:
                     self.lead(partition, partition.isr[0] if partition.isr else -1)
-        self.changed.tell()
+        self.changed.notify()
 
     def _add(self, name: str, topic_id: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
         topic = Topic(name, topic_id, [], internal)
@@ -218,14 +218,14 @@ class Topics:
         self._by_name[name] = self._by_id[topic_id] = topic
         return topic
 
-    def _load(self, name: str, kept: Mapping[str, Any]) -> None:
-        """Have a topic again as it was kept: brokers that are no more have no replicas, leaders begin a new epoch."""
+    def _load(self, name: str, stored: Mapping[str, Any]) -> None:
+        """Restore a stored topic: unknown brokers are removed from replicas, leaders start a new epoch."""
         nodes = self._cluster.nodes
-        replicas = [[node for node in each if node in nodes] or [min(nodes)] for each in kept["replicas"]]
-        topic = self._add(name, kept["id"], replicas, internal=kept["internal"])
-        for partition, epoch in zip(topic.partitions, kept["leader_epochs"], strict=True):
+        replicas = [[node for node in each if node in nodes] or [min(nodes)] for each in stored["replicas"]]
+        topic = self._add(name, stored["id"], replicas, internal=stored["internal"])
+        for partition, epoch in zip(topic.partitions, stored["leader_epochs"], strict=True):
             self._begin_epoch(partition, epoch + 1)
-        self._keep(topic)
+        self._store(topic)
 
     def _partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
         log = Log(self._cluster, topic.name, topic.id, index)
@@ -237,18 +237,18 @@ class Topics:
         partition.leader_epoch = epoch
         partition.log.begin_epoch(epoch)
 
-    def _keep(self, topic: Topic) -> None:
-        kept: Mapping[str, object] = {
+    def _store(self, topic: Topic) -> None:
+        stored: Mapping[str, object] = {
             "id": topic.id,
             "internal": topic.internal,
             "replicas": [each.replicas for each in topic.partitions],
             "leader_epochs": [each.leader_epoch for each in topic.partitions],
         }
-        self._cluster.journal.put("topics", topic.name, kept)
+        self._cluster.journal.put("topics", topic.name, stored)
 
 
 def check_name(name: str) -> None:
-    """Raise `Refused` unless a topic may have that name (org.apache.kafka.common.internals.Topic)."""
+    """Raise `Refused` unless the topic name is valid (org.apache.kafka.common.internals.Topic)."""
     if not name:
         why = "the empty string is not allowed"
     elif name in (".", ".."):

@@ -1,4 +1,4 @@
-"""Which APIs and versions a cluster serves: all that the broker has, or what one Kafka release did."""
+"""The APIs and versions that a cluster supports: all of the broker's, or those of one Kafka release."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kproxy.broker.registry import BrokerApi
 
 
 def of_release(apis: Mapping[int, BrokerApi], release: str | None) -> Mapping[int, BrokerApi]:
-    """What of these APIs a release served, at the versions that it did; all with None.
+    """Return the APIs of a release with their versions; all of them for None.
 
     Raises:
-        ValueError: No such release; a sentence that lists those that there are.
+        ValueError: Unknown release; the message lists the known ones.
     """
     if release is None:
         return apis

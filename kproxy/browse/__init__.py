@@ -1,1 +1,1 @@
-"""What a viewer of traces needs, without a screen: an index of what happened, its details, and what it sums up to."""
+"""The model behind every viewer, without a screen: an index of a trace's rows, their details, and overviews."""

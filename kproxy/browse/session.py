@@ -1,4 +1,4 @@
-"""A session: one source, the index and the overviews made of it, and what the user has marked."""
+"""A session: one source, its index and overviews, and the user's marks and notes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kproxy.browse.overviews.all_overviews import Overviews
 from kproxy.browse.overviews.matching import Matching
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
-from kproxy.browse.rows.partial_parse import parse_light
-from kproxy.browse.rows.row_filter import asker
-from kproxy.browse.rows.visible_rows import Shown
+from kproxy.browse.rows.partial_parse import parse_partial
+from kproxy.browse.rows.row_filter import row_matcher
+from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.sources.source import Source
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import FindingLine, GapLine, Line, RequestLine, ResponseLine
@@ -22,7 +22,7 @@ from kproxy.trace.lines import FindingLine, GapLine, Line, RequestLine, Response
 
 @dataclass(slots=True)
 class Note:
-    """What the user keeps of a row."""
+    """The user's mark and note on a row."""
 
     marked: bool = False
     text: str = ""
@@ -30,77 +30,77 @@ class Note:
 
 @dataclass(slots=True)
 class BrowseSession:
-    """Reads a source as far as it goes, a slice at a time, so that whoever shows it stays awake."""
+    """Reads a source in slices, so that the user interface stays responsive."""
 
     source: Source
     overviews: Overviews = field(default_factory=Overviews)
     index: RowIndex = field(init=False)
-    shown: Shown = field(init=False)
+    visible: VisibleRows = field(init=False)
     _matching: Matching = field(init=False)
     notes: dict[int, Note] = field(init=False, default_factory=dict)
-    bad: int = field(init=False, default=0)  # lines that are none of a trace
-    version: int = field(init=False, default=0)  # changes when anything was read
+    bad: int = field(init=False, default=0)  # lines that are not trace lines
+    version: int = field(init=False, default=0)  # changes when lines are read
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.index = RowIndex()
-        self.shown = Shown(self.index, lambda chosen: asker(chosen, self.index, self.source.store))
-        self._matching = Matching(self.index, self.shown, self._light)
+        self.visible = VisibleRows(self.index, lambda chosen: row_matcher(chosen, self.index, self.source.store))
+        self._matching = Matching(self.index, self.visible, self._partial_lines)
 
     @property
     def matching(self) -> Matching | None:
-        """What the rows that match the filter sum up to, kept from now on; None if all rows are shown."""
-        return self._matching.wanted() if self.shown.is_narrowed else None
+        """Overviews of the rows that match the filter, kept up to date from now on; None if all rows are visible."""
+        return self._matching.activate() if self.visible.is_narrowed else None
 
     @property
     def counted(self) -> tuple[int, int]:
-        """Rows that are in `matching`, and rows there are."""
+        """Rows counted in `matching`, and rows in total."""
         return self._matching.progress
 
     @property
     def now(self) -> int:
-        """The time up to which waiting requests have waited, ns: the clock's, or of a finished trace its last."""
+        """Current time for requests in flight, ns: the clock, or the last time of a finished trace."""
         return max(self.index.now, time.time_ns()) if self.source.live else self.index.now
 
     def work(self, seconds: float) -> bool:
-        """Read and filter for so long; whether there is more to do."""
-        ends = time.perf_counter() + seconds
-        more = self._read(ends - seconds / 2 if self.shown.is_behind else ends)
+        """Read and filter for this many seconds; return whether work remains."""
+        deadline = time.perf_counter() + seconds
+        more = self._read(deadline - seconds / 2 if self.visible.is_behind else deadline)
         index = self.index
         if index.changed:
             self.version += 1
-            self.shown.update(index.changed)
+            self.visible.update(index.changed)
             self._matching.update(index.changed)
             index.changed.clear()
-        more = self.shown.work(max(0.001, ends - time.perf_counter())) or more
-        counted, uncounted = self._matching.work(max(0.001, ends - time.perf_counter()))
+        more = self.visible.work(max(0.001, deadline - time.perf_counter())) or more
+        counted, uncounted = self._matching.work(max(0.001, deadline - time.perf_counter()))
         self.version += counted
         return uncounted or more
 
-    def _read(self, ends: float) -> bool:
+    def _read(self, deadline: float) -> bool:
         if self._lines is None:
-            self._lines = self.source.store.take()
-        index, takers = self.index, self.overviews.takers()
+            self._lines = self.source.store.new_lines()
+        index, observers = self.index, self.overviews.observers()
         for count, (place, raw) in enumerate(self._lines):
-            line = parse_light(raw)
+            line = parse_partial(raw)
             if line is None:
                 self.bad += 1
             else:
                 self._name(line)
                 at = time_of(line.ts)
-                row = index.take(line, place, len(raw), at)
+                row = index.add(line, place, len(raw), at)
                 if line.note or line.marked:
                     self.notes[row] = Note(line.marked, line.note or "")
-                for take in takers:
-                    take(line, row, at)
-            if count & 31 == 31 and time.perf_counter() > ends:
+                for observe in observers:
+                    observe(line, row, at)
+            if count & 31 == 31 and time.perf_counter() > deadline:
                 return True
         self._lines = None
         index.forget(self.source.store.first)
         return False
 
     def exchange(self, row: int) -> Exchange | None:
-        """A row with its lines; None if they are no longer kept."""
+        """Return a row with its lines; None if they have been discarded."""
         index = self.index
         entry = row - index.first
         if not 0 <= entry < len(index.at):
@@ -125,30 +125,30 @@ class BrowseSession:
         try:
             line = parse_line(self.source.store.read(place, size))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return None  # no longer kept, or the file was changed under us
+            return None  # discarded, or another process changed the file
         self._name(line)
         return line
 
     def _name(self, line: Line) -> None:
-        """Call the server what the source calls it."""
+        """Replace the server's address with the source's name for it."""
         names = self.source.server_names
         if names and not isinstance(line, FindingLine | GapLine) and line.server is not None:
             line.server = names.get(line.server, line.server)
 
     def raw(self, row: int) -> list[bytes]:
-        """The lines of a row as they are in the trace."""
+        """Return the lines of a row as they are in the trace."""
         index = self.index
         entry = row - index.first
         places = ((index.places[side][entry], index.sizes[side][entry]) for side in (0, 1))
         return [self.source.store.read(place, size) for place, size in places if place >= 0]
 
-    def _light(self, row: int) -> Iterator[Line]:
-        """The lines of a row without their bodies and bytes."""
+    def _partial_lines(self, row: int) -> Iterator[Line]:
+        """Yield the lines of a row without bodies and bytes."""
         for raw in self.raw(row):
-            if (line := parse_light(raw)) is not None:
+            if (line := parse_partial(raw)) is not None:
                 self._name(line)
                 yield line
 
     def note(self, row: int) -> Note:
-        """What is kept of a row, to be changed."""
+        """Return the note of a row; the caller may change it."""
         return self.notes.setdefault(row, Note())

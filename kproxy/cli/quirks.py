@@ -41,37 +41,41 @@ def run(args: argparse.Namespace) -> int:
     except QuirkError as error:
         raise UserError(str(error)) from None
     if args.json:
-        print(json.dumps([{"quirk": each.text, "says": each.says} for each in quirks], indent=2))  # noqa: T201
+        print(json.dumps([{"quirk": each.text, "says": each.description} for each in quirks], indent=2))  # noqa: T201
     else:
         for each in quirks:
-            print(f"{each.text}\n    {each.says}")  # noqa: T201
+            print(f"{each.text}\n    {each.description}")  # noqa: T201
     return CLEAN
 
 
 def _lines() -> list[str]:
     from kproxy.broker.quirks import SETS
     from kproxy.broker.quirks.behaviours import BEHAVIOURS
-    from kproxy.broker.quirks.layouts import WORDS
+    from kproxy.broker.quirks.layouts import PARAMETERS
 
     width = max(map(len, SETS))
-    lines = ["Named quirks", *(f"  {name:{width}}  {each.says}" for name, each in SETS.items())]
-    lines += ["", "Kinds of behaviour", *(f"  API:{_usage(name, each.words)}" for name, each in BEHAVIOURS.items())]
+    lines = ["Named quirks", *(f"  {name:{width}}  {each.description}" for name, each in SETS.items())]
+    lines += [
+        "",
+        "Kinds of behaviour",
+        *(f"  API:{_usage(name, each.parameters)}" for name, each in BEHAVIOURS.items()),
+    ]
     lines += ["", "Kinds of layout (docs/edits.md)"]
-    lines += [f"  API:{_usage(name.removeprefix('field_'), words)}" for name, words in WORDS.items()]
+    lines += [f"  API:{_usage(name.removeprefix('field_'), parameters)}" for name, parameters in PARAMETERS.items()]
     return [*lines, *_EXAMPLES.rstrip().splitlines()]
 
 
-def _usage(name: str, words: tuple[str, ...]) -> str:
-    return ":".join((name, *words))
+def _usage(name: str, parameters: tuple[str, ...]) -> str:
+    return ":".join((name, *parameters))
 
 
 def _as_json() -> object:
     from kproxy.broker.quirks import SETS
     from kproxy.broker.quirks.behaviours import BEHAVIOURS
-    from kproxy.broker.quirks.layouts import WORDS
+    from kproxy.broker.quirks.layouts import PARAMETERS
 
     return {
-        "sets": {name: {"says": each.says, "quirks": each.quirks} for name, each in SETS.items()},
-        "behaviours": {name: each.words for name, each in BEHAVIOURS.items()},
-        "layouts": {name.removeprefix("field_"): words for name, words in WORDS.items()},
+        "sets": {name: {"says": each.description, "quirks": each.quirks} for name, each in SETS.items()},
+        "behaviours": {name: each.parameters for name, each in BEHAVIOURS.items()},
+        "layouts": {name.removeprefix("field_"): parameters for name, parameters in PARAMETERS.items()},
     }

@@ -16,7 +16,7 @@ from kproxy.cli import broker_options, child_options, options, relay
 from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
-    from kproxy.browse.sources.child_proxy import OwnProxy
+    from kproxy.browse.sources.child_proxy import ChildProxy
     from kproxy.browse.sources.source import Source
     from kproxy.tui.app import KproxyApp
 
@@ -97,7 +97,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     from kproxy.tui.app import KproxyApp
 
     session = BrowseSession(source)
-    session.shown.choose(filter_for(args.filter))
+    session.visible.choose(filter_for(args.filter))
     app = KproxyApp(session)
     if args.theme is not None:
         if args.theme not in app.available_themes:
@@ -120,13 +120,13 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     Raises:
         UserError: It cannot be.
     """
-    from kproxy.browse.sources.child_proxy import OwnSource
+    from kproxy.browse.sources.child_proxy import ChildProxySource
     from kproxy.browse.sources.opening import open_source
     from kproxy.browse.sources.source import SeveralSources
 
     proxy = own_proxy(args)
     if proxy is not None:
-        return OwnSource(proxy, keep=args.keep)
+        return ChildProxySource(proxy, keep=args.keep)
     capture = child_options.options_of(args, options.add_capture)
     try:
         return open_source(args.sources, capture, keep=args.keep)
@@ -156,7 +156,7 @@ def _choose(choices: Choices) -> str:
     return chosen
 
 
-def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _: None) -> OwnProxy | None:
+def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _: None) -> ChildProxy | None:
     """The proxy that is asked for, started; None if none is. `tell` is called with what it says.
 
     Raises:
@@ -171,11 +171,11 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
         raise UserError(f"{args.sources[0]}: pass a source to read or --listen to start a proxy, not both")
     if args.no_control:
         raise UserError("--no-control cannot be used here: the view reads the proxy's control socket")
-    from kproxy.browse.sources.child_proxy import OwnProxy
+    from kproxy.browse.sources.child_proxy import ChildProxy
     from kproxy.control.protocol import ControlError
 
     try:
-        return OwnProxy(asked, None if args.control is None else Path(args.control), tell)
+        return ChildProxy(asked, None if args.control is None else Path(args.control), tell)
     except ControlError as error:
         raise UserError(str(error)) from None
 

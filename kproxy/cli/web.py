@@ -16,7 +16,7 @@ from kproxy.errors import CLEAN, UserError
 if TYPE_CHECKING:
     import socket
 
-    from kproxy.browse.sources.child_proxy import OwnProxy
+    from kproxy.browse.sources.child_proxy import ChildProxy
     from kproxy.web.access import AccessControl
     from kproxy.web.server import WebServer
 
@@ -66,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
         if (proxy := tui.own_proxy(args, tell=say)) is not None:
             opened.callback(proxy.stop)
         port = sockets[0].getsockname()[1]
-        door = AccessControl(host, port)
-        server = WebServer(_session(args, proxy), _title(args, proxy), door)
-        run_loop(_serve(server, sockets, _address(host, port, door)))
+        access = AccessControl(host, port)
+        server = WebServer(_session(args, proxy), _title(args, proxy), access)
+        run_loop(_serve(server, sockets, _address(host, port, access)))
     return CLEAN
 
 
@@ -86,7 +86,7 @@ def _bound(text: str) -> tuple[list[socket.socket], str | None]:
         raise UserError(str(error)) from None
 
 
-def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
+def _session(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
     """The command line of a session.
 
     Raises:
@@ -109,18 +109,18 @@ def _session(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
     return "exec " + shlex.join(words)
 
 
-def _title(args: argparse.Namespace, proxy: OwnProxy | None) -> str:
+def _title(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
     named = args.listen if proxy else args.sources
     return " ".join(["kproxy", *(Path(name).name for name in named[:3])])
 
 
-def _address(host: str | None, port: int, door: AccessControl) -> str:
+def _address(host: str | None, port: int, access: AccessControl) -> str:
     import socket as sockets
 
     from kproxy.proxy.address import TcpAddress
 
     name = sockets.gethostname() if host in ("0.0.0.0", "::") else host or "127.0.0.1"  # noqa: S104
-    return f"http://{TcpAddress(name, port)}/?token={door.token}"
+    return f"http://{TcpAddress(name, port)}/?token={access.token}"
 
 
 async def _serve(server: WebServer, sockets: list[socket.socket], address: str) -> None:

@@ -63,7 +63,7 @@ class GroupsOverview:
         """Groups that are no longer kept."""
         return self._groups.let_go
 
-    def take(self, line: Line, row: int, at: int) -> None:
+    def observe(self, line: Line, row: int, at: int) -> None:
         """Take the next line, its row in the index and its time in ns."""
         if isinstance(line, _FRAMES):
             if line.group_id is not None and (kind := explanations.KINDS.get(line.api or "")) is not None:

@@ -1,1 +1,1 @@
-"""One page of a capture or trace that opens anywhere, without a request to anywhere."""
+"""A self-contained HTML page of a capture or trace; it makes no network requests."""

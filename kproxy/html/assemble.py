@@ -1,4 +1,4 @@
-"""The page's own files put together, with a policy that allows nothing else."""
+"""Assembles a page from its files, with a content security policy that allows nothing else."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 from kproxy.html.packing import inline_json
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-#: The script, in the order in which its parts know each other.
+#: The parts of the script, in dependency order.
 _SCRIPTS = ("basics.js", "filter_text.js", "filter_match.js", "pane.js", "exchange.js", "page.js")
 
 
 def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts: Sequence[str] = _SCRIPTS) -> str:
-    """A page with its style, its scripts and its data; it can neither fetch nor send anything.
+    """Return a page with its style, scripts and data inline; its policy forbids all network access.
 
-    `package` has its page.html (the body), its page.css and the scripts, which see each other's names and nothing else
-    does.
+    `package` contains page.html (the body), page.css and the scripts, which share one scope that nothing else can
+    access.
     """
     head = _text(__package__, "head.html")
     style, body, *written = (_text(package, name) for name in ("page.css", "page.html", *scripts))
@@ -44,5 +44,5 @@ def _text(package: str, name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """What a Content-Security-Policy calls an inline script or style by."""
+    """Return the hash of an inline script or style for a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

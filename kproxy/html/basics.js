@@ -1,10 +1,10 @@
-/* What everything else needs: elements, packed values, long lists. What came off the wire goes into the page as text,
+/* Shared helpers: elements, packed values, long lists. Data from the wire is added to the page as text,
    never as markup. */
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 const OVERSCAN = 12, MOST_PRINTED = 400;
 
-/** An element with its class, its text or children, and what it does. */
+/** Creates an element with a class, text or children, and event handlers. */
 const el = (tag, name, ...inside) => {
   const made = document.createElement(tag);
   if (name) made.className = name;
@@ -19,7 +19,7 @@ const button = (name, inside, act) => {
 };
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 
-/** Values are packed in chunks; each is unpacked when something of it is shown. */
+/** Values packed in chunks; a chunk is unpacked when one of its values is shown. */
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 const unpack = async (text) => {
   const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -35,7 +35,7 @@ const value = async (name, number) => {
   return (await kept.get(key))[number % each];
 };
 
-/** Shows the rows of a long list that are in sight. */
+/** Renders the visible rows of a long list. */
 class Scroller {
   constructor(box, height, draw) {
     Object.assign(this, { box, height, draw, count: 0, all: false, drawn: new Map() });
@@ -79,7 +79,7 @@ class Scroller {
     else if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + 2 * height - box.clientHeight;
     this.paint();
   }
-  /** Draws the beginning, for paper; back again with false. */
+  /** Renders the first rows, for printing; false restores the list. */
   print(all) {
     this.all = all;
     this.redraw();

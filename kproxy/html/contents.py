@@ -1,4 +1,4 @@
-"""What a page says: a summary, a row for each exchange, and as many of their fields and bytes as there is room for."""
+"""The contents of a page: a summary, one row per exchange, and as many fields and bytes as fit."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FindingLine, Line
 
-#: Characters of a page: when rows take as much, no more are added, and fields and bytes only as far as there is room.
+#: Most characters of a page. Rows are added up to this size, then fields and bytes as far as they fit.
 MOST_SIZE = 20_000_000
 
-#: Causes in the summary.
+#: Most causes in the summary.
 MOST_CAUSES = 50
 
 _NARROW = "narrow it with -f, e.g. -f 'severity>=warning'"
 
 
 def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
-    """The data of a page.
+    """Return the data of a page.
 
     Returns:
         ``rows``, ``lines`` and ``sides`` are compressed chunks (`kproxy.html.packing`). A row is ``[time, connection,
-        client, API, version, what, size, latency, [[text, style]...], severity, is it an event]``; ``lines`` has for
-        each row ``{"lines", "findings"}``, a list of findings for each line; ``sides`` has pairs of request and
-        response as `kproxy.html.sides` gives them, null for one that is not there; ``places`` has for each row the
-        number of its pair, -1 if there is none. ``notes`` are sentences about what is not in the page. ``fields`` and
-        ``units`` are of the filter language (`kproxy.html.filter_fields`).
+        client, API, version, subject, size, latency, [[text, style]...], severity, is it an event]``; ``lines`` has for
+        each row ``{"lines", "findings"}``, with a list of findings for each line; ``sides`` has pairs of request and
+        response as in `kproxy.html.sides`, null if missing; ``places`` has for each row the number of its pair, -1 if
+        none. ``notes`` are sentences about omissions. ``fields`` and ``units`` belong to the filter language
+        (`kproxy.html.filter_fields`).
     """
-    told = Findings()
+    findings = Findings()
     summary = _Summary()
     rows, lines, sides = Chunks(512), Chunks(64), Chunks(16)
-    taken: list[int] = []
+    kept: list[int] = []
     for row, exchange in _exchanges(session):
-        number = len(taken)
+        number = len(kept)
         for line in _lines_of(exchange):
-            told.take(line, number, session.index.at[row - session.index.first])
-        summary.take(exchange)
+            findings.observe(line, number, session.index.at[row - session.index.first])
+        summary.add(exchange)
         if rows.size + lines.size < MOST_SIZE:
-            taken.append(row)
+            kept.append(row)
             rows.add(_row(session, exchange))
-            lines.add(_told(exchange))
+            lines.add(_lines_and_findings(exchange))
     rows.close()
     lines.close()
-    places = _add_sides(session, taken, sides, MOST_SIZE - rows.size - lines.size)
-    notes = _notes(summary, len(taken), places)
+    places = _add_sides(session, kept, sides, MOST_SIZE - rows.size - lines.size)
+    notes = _notes(summary, len(kept), places)
     return {
         "version": __version__,
         "files": names,
-        "filter": safe(str(session.shown.filter)) if session.shown.filter else None,
+        "filter": safe(str(session.visible.filter)) if session.visible.filter else None,
         "notes": notes,
         **summary.as_json(),
-        "causes": _causes(told, len(taken)),
+        "causes": _causes(findings, len(kept)),
         "rows": rows.texts,
         "lines": lines.texts,
         "sides": sides.texts,
@@ -74,8 +74,8 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
 
 
 def _exchanges(session: BrowseSession) -> Iterator[tuple[int, Exchange]]:
-    for position in range(len(session.shown)):
-        row = session.shown[position]
+    for position in range(len(session.visible)):
+        row = session.visible[position]
         if (exchange := session.exchange(row)) is not None:
             yield row, exchange
 
@@ -85,7 +85,7 @@ def _lines_of(exchange: Exchange) -> list[Line]:
 
 
 class _Summary:
-    """What all exchanges come to."""
+    """Totals over all exchanges."""
 
     def __init__(self) -> None:
         self.exchanges = 0
@@ -94,7 +94,7 @@ class _Summary:
         self._connections: set[str] = set()
         self._first = self._last = ""
 
-    def take(self, exchange: Exchange) -> None:
+    def add(self, exchange: Exchange) -> None:
         for line in _lines_of(exchange):
             self._connections.add(line.connection_id)
             self._first = min(self._first or line.ts, line.ts)
@@ -150,8 +150,8 @@ def _latency(session: BrowseSession, exchange: Exchange) -> str:
     return f"> {waited}" if exchange.state == RowState.WAITING else waited
 
 
-def _told(exchange: Exchange) -> dict[str, Any]:
-    """The lines of an exchange without bodies and bytes, and their findings in words, the worst first."""
+def _lines_and_findings(exchange: Exchange) -> dict[str, Any]:
+    """Return the lines of an exchange without bodies and bytes, and their findings as text, most severe first."""
     lines, findings = [], []
     for line in _lines_of(exchange):
         lines.append({name: value for name, value in as_mapping(line).items() if name not in ("body", "frame")})
@@ -160,36 +160,36 @@ def _told(exchange: Exchange) -> dict[str, Any]:
     return {"lines": lines, "findings": findings}
 
 
-def _add_sides(session: BrowseSession, taken: list[int], sides: Chunks, room: int) -> list[int]:
-    """Add the sides of these rows while there is room, those with findings first; for each row where they are."""
+def _add_sides(session: BrowseSession, kept: list[int], sides: Chunks, available: int) -> list[int]:
+    """Add the sides of these rows as far as they fit, those with findings first; return where each row's sides are."""
     index = session.index
-    places = [-1] * len(taken)
+    places = [-1] * len(kept)
 
     def urgency(number: int) -> tuple[int, int]:
-        entry = taken[number] - index.first
+        entry = kept[number] - index.first
         return -2 * index.severity[entry] - index.errors[entry], number
 
-    for number in sorted(range(len(taken)), key=urgency):
-        if sides.size > room:
+    for number in sorted(range(len(kept)), key=urgency):
+        if sides.size > available:
             break
-        exchange = session.exchange(taken[number])
+        exchange = session.exchange(kept[number])
         if exchange is None or exchange.frame is None:
             continue
         request, response = exchange.request, exchange.response
-        made = [
+        sides_made = [
             None if request is None else side_json(side(request)),
             None if response is None else side_json(side(response, request)),
         ]
-        places[number] = sides.add(made)
+        places[number] = sides.add(sides_made)
     sides.close()
     return places
 
 
-def _notes(summary: _Summary, taken: int, places: list[int]) -> list[str]:
+def _notes(summary: _Summary, kept: int, places: list[int]) -> list[str]:
     notes = []
     every = summary.exchanges + summary.events
-    if taken < every:
-        notes.append(f"this page has only the first {taken:,} of {every:,} rows: {_NARROW}")
+    if kept < every:
+        notes.append(f"this page has only the first {kept:,} of {every:,} rows: {_NARROW}")
     there = sum(place >= 0 for place in places)
     if there < summary.exchanges:
         some = f"{there:,} of {summary.exchanges:,} exchanges, those with findings first"
@@ -197,15 +197,15 @@ def _notes(summary: _Summary, taken: int, places: list[int]) -> list[str]:
     return notes
 
 
-def _causes(told: Findings, taken: int) -> list[dict[str, Any]]:
-    """What is wrong, the worst first: each cause with the row of its first finding, -1 if the page does not have it."""
+def _causes(findings: Findings, kept: int) -> list[dict[str, Any]]:
+    """Return the causes, most severe first, with the row of the first finding, -1 if it is not in the page."""
     return [
         finding_json(cause.finding)
         | {
             "count": cause.count,
             "connections": len(cause.places),
-            "row": cause.first_row if cause.first_row < taken else -1,
+            "row": cause.first_row if cause.first_row < kept else -1,
             "what": safe(f"{cause.api} v{cause.api_version} {cause.direction}") if cause.api else None,
         }
-        for cause in told.causes(MOST_CAUSES)
+        for cause in findings.causes(MOST_CAUSES)
     ]

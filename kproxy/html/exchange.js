@@ -1,4 +1,4 @@
-/* One exchange: its sides, what is wrong with them, their records. */
+/* One exchange: its sides, findings and records. */
 let panes = [];
 
 const drawSide = (line, findings, side, place, above) => {

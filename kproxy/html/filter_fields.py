@@ -1,4 +1,4 @@
-"""The fields of the filter language, as the page's script reads them."""
+"""The fields of the filter language, for the page's script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.filters.values import DURATIONS, SIZES
 
 
 def filter_fields() -> dict[str, Any]:
-    """``fields`` are ``[name, aliases, kind, many, unit, every value if there are no others]``, ``units`` by kind."""
+    """Return ``fields``, ``[name, aliases, kind, many, unit, values if limited]``, and ``units`` by kind."""
     return {
         "fields": [
             [field.name, field.aliases, field.kind, field.many, field.unit, field.known() if field.closed else ()]

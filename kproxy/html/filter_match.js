@@ -1,4 +1,4 @@
-/* A filter as a function over lines of the trace: what its fields read, what its values stand for, what its patterns find. */
+/* Compiles a filter to a function over trace lines: reads fields, converts values, matches patterns. */
 const ATOM = /\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\[(){}*+?|]/suy;
 const REPEAT = /(?:[*+?]|\{(\d{1,3})(?:(,)(\d{1,3})?)?\})\??/y;
 const CLASSES = { d: "\\p{Nd}", D: "\\P{Nd}", w: "\\p{L}\\p{N}_", s: "\\s", S: "\\S", n: "\\n", r: "\\r", t: "\\t" };
@@ -12,7 +12,7 @@ class PatternError extends Error {
   }
 }
 
-/** The browser's expression for a pattern of the filter language: that of the command line, which has no look-around. */
+/** Converts a pattern of the filter language to a regular expression; like the command line without look-around. */
 class PatternReader {
   constructor(pattern) {
     this.ignoresCase = pattern.startsWith("(?i)");
@@ -97,7 +97,7 @@ const finds = (field, value, glob) => {
     const reader = new PatternReader(value.text), expression = new RegExp(reader.whole(), flags(reader.ignoresCase));
     return (found) => expression.test(found);
   } catch (error) {
-    const moved = value.quoted && value.end - value.start !== value.text.length + 2;  /* by escapes */
+    const moved = value.quoted && value.end - value.start !== value.text.length + 2;  /* because of escapes */
     const start = value.start + (moved ? 0 : (error.position || 0) + value.quoted);
     throw new FilterError(`invalid pattern ${inQuotes(value.text)}: ${error.message}`, start);
   }
@@ -134,7 +134,7 @@ const closedValue = (field, value) => {
 };
 
 const ORDER = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
-/** What one value must be; it is there, and of its field's type. */
+/** Returns the test for one value, which is present and has its field's type. */
 const checkOf = ({ field, sign, start }, value) => {
   const { kind } = field, isNumber = NUMBERS.includes(kind);
   const ofText = (check) => kind === "error" ? (found) => typeof found === "string" && check(found) : check;
@@ -173,7 +173,7 @@ const allInEach = (array, key) => (line) => (line[array] || []).flatMap((each) =
 const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.kind === "finding" || line.kind === "stall" ? [line] : [])].map((each) => each[key]).filter(isThere);
 const listed = (key) => (line) => line[key] || [];
 const ofKind = (kind, name, absent) => (line) => isThere(line[name]) ? line[name] : line.kind === kind ? absent : null;
-/** What fields read that are not simply a key of the line. */
+/** Readers of fields that are not simply a key of the line. */
 const READS = {
   client: (line) => [line.client_id, line.client].filter(isThere),
   tls: ofKind("open", "tls", false), midstream: ofKind("open", "midstream", false),
@@ -216,9 +216,9 @@ const testOf = (node) => {
   };
 };
 
-/** An exchange as a filter sees it: the fields of the response, where it has none those of the request, findings of both. */
+/** An exchange for a filter: the fields of the response, else those of the request, and the findings of both. */
 const asOne = ([first, second]) => second === undefined ? first
   : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])] };
 
-/** A function that says whether a line matches; a `FilterError` if the filter cannot be read. */
+/** Returns a function that tests a line; throws `FilterError` if the filter is invalid. */
 const filterOf = (text) => testOf(new FilterParser(text).whole());

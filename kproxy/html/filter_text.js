@@ -1,5 +1,4 @@
-/* The filter language of docs/filters.md: its text, read into terms. The sentences about what is wrong are those of the
-   command line (kproxy.filters). */
+/* Parses the filter language of docs/filters.md. Error messages are the same as on the command line (kproxy.filters). */
 const CONNECTIVES = ["and", "or", "not", "in"], MOST_OPEN = 50;
 const FIELDS = new Map(data.fields.flatMap(([name, aliases, kind, many, unit, known]) => {
   const field = { name, kind, many, unit, known };
@@ -11,7 +10,7 @@ class FilterError extends Error {
     super(problem);
     Object.assign(this, { start, hint });
   }
-  /** One sentence with the column in the text of the filter. */
+  /** A message with its column in the filter text. */
   said(text) {
     return `${this.message} at column ${[...text.slice(0, this.start)].length + 1}${this.hint ? `: ${this.hint}` : ""}`;
   }
@@ -22,7 +21,7 @@ const inQuotes = (text) => {
   return text.includes("'") && !text.includes('"') ? `"${escaped}"` : `'${escaped.replaceAll("'", "\\'")}'`;
 };
 
-/** How much two words have in common, 0 to 1, as Python's difflib counts it. */
+/** The similarity of two words, 0 to 1, as in Python's difflib. */
 const likeness = (one, other) => {
   const common = (a, aEnd, b, bEnd) => {
     let [size, aBest, bBest, before] = [0, a, b, new Map()];

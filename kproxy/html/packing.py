@@ -1,4 +1,4 @@
-"""JSON for a page: compressed in chunks that a browser unpacks one at a time, or plain inside the markup."""
+"""JSON for a page: in compressed chunks that the browser unpacks one at a time, or uncompressed inside the markup."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kproxy.trace.encoding import encode_json
 
 
 class Chunks:
-    """Values in the order in which they are added, `each` to a chunk.
+    """Values in the order added, `each` per chunk.
 
     Attributes:
-        texts: The chunks that are full, and after `close` the last one too: base64 of zlib's format of a JSON array.
-        size: Characters of all of them.
+        texts: The full chunks, after `close` also the last one: a JSON array in zlib format, encoded as base64.
+        size: Characters of all chunks.
     """
 
     def __init__(self, each: int) -> None:
@@ -24,7 +24,7 @@ class Chunks:
         self._pending: list[Any] = []
 
     def add(self, value: Any) -> int:
-        """Add a value; its number."""
+        """Add a value; return its number."""
         number = len(self.texts) * self.each + len(self._pending)
         self._pending.append(value)
         if len(self._pending) == self.each:
@@ -32,7 +32,7 @@ class Chunks:
         return number
 
     def close(self) -> None:
-        """Pack what is left."""
+        """Pack the remaining values."""
         if self._pending:
             packed = zlib.compress(encode_json(self._pending), 9)
             self.texts.append(base64.b64encode(packed).decode("ascii"))
@@ -41,5 +41,5 @@ class Chunks:
 
 
 def inline_json(value: Any) -> str:
-    """JSON that may stand in a script element: nothing in it ends that, or begins a comment."""
+    """Return JSON that is safe in a script element: nothing in it ends the element or starts a comment."""
     return encode_json(value).decode().replace("<", "\\u003c")

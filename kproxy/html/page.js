@@ -22,7 +22,7 @@ const drawRow = (position) => {
 };
 const list = new Scroller($("rows"), rowHeight, drawRow);
 
-/* The filter: `test` is that of the last text that could be read. */
+/* The filter: `test` belongs to the last valid text. */
 let test = null, asked = "", lines = null;
 const joinedLines = async () => {
   const found = [];
@@ -53,7 +53,7 @@ const narrow = () => {
   const at = shown.indexOf(chosen);
   if (at >= 0) list.show(at); else $("rows").scrollTop = 0;
 };
-/** Reads the filter anew. While it cannot be read, the rows stay and a sentence says why. */
+/** Parses the filter again. While it is invalid, the rows stay and a message is shown. */
 const refilter = async () => {
   const text = $("filter").value.trim();
   let made = null, wrong = "";
@@ -70,7 +70,7 @@ const refilter = async () => {
   if (made && !lines) {
     const read = await joinedLines();
     lines = lines || read;
-    if (text !== $("filter").value.trim()) return;  /* more was written meanwhile, and is read by itself */
+    if (text !== $("filter").value.trim()) return;  /* the text has changed meanwhile and is handled by its own event */
   }
   [test, asked] = [made, text];
   narrow();

@@ -1,4 +1,4 @@
-"""The output of ``kproxy dissect --html``: lines are spooled, and at the end they become one page."""
+"""The output of ``kproxy dissect --html``: lines are spooled, and written as one page at the end."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from kproxy.trace.encoding import append_line
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import Detail, Line
 
-#: Bytes that go to the spool at once.
+#: Bytes written to the spool at once.
 _BUFFER = 1 << 20
 
 
 class _Lines(Source):
-    """Lines that are all there when somebody looks."""
+    """A source of lines that are already complete."""
 
     async def run(self) -> None:
-        """Nothing is to come."""
+        """Do nothing."""
 
 
 class _NoOverviews(Overviews):
-    """A page has none, and of the findings only those of the rows that it has."""
+    """No overviews: a page only needs the findings of its rows, which it collects itself."""
 
-    def takers(self) -> tuple[()]:
-        """Nobody."""
+    def observers(self) -> tuple[()]:
+        """Return no observers."""
         return ()
 
 
 class HtmlOutput(Output):
-    """Gathers everything: an exchange is shown if the filter matches request and response together.
+    """Collects all lines; an exchange is included if the filter matches its request and response together.
 
     Raises:
-        UserError: The file is a terminal; later, that the disk is full.
+        UserError: The file is a terminal; later, if the disk is full.
     """
 
     def __init__(self, file: TextIO, chosen: Filter | None) -> None:
@@ -53,22 +53,22 @@ class HtmlOutput(Output):
         super().__init__(file, chosen)
         self._spool = Spool()
         self._names: list[str] = []
-        self._told: list[str] = []
+        self._notes: list[str] = []
         self._path = ""
         self._pending = bytearray()
 
-    def detail(self, asked: Detail) -> Detail:
-        """All there is, whatever was asked."""
+    def detail(self, requested: Detail) -> Detail:
+        """Return the highest detail, whatever was requested."""
         return Detail.RAW
 
     def begin(self, name: str) -> None:
-        """What is written next is of the input `name`; where it lies is nobody's business."""
+        """Start the input `name`; its directory is not disclosed."""
         self._path = name
         self._names.append(safe(Path(name).name))
 
     def note(self, sentence: str) -> None:
-        """Whoever reads the page should know it too."""
-        self._told.append(safe(sentence).replace(safe(self._path), self._names[-1]))
+        """Add a note for the readers of the page."""
+        self._notes.append(safe(sentence).replace(safe(self._path), self._names[-1]))
 
     def _put(self, line: Line) -> bool:
         append_line(line, self._pending)
@@ -77,7 +77,7 @@ class HtmlOutput(Output):
         return super()._put(line)
 
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
-        """It is shown at the end."""
+        """Store a line until the end."""
 
     def _spill(self) -> None:
         try:
@@ -91,7 +91,7 @@ class HtmlOutput(Output):
         self._spill()
         source = _Lines(", ".join(self._names[:3]), self._spool)
         session = BrowseSession(source, _NoOverviews())
-        session.shown.choose(self._filter)
+        session.visible.choose(self._filter)
         try:
             while session.work(1.0):
                 pass
@@ -99,6 +99,6 @@ class HtmlOutput(Output):
         finally:
             source.close()
         self.warnings = made["notes"]
-        made["notes"] = [*self._told, *self.warnings]
+        made["notes"] = [*self._notes, *self.warnings]
         self._file.buffer.write(page(f"kproxy: {source.name}", made).encode())
         super().close()

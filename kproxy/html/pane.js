@@ -1,6 +1,6 @@
 const TREE_ROW = 20, HEX_ROW = 18;
 
-/** The fields of a frame beside its bytes; what is marked in one is marked in the other. */
+/** The fields of a frame beside its bytes, with linked highlighting. */
 class Pane {
   constructor(side, findings, kind) {
     Object.assign(this, { side, findings, marked: -1, near: -1 });
@@ -25,7 +25,7 @@ class Pane {
     this.width = 0;
     this.fold();
   }
-  /** Measures, now that it is on the screen, and points at what is wrong. */
+  /** Measures itself once it is on the screen, and highlights the first finding. */
   start() {
     const room = this.box.clientWidth;
     const columns = room > 900 ? 16 : 8;
@@ -109,7 +109,7 @@ class Pane {
     made.append(" ".repeat(columns - used + 2), ...text);
     return made;
   }
-  /** The innermost field that has a byte; what came out of compressed bytes has all of them, so not these. */
+  /** The innermost field that contains a byte, except fields decoded from compressed bytes, which share one span. */
   deepest(offset) {
     let found = -1;
     for (let number = 0; number < this.fields.length; number++) {
@@ -135,13 +135,13 @@ class Pane {
     this.near = number;
     this.refresh();
   }
-  /** Marks a field in both; `here` if it was chosen in the tree. */
+  /** Highlights a field in both; `here` if it was selected in the tree. */
   choose(number, here = false) {
     if (number < 0) return;
     this.exact = null;
     this.mark(number, this.span(number), here);
   }
-  /** Marks what a finding is about. */
+  /** Highlights a finding's field. */
   point(number) {
     const finding = this.findings[number], field = this.side.marks[number];
     const span = finding.span || (field === null ? null : this.span(field));

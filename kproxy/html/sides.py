@@ -1,4 +1,4 @@
-"""A side of an exchange as a page has it: its fields in a row, its bytes, its findings, its records."""
+"""One side of an exchange for a page: its fields as rows, bytes, findings and records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
-#: What a page has of one side: fields, elements of an array, bytes, records of a field, records, characters of a value.
+#: Limits per side: fields, elements of an array, bytes, records of a field, records, characters of a value.
 MOST_FIELDS = 1_500
 MOST_ELEMENTS = 100
 MOST_BYTES = 32 << 10
@@ -26,31 +26,31 @@ _MOST_DEPTH = 60
 
 
 def side_json(side: FrameDetail) -> dict[str, Any]:
-    """All that a page shows of a side.
+    """Return everything that a page shows of a side.
 
-    ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` the
-    numbers of the fields that the findings are about, null where there is none; ``records`` are
-    ``{"path", "rows", "more", "problems"}`` with rows of ``[offset, time, key, value, headers, field]``, a key or value
-    being ``[form, text, size, schema id, cut]``; an offset is text, for a browser has no 64 bits.
+    ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
+    numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "rows", "more", "problems"}``
+    with rows of ``[offset, time, key, value, headers, field]``; a key or value is ``[form, text, size, schema id,
+    cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits.
     """
-    made: dict[str, Any] = {
+    result: dict[str, Any] = {
         "missing": _safe(side.missing),
         "error": _safe(side.error),
         "departure": _safe(side.departure),
     }
     if side.frame is not None:
-        made["frame"] = base64.b64encode(side.frame[:MOST_BYTES]).decode("ascii")
+        result["frame"] = base64.b64encode(side.frame[:MOST_BYTES]).decode("ascii")
     numbers: dict[int, int] = {}
-    made["fields"] = list(_fields(side.fields, numbers))
-    made["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
-    left = MOST_RECORDS_IN_ALL
-    made["records"] = []
+    result["fields"] = list(_fields(side.fields, numbers))
+    result["marks"] = [_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings]
+    remaining = MOST_RECORDS_IN_ALL
+    result["records"] = []
     for field in record_fields(side.fields):
-        if left <= 0 or id(field) not in numbers:
+        if remaining <= 0 or id(field) not in numbers:
             break
-        found = records(field, min(left, MOST_RECORDS))
-        left -= len(found.records)
-        made["records"].append(
+        found = records(field, min(remaining, MOST_RECORDS))
+        remaining -= len(found.records)
+        result["records"].append(
             {
                 "path": safe(field.path),
                 "rows": [[*_record(each), _number([field, each.batch, each.field], numbers)] for each in found.records],
@@ -58,25 +58,25 @@ def side_json(side: FrameDetail) -> dict[str, Any]:
                 "problems": [safe(problem) for problem in found.problems],
             }
         )
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def finding_json(finding: FindingEntry) -> dict[str, Any]:
-    """A finding in words."""
-    made = {
+    """Return a finding as text."""
+    result = {
         "severity": finding.severity,
         "code": safe(finding.code),
         "name": safe(finding.name),
         "message": safe(finding.message),
         "path": _safe(finding.path),
         "span": finding.span,
-        "notes": [[name, safe(said)] for name, said in notes(finding)],
+        "notes": [[name, safe(text)] for name, text in notes(finding)],
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in result.items() if value is not None}
 
 
 def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[Any]]:
-    """The fields in the order of the frame as far as there is room; the number of each goes into `numbers`."""
+    """Yield the fields in frame order as far as they fit; store the number of each in `numbers`."""
     waiting = [(0, field) for field in reversed(fields)]
     count = 0
     while waiting:
@@ -100,9 +100,9 @@ def _fields(fields: list[FieldView], numbers: dict[int, int]) -> Iterator[list[A
         waiting += [(depth + 1, each) for each in reversed(inside)]
 
 
-def _number(way: list[FieldView], numbers: dict[int, int]) -> int | None:
-    """The number of the field at the end of a way, or of the last one on it that the page has."""
-    return next((numbers[id(field)] for field in reversed(way) if id(field) in numbers), None)
+def _number(chain: list[FieldView], numbers: dict[int, int]) -> int | None:
+    """Return the number of the last field on a path that the page contains."""
+    return next((numbers[id(field)] for field in reversed(chain) if id(field) in numbers), None)
 
 
 def _record(record: Record) -> list[Any]:

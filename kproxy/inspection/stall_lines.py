@@ -52,7 +52,7 @@ class StallLines:
         Returns what has ended with it.
         """
         row = self._row = self._row + 1
-        self._groups.take(line, row, at)
+        self._groups.observe(line, row, at)
         if isinstance(line, RequestLine):
             self._places[row % _MOST_PLACES] = row, line.connection_id, line.server, line.offset
         elif not isinstance(line, ResponseLine):

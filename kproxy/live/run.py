@@ -133,11 +133,11 @@ async def _built_in(
     """Start the built-in broker behind the listeners."""
     # The broker has its own 200 modules: a proxy before another broker starts without them.
     from kproxy.broker import Broker
-    from kproxy.broker.storage import Unusable
+    from kproxy.broker.storage import DataDirectoryError
 
     try:
         broker = await stack.enter_async_context(Broker(options, report=warn))
-    except (Unusable, ValueError, OSError) as error:
+    except (DataDirectoryError, ValueError, OSError) as error:
         raise UserError(f"the built-in broker cannot start: {error}") from None
     bound = [port for name in broker.listeners for port in broker.ports_of(name)]
     ports = zip(listeners, bound, strict=True)
@@ -159,7 +159,7 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
         servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
         protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""
         say(f"built-in Kafka {broker.release}: connect clients with bootstrap.servers={servers}{protocol}")
-    for each in broker.cluster.part(Quirks).says:
+    for each in broker.cluster.part(Quirks).description:
         say(f"quirk: {each}")
     if len(broker.cluster.nodes) > 1:
         say(f"commands: {HELP}")

@@ -1,4 +1,4 @@
-"""What several jobs read of a line, as columns over rows of TRACE."""
+"""Columns over rows of TRACE that several jobs use."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from kproxy.spark.sentences import host
 
 
 def client_name() -> Column:
-    """The client id of a frame; the host of a client that sends none, or an empty one."""
+    """The client id of a frame; the host if the client sends none or an empty one."""
     return F.coalesce(F.nullif("client_id", F.lit("")), host(F.col("client")))
 
 
 def topic_name(entry: Column) -> Column:
-    """The name of an entry of `topics`, or its id while the name is not known."""
+    """The name of an entry of `topics`, or its id if the name is unknown."""
     return F.coalesce(entry["topic"], entry["topic_id"])
 
 
 def topic_names() -> Column:
-    """The names of the topics of a line, each once; a broker may split a topic into several entries. Never null."""
+    """The distinct topic names of a line; a broker may split a topic into several entries. Never null."""
     return F.array_distinct(F.array_compact(maybe(F.transform("topics", topic_name))))
 
 
 def is_decoded(*apis: str) -> Column:
-    """Whether the line is a response that was read, of these APIs or of any; never null."""
+    """Whether the line is a decoded response, of these APIs or of any; never null."""
     read = (F.col("kind") == "response") & F.col("not_decoded").isNull()
     return read & F.coalesce(F.col("api").isin(*apis), F.lit(False)) if apis else read
 
 
 def carries_records() -> Column:
-    """Whether the frame is the one that record data travels in: Produce has it in requests, others in responses."""
+    """Whether the frame carries record data: requests of Produce, responses of other APIs."""
     return F.col("kind") == F.when(F.col("api") == "Produce", "request").otherwise("response")
 
 
 def view(by: str, value: Column, **others: Column) -> Column:
-    """A struct that says what a row is counted for: `by` what kind of thing, `value` which, and `others`."""
+    """A struct for grouping: `by` is the kind of group, `value` its name, and `others`."""
     named = (column.alias(name) for name, column in others.items())
     return F.struct(F.lit(by).alias("by"), value.alias("value"), *named)
 
 
 def place_in(order: Iterable[str], column: str) -> Column:
-    """The place of a text among those that there are, to sort by."""
+    """The position of a text in `order`, for sorting."""
     return F.array_position(F.array(*map(F.lit, order)), F.col(column))
 
 
 def direction() -> Column:
-    """Which way a frame went, or what a line says of it: request or response."""
+    """The direction of a frame or of an event: request or response."""
     return F.when(F.col("kind").isin("request", "response"), F.col("kind")).otherwise(F.col("direction"))
 
 
 def constants(pairs: Mapping[int, int] | Mapping[int, str] | Mapping[str, str]) -> Column:
-    """A map of Spark's, in one expression: a column for each key and value takes long to build."""
+    """A Spark map as one expression: building a column for each key and value is slow."""
     words = (f"{each}L" if isinstance(each, int) else f"'{each}'" for pair in pairs.items() for each in pair)
     return F.expr(f"map({', '.join(words)})")
 
 
 def maybe(array: Column) -> Column:
-    """An array, empty where it is null."""
+    """An array, empty instead of null."""
     return F.coalesce(array, F.array())

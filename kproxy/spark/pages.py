@@ -1,6 +1,6 @@
 """The jobs as a table of docs/spark.md.
 
-``python -m kproxy.spark.pages docs/spark.md`` writes it there anew.
+``python -m kproxy.spark.pages docs/spark.md`` updates it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kproxy.spark import jobs
 
 
 def markdown() -> str:
-    """A row a job: its name, and what it tells."""
+    """Return one row per job: its name and its description."""
     rows = "".join(f"| `{name}` | {jobs.find(name).help} |\n" for name in jobs.names())
     return f"| table | shows |\n|---|---|\n{rows}"
 

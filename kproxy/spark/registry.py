@@ -1,4 +1,4 @@
-"""Functions over lines that register themselves by the name of their file: jobs, and the queries of a stream."""
+"""Registries of functions over lines, named by their file: jobs, and the queries of a stream."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 Run = TypeVar("Run", bound=Callable[..., object])
 
 
-@dataclass(frozen=True)  # with slots, Python 3.11 cannot make one by the name of an alias
+@dataclass(frozen=True)  # Python 3.11 cannot instantiate an alias with slots
 class Registered(Generic[Run]):
-    """One of them: its name, what it tells in a sentence, and what it does."""
+    """A registered function: its name, its description, and the function."""
 
     name: str
     help: str
@@ -21,11 +21,11 @@ class Registered(Generic[Run]):
 
 
 class Registry(Generic[Run]):
-    """What the files of a package register; a file is loaded when it is asked for, since that takes pyspark.
+    """The functions registered by the files of a package; a file is imported on demand, because that needs pyspark.
 
     Args:
-        package: Its name.
-        path: Its `__path__`.
+        package: The package's name.
+        path: The package's `__path__`.
     """
 
     def __init__(self, package: str, path: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ class Registry(Generic[Run]):
         self._found: dict[str, Registered[Run]] = {}
 
     def add(self, help_: str) -> Callable[[Run], Run]:
-        """Register a function as the one of its file, which names it: ``slow_exchanges.py`` is slow-exchanges."""
+        """Register the function of a file, which gives it its name: ``slow_exchanges.py`` becomes slow-exchanges."""
 
         def register(run: Run) -> Run:
             name = _name(run.__module__.rpartition(".")[2])
@@ -44,14 +44,14 @@ class Registry(Generic[Run]):
         return register
 
     def names(self) -> list[str]:
-        """The names of all, without loading one."""
+        """Return all names, without importing the files."""
         return sorted(_name(each.name) for each in pkgutil.iter_modules(self._path))
 
     def find(self, name: str) -> Registered[Run]:
-        """The one of this name.
+        """Return the function with this name.
 
         Raises:
-            KeyError: There is none.
+            KeyError: There is no such function.
         """
         if name not in self.names():
             raise KeyError(name)

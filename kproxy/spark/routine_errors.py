@@ -1,14 +1,14 @@
-"""Errors that are part of how Kafka works: nothing went wrong, so a report does not count them as refusals.
+"""Errors that are part of normal operation, which a report does not count as failures.
 
-- MEMBER_ID_REQUIRED gives a new member of a group its id (KIP-394), in answer to each first JoinGroup.
-- REBALANCE_IN_PROGRESS tells a member of a group to join again.
-- UNSUPPORTED_VERSION in answer to ApiVersions: the client asks in its newest version, then in one that the broker names
-  (KIP-511). In answer to anything else it is a fault.
+- MEMBER_ID_REQUIRED gives a new member its id (KIP-394), in response to each first JoinGroup.
+- REBALANCE_IN_PROGRESS tells a member to rejoin.
+- UNSUPPORTED_VERSION in response to ApiVersions: the client retries with a version that the broker names (KIP-511). In
+  response to another API it is a failure.
 
-Other errors that clients handle by themselves do count, for something changed or is missing: NOT_COORDINATOR,
-NOT_LEADER_OR_FOLLOWER and COORDINATOR_NOT_AVAILABLE (a broker restarted or a partition moved; a burst of them is worth
-knowing), FETCH_SESSION_ID_NOT_FOUND (the broker has too few fetch sessions, or restarted),
-UNKNOWN_TOPIC_OR_PARTITION (a topic is missing, or not there yet).
+Other errors that clients handle by themselves do count, because something changed or is missing: NOT_COORDINATOR,
+NOT_LEADER_OR_FOLLOWER and COORDINATOR_NOT_AVAILABLE (a broker restarted or a partition moved; a burst of them matters),
+FETCH_SESSION_ID_NOT_FOUND (the broker has too few fetch sessions, or restarted), UNKNOWN_TOPIC_OR_PARTITION (a topic is
+missing, or does not exist yet).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pyspark.sql import functions as F
 
 from kproxy.groups import explanations
 
-#: Routine in answer to every API, and in answer to ApiVersions.
+#: Routine in responses of every API, and in responses of ApiVersions.
 OF_GROUPS: Final = frozenset({explanations.REJOIN, *explanations.ORDINARY})
 OF_API_VERSIONS: Final = frozenset({"UNSUPPORTED_VERSION"})
 
 
 def is_routine(api: str | None, error: str | None) -> bool:
-    """Whether this error is routine in answer to this API."""
+    """Whether an error is routine in responses of an API."""
     return error in OF_GROUPS or (api == "ApiVersions" and error in OF_API_VERSIONS)
 
 

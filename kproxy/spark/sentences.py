@@ -1,4 +1,4 @@
-"""Words of sentences as Spark columns, as `kproxy.outputs.text` and `kproxy.groups` write them."""
+"""Parts of sentences as Spark columns, formatted like `kproxy.outputs.text` and `kproxy.groups`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from itertools import chain
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-#: The end of a member id that Kafka makes of a client id, or of the instance id of a static member: a UUID.
+#: The suffix of a member id that Kafka derives from a client id or a static member's instance id: a UUID.
 _WITH_UUID = r"^(.{1,20}).*?-([^-]{4})[^-]{4}(?:-[^-]+){4}$"
 
 
 def text(*parts: Column | str) -> Column:
-    """Columns and words, one after the other; null where a column is."""
+    """Concatenated columns and literals; null if a column is."""
     return F.concat(*(F.lit(part) if isinstance(part, str) else part for part in parts))
 
 
@@ -26,7 +26,7 @@ def duration(us: Column) -> Column:
 
 
 def amount(value: Column) -> Column:
-    """``0.034``, ``3.1``, ``14``, ``1,400``: two digits at least."""
+    """``0.034``, ``3.1``, ``14``, ``1,400``: at least two digits."""
     return F.when(value < 10, F.format_string("%.2g", value)).otherwise(F.format_string("%,.0f", value))
 
 
@@ -36,19 +36,19 @@ def times(count: Column) -> Column:
 
 
 def names(labels: Column, most: int = 3) -> Column:
-    """Of an array of names the first: ``shop-a, shop-b, shop-c and 4 more``."""
+    """The first names of an array: ``shop-a, shop-b, shop-c and 4 more``."""
     more = F.size(labels) - most
     shown = F.array_join(F.slice(labels, 1, most), ", ")
     return F.when(more > 0, text(shown, " and ", more.cast("string"), " more")).otherwise(shown)
 
 
 def host(address: Column) -> Column:
-    """The host of ``host:port``, as it stands there."""
+    """The host of ``host:port``, unchanged."""
     return F.regexp_replace(address, ":[^:]*$", "")
 
 
 def member_label(client_id: Column, member_id: Column) -> Column:
-    """A member in a few characters: client id, and what tells it apart."""
+    """A short label of a member: client id, and a distinguishing suffix."""
     client = F.coalesce(client_id, F.lit(""))
     own = text(client, "-")
     rest = F.when(F.startswith(member_id, own), F.substring(member_id, F.length(own) + 1, F.length(member_id)))
@@ -59,5 +59,5 @@ def member_label(client_id: Column, member_id: Column) -> Column:
 
 
 def chosen(key: Column, values: dict[str, str]) -> Column:
-    """The value of a key; null if it has none."""
+    """The value of a key; null if there is none."""
     return F.create_map(*map(F.lit, chain.from_iterable(values.items())))[key]

@@ -7,7 +7,7 @@ In a notebook::
     spark.dataSource.register(KproxyDataSource)
     lines = spark.read.format("kproxy").load("captures/*.pcap")
 
-Python workers see no file system of Hadoop's: paths are of this machine, and on a cluster of all of them.
+Python workers cannot access Hadoop file systems: paths are local, and on a cluster they must exist on all machines.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ if TYPE_CHECKING:
 class KproxyDataSource(DataSource):
     """Captures and traces below a path or a glob: the lines that `kproxy dissect --json` writes, as ROW.
 
-    Options: `port` (Kafka's, several with commas; without it Kafka is found by content), `keylog` (TLS key log). The
-    schema is ROW, or columns of it. As a stream it has the traces below a directory, lines as they are written, and
-    of those that are there an hour at a time; with the option `since` (ISO 8601) none of hours that were over before.
-    Its schema may also be TEXT.
+    Options: `port` (Kafka's, comma-separated; without it Kafka is found by content), `keylog` (TLS key log). The schema
+    is ROW, or a subset of its columns. As a stream it follows the traces below a directory: new lines as they are
+    written, and existing ones one hour at a time; with the option `since` (ISO 8601), hours that ended before are
+    skipped. The schema of a stream may also be TEXT.
     """
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return "kproxy"
 
     def schema(self) -> StructType:
-        """The columns there are, unless the reader is given fewer."""
+        """Return the available columns, used unless the reader specifies fewer."""
         return ROW
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of whole files."""
+        """Return a reader of whole files."""
         ports = frozenset(int(port) for port in self.options.get("port", "").split(",") if port.strip())
         return _Reader(_checked(schema), self._path(), CaptureOptions(ports, self.options.get("keylog")))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """A reader of traces that are being written."""
+        """Return a reader of traces that are being written."""
         path = Path(self._path())
         if not path.is_dir():
-            raise ValueError(f"{path}: a stream is of the traces below a directory, and this is none")
+            raise ValueError(f"{path}: a stream needs a directory of traces")
         since = self.options.get("since")
         known = schema if schema == TEXT else _checked(schema)
         return _StreamReader(known, str(path.absolute()), datetime.fromisoformat(since) if since else None)
@@ -69,10 +69,10 @@ class KproxyDataSource(DataSource):
     def _path(self) -> str:
         path = self.options.get("path")
         if not path:
-            raise ValueError("say which captures and traces: load(PATH), of files, a directory or a glob")
+            raise ValueError("no path: pass files, a directory or a glob to load(PATH)")
         if urlsplit(path).scheme not in ("", "file"):
             raise ValueError(
-                f"{path}: Python reads files of this machine only; of others: kproxy analyze convert, then spark.read"
+                f"{path}: only local files can be read: run kproxy analyze convert on others, then spark.read"
             )
         return str(local_path(path)) if path.startswith("file:") else path
 
@@ -81,7 +81,7 @@ def _checked(schema: StructType) -> StructType:
     for field in schema:
         known = ROW[field.name].dataType if field.name in ROW.names else None
         if field.dataType != known:
-            there = f"is {known.simpleString()}" if known else "is no column of a trace"
+            there = f"is {known.simpleString()}" if known else "is not a column of a trace"
             raise ValueError(
                 f"{field.name} {field.dataType.simpleString()}: it {there} (kproxy.spark.ingest.schema.ROW)"
             )
@@ -89,7 +89,7 @@ def _checked(schema: StructType) -> StructType:
 
 
 class _File(InputPartition):
-    """A file, or of a growing one the bytes from `start` to `end`."""
+    """A file, or the byte range from `start` to `end` of a growing one."""
 
     def __init__(self, uri: str, start: int = 0, end: int | None = None) -> None:
         super().__init__(uri)
@@ -97,7 +97,7 @@ class _File(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    """A task a file: connections of one file share what a run learns, so a file cannot be split."""
+    """Reads one file per task: a file's connections share state, so it cannot be split."""
 
     def __init__(self, schema: StructType, path: str, options: CaptureOptions) -> None:
         self._schema, self._path, self._options = schema, path, options
@@ -115,7 +115,7 @@ class _Reader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
-    """An offset says how many bytes of each trace there is below the directory have been read."""
+    """Reads growing traces; an offset has the number of bytes read of each trace below the directory."""
 
     def __init__(self, schema: StructType, directory: str, since: datetime | None) -> None:
         self._schema, self._directory = schema, directory
@@ -125,9 +125,9 @@ class _StreamReader(DataSourceStreamReader):
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        from pyspark.sql.streaming.datasource import ReadMaxFiles  # Spark 4.2 has it, and no earlier one asks
+        from pyspark.sql.streaming.datasource import ReadMaxFiles  # only Spark 4.2 and later have and use it
 
-        return ReadMaxFiles(1)  # which is to say: not all at once
+        return ReadMaxFiles(1)  # not all at once
 
     def latestOffset(self, start: dict[str, int] | None = None, limit: object = None) -> dict[str, int]:  # noqa: N802
         sizes = sizes_below(self._directory)

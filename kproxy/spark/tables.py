@@ -1,4 +1,4 @@
-"""The tables of jobs: for people, as lines, or as files."""
+"""Output of job tables: as text, as JSON or CSV lines, or as files."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ FILES = ("parquet", "json", "csv")
 
 
 def write_files(table: DataFrame, folder: str, form: str) -> None:
-    """Write a table as files of Spark's below a directory, over what is there."""
+    """Write a table as Spark files below a directory, replacing existing ones."""
     if form == "csv":
         table = _flat(table)
     table.coalesce(1).write.mode("overwrite").option("header", True).format(form).save(folder)
 
 
 def write_json(table: DataFrame, job: str, file: TextIO) -> None:
-    """A row a line, with the job that it is of."""
+    """Write one JSON line per row, with the job's name."""
     write_rows(table.toLocalIterator(), job, file)
 
 
 def write_rows(rows: Iterable[Row], job: str, file: TextIO) -> None:
-    """The same of rows that are here."""
+    """Write rows that are already collected, like `write_json`."""
     for row in rows:
         file.buffer.write(encode_json({"job": job, **_plain(row.asDict(recursive=True))}) + b"\n")
     file.flush()
 
 
 def write_csv(table: DataFrame, file: TextIO) -> None:
-    """Comma-separated, with a header; what is nested as JSON."""
+    """Write comma-separated values with a header; nested values as JSON."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(table.columns)
     for row in _flat(table).toLocalIterator():
@@ -47,12 +47,12 @@ def write_csv(table: DataFrame, file: TextIO) -> None:
 
 
 def first_rows(table: DataFrame, most: int) -> list[Row]:
-    """The first rows, and one more if there are more."""
+    """Return the first rows, and one more if there are more."""
     return list(table.limit(most + 1).collect())
 
 
 def write_table(table: DataFrame, title: str, found: Sequence[Row], most: int, file: TextIO) -> None:
-    """The `first_rows` for people: aligned if `file` is a terminal, else tab-separated; units by the columns' names."""
+    """Write the result of `first_rows` as text: aligned on a terminal, else tab-separated; units from column names."""
     rows = [[cell(name, value) for name, value in row.asDict().items()] for row in found]
     more = len(rows) > most
     if not file.isatty():
@@ -76,7 +76,7 @@ def _heading(name: str) -> str:
 
 
 def cell(name: str, value: Any) -> str:
-    """A value for people, in the unit that the name of its column ends in."""
+    """Format a value in the unit that its column's name ends in."""
     if value is None:
         return ""
     if name.endswith("_us"):
@@ -109,6 +109,6 @@ def _plain(value: Any) -> Any:
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_plain(each) for each in value]
-    if isinstance(value, datetime):  # Spark gives it in the zone of this process
+    if isinstance(value, datetime):  # Spark returns it in this process's time zone
         return f"{value.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return value

@@ -1,1 +1,1 @@
-"""The terminal's views: Textual widgets over a `kproxy.browse` session. They pull; nothing is pushed at them."""
+"""The terminal views: Textual widgets over a `kproxy.browse` session. They poll the session for changes."""

@@ -1,4 +1,4 @@
-"""The application: reads its source while it shows it, and puts one view at a time on the screen."""
+"""The application: reads its source in slices while one view is on the screen."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from kproxy.tui.views.findings import FindingView
 from kproxy.tui.views.groups import GroupsView
 from kproxy.tui.views.topics import TopicView
 
-#: Seconds of reading before the screen and the keys have their turn, and of rest after it.
+#: Seconds of reading before the screen and keys are handled, and the pause after it.
 SLICE = 0.008
-_REST = 0.002
+_PAUSE_S = 0.002
 _IDLE = 0.05
-#: Seconds from a key or the mouse on that reading waits for what it asked for.
-_TURN = 0.03
-#: Seconds between looks at what has changed; where only the time has, with a request that waits and without.
+#: Seconds that reading pauses after a key or mouse event.
+_INPUT_PAUSE_S = 0.03
+#: Seconds between checks for changes; the others apply if only time has passed, with and without requests in flight.
 REFRESH = 0.1
 _WAITING = 0.25
 _QUIET = 1.0
 
 
 class KproxyApp(App[None]):
-    """Everything there is to see of one source."""
+    """The terminal application for one source."""
 
     TITLE = "kproxy"
     CSS_PATH = "kproxy.tcss"
@@ -63,8 +63,8 @@ class KproxyApp(App[None]):
         self.ansi_theme_dark = DARK
         self.session = session
         self.paused = False
-        self._seen: tuple[object, ...] = ()
-        self._looked = self._asked = 0.0
+        self._last_state: tuple[object, ...] = ()
+        self._looked = self._last_input_at = 0.0
         self._bar = Bar()
         self._filter = FilterLine()
         self._frames = ExchangeView(session)
@@ -74,7 +74,7 @@ class KproxyApp(App[None]):
         self._switcher = ContentSwitcher(initial=self._frames.id)
 
     def compose(self) -> ComposeResult:
-        """The bar, the tabs, the filter, the first view; other views are mounted when they are first shown."""
+        """Create the bar, tabs, filter line and first view; other views are mounted when they are first shown."""
         yield self._bar
         yield self._tabs
         yield self._filter
@@ -83,84 +83,84 @@ class KproxyApp(App[None]):
         yield Keys()
 
     def on_mount(self) -> None:
-        """Begin to read."""
+        """Start reading."""
         self.set_focus(self.view.first)
         self.read()
-        self.set_interval(REFRESH, self.look)
+        self.set_interval(REFRESH, self.refresh_screen)
 
     def on_ready(self) -> None:
-        """What is there now stays to the end: looking for garbage in it holds up keys for a tenth of a second."""
+        """Exclude existing objects from garbage collection, which would block keys for a tenth of a second."""
         if not self.is_headless:
             gc.freeze()
 
     @work(exclusive=True)
     async def read(self) -> None:
-        """Run the source and read what it gives, for ever, in slices."""
+        """Run the source and read its lines in slices, forever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.session.source.run())
             while True:
                 more = self.session.work(SLICE)
-                turn = self._asked + _TURN - time.monotonic()
-                await asyncio.sleep(max(turn, _REST if more else _IDLE))
+                turn = self._last_input_at + _INPUT_PAUSE_S - time.monotonic()
+                await asyncio.sleep(max(turn, _PAUSE_S if more else _IDLE))
 
     async def on_event(self, event: events.Event) -> None:
-        """Note when something was asked for; a key is for the view when what had the keys is hidden now.
+        """Record the time of user input; move the focus to the view if the focused widget is now hidden.
 
-        A window that is left keeps its cursor and its keys. Textual says at the start of a session in a browser that
-        its window was left, after the browser has said that it has the focus.
+        A terminal window that loses focus keeps its cursor and focused widget. In a browser, Textual reports a lost
+        focus at the start of a session, after the browser has reported that it has the focus.
         """
         if isinstance(event, events.AppBlur):
             return
         if isinstance(event, events.InputEvent) and not isinstance(event, events.MouseMove):
-            self._asked = time.monotonic()
+            self._last_input_at = time.monotonic()
             if self.focused is None and len(self.screen_stack) == 1:
                 self.set_focus(self.view.first)
         await super().on_event(event)
 
-    def look(self) -> None:
-        """Show what has changed since the last look."""
+    def refresh_screen(self) -> None:
+        """Show what has changed since the last check."""
         session, source = self.session, self.session.source
         self._bar.update_from(session, paused=self.paused, follows=self._frames.table.follow)
         self._filter.update_from(session, self.view.effect)
-        now = session.version, session.shown.version, source.phase, source.name
-        if self.paused or (now == self._seen and not self._is_time_told()):
+        now = session.version, session.visible.version, source.phase, source.name
+        if self.paused or (now == self._last_state and not self._is_clock_update_due()):
             return
         self._looked = time.monotonic()
         if self.view.update():
-            self._seen = now
+            self._last_state = now
 
-    def _is_time_told(self) -> bool:
-        """Whether it is time to show what changes by itself: how long something waits, how long ago something was."""
+    def _is_clock_update_due(self) -> bool:
+        """Whether it is time to update values that change by themselves, such as the age of waiting requests."""
         every = _WAITING if self.session.index.waiting() else _QUIET
         return self.session.source.live and time.monotonic() - self._looked >= every
 
     @property
     def view(self) -> View:
-        """The view that is on the screen."""
+        """The view on the screen."""
         current = self._switcher.current
         return next(view for view in self._views if view.id == current)
 
     async def show(self, view: View) -> None:
-        """Put a view on the screen."""
+        """Show a view."""
         if not view.is_mounted:
             view.display = False
             await self._switcher.mount(view)
         self._switcher.current = view.id
         self._tabs.show(view)
-        self._seen = ()
+        self._last_state = ()
         if view is not self._frames and self.session.matching is not None:
-            self.session.work(SLICE)  # so that a short trace shows at once what matches
+            self.session.work(SLICE)  # a short trace shows its matches immediately
         view.update()
         self.set_focus(view.first)
 
     @on(ViewTabs.Chosen)
     async def show_chosen(self, event: ViewTabs.Chosen) -> None:
-        """A tab was clicked."""
+        """Show the view of the clicked tab."""
         await self.show(event.view)
 
     @on(View.Jump)
     async def show_frame(self, event: View.Jump) -> None:
-        """Show one exchange in the list of frames."""
+        """Show an exchange in the list of frames."""
         view = self.view
         await self.show(self._frames)
         self._frames.jump_from(view, event.row)
@@ -174,39 +174,39 @@ class KproxyApp(App[None]):
 
     @on(View.Return)
     async def show_again(self, event: View.Return) -> None:
-        """Go back to where one came from."""
+        """Return to the view that led here."""
         await self.show(event.view)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where something is written `/` is a letter."""
+        """Disable `/` while a text input has the focus."""
         if action == "filter" and (len(self.screen_stack) > 1 or isinstance(self.focused, Input)):
             return False
         return super().check_action(action, parameters)
 
     async def action_filter(self) -> None:
-        """Write a filter, whichever view is shown."""
+        """Edit the filter, from any view."""
         await self.show(self._frames)
         self._frames.action_filter()
 
     @work
     async def action_leave(self) -> None:
-        """Quit; ask first if that would stop a proxy."""
+        """Quit; ask first if that stops a proxy."""
         warning = self.session.source.warning
         if warning is None or await self.push_screen_wait(Confirm("quit?", safe(warning), "q")):
             self.exit()
 
     def action_clear_filter(self) -> None:
-        """Show everything, in whichever view."""
+        """Clear the filter, from any view."""
         self._frames.clear_filter()
-        self.look()
+        self.refresh_screen()
 
     async def action_view(self, number: int) -> None:
-        """Put the view of that key on the screen."""
+        """Show the view with that key."""
         if number <= len(self._views):
             await self.show(self._views[number - 1])
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """What the command palette offers: the views, what can be done in this one, themes and the like."""
+        """List the commands of the palette: views, actions of the current view, themes and others."""
         for number, view in enumerate(self._views, 1):
             yield SystemCommand(view.title, f"show this view (key {number})", partial(self.show, view))
         for binding in self.view.commands():
@@ -219,13 +219,13 @@ class KproxyApp(App[None]):
         yield from (each for each in super().get_system_commands(screen) if each.title in ("Theme", "Screenshot"))
 
     def action_redraw(self) -> None:
-        """Draw all of the screen anew, for a terminal that has lost it."""
+        """Redraw the whole screen, for a terminal that has lost it."""
         self.screen.refresh(layout=True)
 
     def action_help(self) -> None:
-        """Say which keys there are."""
+        """Show the help."""
         self.push_screen(Reading("help", help_text(self.view, self._views)))
 
     def action_pause(self) -> None:
-        """Keep the screen as it is, or go on."""
+        """Freeze the screen, or resume."""
         self.paused = not self.paused

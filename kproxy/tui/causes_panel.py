@@ -1,4 +1,4 @@
-"""What is wrong, on top of everything else: the worst causes, a line each."""
+"""The panel at the top with the most severe root causes, one per line."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import STYLES
 from kproxy.trace.formatting import RANK, safe
 
-#: Causes that are told where there is room, and where there is little.
-_MOST, _FEW = 3, 2
-_LITTLE = 30  # rows of a screen
+#: Number of causes on a screen with enough rows, and on a small one.
+_MOST, _MOST_ON_SMALL_SCREEN = 3, 2
+_SMALL_SCREEN_ROWS = 30  # rows of a screen
 _EVERY = 0.5
 
 
 class CausesPanel(Static):
-    """The worst causes that were found so far; hidden while there are none. A click goes to the first frame of one."""
+    """The most severe root causes so far; hidden if there are none. A click goes to the first frame of a cause."""
 
     DEFAULT_CSS = """
     CausesPanel { height: auto; padding: 0 1; background: $panel; display: none; }
@@ -33,7 +33,7 @@ class CausesPanel(Static):
 
     @dataclass
     class Chosen(Message):
-        """The frame with this row is to be shown."""
+        """Posted to show the frame with this row."""
 
         row: int
 
@@ -43,13 +43,13 @@ class CausesPanel(Static):
         self._causes: Sequence[CauseRows] = ()
         self._looked = 0.0
 
-    def look(self) -> bool:
-        """Look what is wrong now; seldom, as that takes time: False if that is put off."""
+    def refresh_causes(self) -> bool:
+        """Update the causes, at limited frequency because it is slow; return False if the update is postponed."""
         now = time.monotonic()
         if now - self._looked < _EVERY:
             return False
         self._looked = now
-        most = _FEW if self.app.size.height < _LITTLE else _MOST
+        most = _MOST_ON_SMALL_SCREEN if self.app.size.height < _SMALL_SCREEN_ROWS else _MOST
         found = self._session.overviews.findings.causes()
         self._causes = [each for each in found if RANK.get(each.finding.severity, 0)][:most]
         self.set_class(bool(self._causes), "some")
@@ -66,6 +66,6 @@ class CausesPanel(Static):
         return True
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the cause that was clicked."""
+        """Go to the clicked cause."""
         if (row := event.style.meta.get("row")) is not None:
             self.post_message(self.Chosen(row))

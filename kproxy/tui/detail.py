@@ -1,4 +1,4 @@
-"""One exchange in detail: what is wrong with it, the fields of request and response, the bytes of one of them."""
+"""One exchange in detail: its findings, the fields of request and response, and the bytes of one of them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from kproxy.tui.styled_text import in_full, painted
 from kproxy.tui.tree import FieldTree
 from kproxy.tui.value_window import ValueWindow
 
-#: Lines above this many bytes are read in a thread, so that keys are answered meanwhile.
+#: Lines larger than this many bytes are read in a thread, so that keys stay responsive.
 _LARGE = 1 << 15
 
 _MOST_ERRORS = 5
 
-#: Lines that the whole exchange needs for all there is to say of its findings, beside fields and bytes.
-_ROOM = 28
+#: Minimum number of screen lines for showing findings in full, with fields and bytes below.
+_FULL_FINDINGS_LINES = 28
 
-#: What the head says of an event that is no frame, or the row.
+#: Keys of an event that its head line or its row shows.
 _IN_HEAD = {"v", "kind", "ts", "connection_id"}
 
 
 class SidePane(Vertical):
-    """The fields of a request, or of a response."""
+    """The fields of a request or a response."""
 
     DEFAULT_CSS = """
     SidePane { width: 1fr; }
@@ -56,31 +56,31 @@ class SidePane(Vertical):
         self.tree_of_fields = FieldTree()
 
     def compose(self) -> ComposeResult:
-        """A title and the tree."""
+        """Create the title and the tree."""
         yield self._head
         yield self.tree_of_fields
 
-    def show(self, shown: FrameDetail | None, why: str) -> None:
-        """Show a side; of one that is not there, `why`."""
-        self.side = shown
+    def show(self, detail: FrameDetail | None, why: str) -> None:
+        """Show one side; if it is missing, show the reason `why`."""
+        self.side = detail
         title = Text(no_wrap=True, overflow="ellipsis")
         title.append(self._title, "bold")
-        if shown is None:
+        if detail is None:
             title.append(f"  {why}", "dim")
         else:
-            line = shown.line
+            line = detail.line
             title.append(f"  {safe(line.api)} v{line.api_version}" if line.api else "  ?")
             title.append(f"  id {line.correlation_id}  {size(line.size)}", "dim")
-            if shown.departure:
-                title.append("  as written: " + safe(shown.departure), "yellow")
-            elif shown.missing:
-                title.append("  " + safe(shown.missing), "yellow")
+            if detail.departure:
+                title.append("  as written: " + safe(detail.departure), "yellow")
+            elif detail.missing:
+                title.append("  " + safe(detail.missing), "yellow")
         self._head.update(title, layout=False)
-        self.tree_of_fields.show(shown.fields if shown is not None else [])
+        self.tree_of_fields.show(detail.fields if detail is not None else [])
 
 
 class DetailPane(Vertical):
-    """The exchange under the cursor; `whole` when it has the screen for itself."""
+    """The exchange under the cursor; `fullscreen` when it is full-screen."""
 
     DEFAULT_CSS = """
     DetailPane { height: 1fr; border-top: solid $panel; }
@@ -106,7 +106,7 @@ class DetailPane(Vertical):
         self._bytes = HexView(id="bytes")
 
     def compose(self) -> ComposeResult:
-        """Findings above, the two sides and the bytes below."""
+        """Create the findings, and the two sides and the bytes below."""
         with self._wrong:
             yield self._findings
         with Horizontal(id="sides"):
@@ -114,10 +114,10 @@ class DetailPane(Vertical):
             yield self._bytes
 
     def on_resize(self) -> None:
-        """Both sides beside each other, and all there is to say, only where there is room for them."""
+        """Show both sides and full findings only if there is room."""
         self.set_class(self.size.width >= 150, "wide")
         self.set_class(self.size.width < 120, "narrow")
-        self._tell()
+        self._show_findings()
 
     @property
     def pane(self) -> SidePane:
@@ -128,11 +128,11 @@ class DetailPane(Vertical):
         """Show another exchange."""
         self._exchange = exchange
         if exchange is None:
-            self._put(None, None)
+            self._show_sides(None, None)
             return
         large = max((len(line.frame or "") for line in (exchange.request, exchange.response) if line), default=0)
         if large < _LARGE:
-            self._put(*_sides(exchange))
+            self._show_sides(*_sides(exchange))
         else:
             self._read(exchange)
 
@@ -140,16 +140,16 @@ class DetailPane(Vertical):
     def _read(self, exchange: Exchange) -> None:
         sides = _sides(exchange)
         if self._exchange is exchange:
-            self.app.call_from_thread(self._put, *sides)
+            self.app.call_from_thread(self._show_sides, *sides)
 
-    def _put(self, request: FrameDetail | None, response: FrameDetail | None) -> None:
+    def _show_sides(self, request: FrameDetail | None, response: FrameDetail | None) -> None:
         panes = self.panes
         exchange = self._exchange
         is_frame = exchange is not None and exchange.event is None
         self.set_class(not is_frame, "event")
         panes[0].show(request, "not seen")
         panes[1].show(response, "not seen" if request is None else "no response yet")
-        self._tell()
+        self._show_findings()
         worst = max((each for each in (response, request) if each is not None), key=_severity, default=None)
         self.active = "request" if worst is None or worst is request else "response"
         self._activate()
@@ -158,55 +158,55 @@ class DetailPane(Vertical):
         if worst is not None:
             self._point_at_worst(worst)
 
-    def _tell(self) -> None:
-        """Say what is wrong."""
+    def _show_findings(self) -> None:
+        """Update the findings."""
         request, response = (pane.side for pane in self.panes)
-        full = self.has_class("whole") and self.size.height >= _ROOM
-        self._findings.update(_told(self._exchange, request, response, self._findings.size.width if full else 0))
+        full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
+        self._findings.update(_text_of(self._exchange, request, response, self._findings.size.width if full else 0))
 
-    def _point_at_worst(self, shown: FrameDetail) -> None:
-        """Put the cursors where the worst finding is."""
-        first = next((found for found in shown.findings if found.path or found.span), None)
+    def _point_at_worst(self, detail: FrameDetail) -> None:
+        """Move the cursors to the most severe finding."""
+        first = next((found for found in detail.findings if found.path or found.span), None)
         if first is None:
             return
-        way = shown.find(first.path) if first.path else []
-        if first.span is not None and (not way or way[-1].start != first.span[0]):  # it may be there twice
-            way = shown.way(first.span[0]) or way
-        self.pane.tree_of_fields.point_at(way)
+        chain = detail.find(first.path) if first.path else []
+        if first.span is not None and (not chain or chain[-1].start != first.span[0]):  # the field may occur twice
+            chain = detail.at_byte(first.span[0]) or chain
+        self.pane.tree_of_fields.point_at(chain)
         if first.span is not None:
             self._bytes.span = first.span
 
     def watch_active(self) -> None:
-        """The bytes are those of the side that is looked at."""
+        """Show the bytes of the active side."""
         if self.is_mounted:
             self._activate()
 
     def _activate(self) -> None:
         for pane in self.panes:
             pane.set_class(pane.id == self.active, "active")
-        shown = self.pane.side
-        found = [(*each.span, each.severity) for each in shown.findings if each.span] if shown else []
-        self._bytes.show(*_bytes(shown), found)
+        detail = self.pane.side
+        found = [(*each.span, each.severity) for each in detail.findings if each.span] if detail else []
+        self._bytes.show(*_bytes(detail), found)
 
-    def set_whole(self, *, whole: bool) -> None:
-        """Findings are told in full, with their bytes, only where there is room."""
-        self.set_class(whole, "whole")
-        self._wrong.can_focus = whole
-        self._tell()
+    def set_fullscreen(self, *, fullscreen: bool) -> None:
+        """Show findings in full, with their bytes, only when there is room."""
+        self.set_class(fullscreen, "whole")
+        self._wrong.can_focus = fullscreen
+        self._show_findings()
 
     @property
     def first(self) -> Widget:
-        """What has the keys: the fields, or what is said of an event."""
+        """The widget that gets the focus: the fields, or the text of an event."""
         return self._wrong if self.has_class("event") else self.pane.tree_of_fields
 
     def toggle_side(self) -> None:
-        """Look at the other side."""
+        """Switch to the other side."""
         self.active = "response" if self.active == "request" else "request"
         self.pane.tree_of_fields.focus()
 
     @on(FieldTree.Pointed)
     def mark_bytes(self, event: FieldTree.Pointed) -> None:
-        """Mark the bytes of the field under the cursor."""
+        """Highlight the bytes of the field under the cursor."""
         event.stop()
         if event.tree is not self.pane.tree_of_fields:
             if not event.tree.has_focus:
@@ -215,22 +215,22 @@ class DetailPane(Vertical):
         field = event.field
         if field.start is not None and field.end is not None:
             found = (each.span for each in self.pane.side.findings if each.span) if self.pane.side else ()
-            # Of one that departs a finding knows how long it is written.
+            # For a malformed field, the finding has the real length.
             self._bytes.span = field.start, max(field.end, *(end for start, end in found if start == field.start), 0)
 
     @on(FieldTree.Chosen)
-    def show_whole(self, event: FieldTree.Chosen) -> None:
-        """Show all of a field or a record."""
+    def show_full_value(self, event: FieldTree.Chosen) -> None:
+        """Show a field or record in full."""
         event.stop()
-        self.app.push_screen(ValueWindow(event.way))
+        self.app.push_screen(ValueWindow(event.chain))
 
     @on(HexView.Pointed)
     def show_field(self, event: HexView.Pointed) -> None:
-        """Put the cursor on the field that has the byte."""
+        """Move the cursor to the field that contains the byte."""
         event.stop()
-        shown = self.pane.side
-        if shown is not None:
-            self.pane.tree_of_fields.point_at(shown.way(event.offset))
+        detail = self.pane.side
+        if detail is not None:
+            self.pane.tree_of_fields.point_at(detail.at_byte(event.offset))
 
     @property
     def field(self) -> FieldView | None:
@@ -247,36 +247,36 @@ def _sides(exchange: Exchange) -> tuple[FrameDetail | None, FrameDetail | None]:
     )
 
 
-def _bytes(shown: FrameDetail | None) -> tuple[bytes, int]:
-    """The bytes of a side, or those that its findings show of them, and where the first of these stands."""
-    if shown is None or shown.frame is not None:
-        return (shown and shown.frame) or b"", 0
-    found = next((each.excerpt for each in shown.findings if each.excerpt is not None), None)
+def _bytes(detail: FrameDetail | None) -> tuple[bytes, int]:
+    """Return the bytes of a side, or those in its findings' excerpts, and the offset of the first one."""
+    if detail is None or detail.frame is not None:
+        return (detail and detail.frame) or b"", 0
+    found = next((each.excerpt for each in detail.findings if each.excerpt is not None), None)
     return (b"", 0) if found is None else (excerpt_bytes(found), found.start)
 
 
-def _severity(shown: FrameDetail) -> int:
-    return max((RANK.get(found.severity, 0) + 1 for found in shown.findings), default=0)
+def _severity(detail: FrameDetail) -> int:
+    return max((RANK.get(found.severity, 0) + 1 for found in detail.findings), default=0)
 
 
-def _told(exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, width: int) -> Text:
-    """The head line of an exchange, and its findings: in full within a `width`, else their sentences and what to do."""
+def _text_of(exchange: Exchange | None, request: FrameDetail | None, response: FrameDetail | None, width: int) -> Text:
+    """Return the head line and the findings: in full within `width`, or with width 0 only messages and hints."""
     if exchange is None:
         return Text()
     text = Text()
-    found = [_with_bytes(each, shown) for shown in (response, request) if shown for each in shown.findings]
+    found = [_with_bytes(each, detail) for detail in (response, request) if detail for each in detail.findings]
     for finding in sorted(found, key=lambda each: -RANK.get(each.severity, 0)):
         text.append_text(in_full(finding, width) if width else _short(finding))
     if isinstance(exchange.event, FindingLine):
         event = exchange.event
-        for name, said in (
+        for name, text_of_field in (
             ("", event.message),
             ("expected: ", event.expected),
             ("got: ", event.got),
             ("hint: ", event.hint),
         ):
-            if said:
-                text.append(name, "dim").append(f"{safe(said)}\n")
+            if text_of_field:
+                text.append(name, "dim").append(f"{safe(text_of_field)}\n")
     elif exchange.event is not None:
         for name, fact in msgspec.to_builtins(exchange.event).items():
             if name not in _IN_HEAD and fact:
@@ -286,7 +286,7 @@ def _told(exchange: Exchange | None, request: FrameDetail | None, response: Fram
 
 
 def _head(exchange: Exchange) -> Text:
-    """When it was, who asked whom, how long it took, what was refused."""
+    """Return the head line: errors, time, connection, client, latency."""
     line, frame = exchange.line, exchange.frame
     text = Text()
     if isinstance(exchange.response, ResponseLine):
@@ -305,7 +305,7 @@ def _head(exchange: Exchange) -> Text:
 
 
 def _short(finding: FindingEntry) -> Text:
-    """A finding beside its bytes: what is wrong, how it departs, what to change."""
+    """Return a finding without bytes: message, edit and hint."""
     text = painted([(f"{finding.code} {finding.name}", finding.severity), (f"  {finding.message}", "")]).append("\n")
     if finding.edit is not None:
         sure = "" if finding.confidence is None else f" ({finding.confidence:.0%} sure)"
@@ -315,8 +315,8 @@ def _short(finding: FindingEntry) -> Text:
     return text
 
 
-def _with_bytes(finding: FindingEntry, shown: FrameDetail) -> FindingEntry:
-    """A finding with the bytes around its span, if it came without."""
-    if finding.excerpt is not None or finding.span is None or shown.frame is None:
+def _with_bytes(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:
+    """Return a finding with an excerpt of the bytes around its span, if it has none."""
+    if finding.excerpt is not None or finding.span is None or detail.frame is None:
         return finding
-    return msgspec.structs.replace(finding, excerpt=excerpt(shown.frame, *finding.span))
+    return msgspec.structs.replace(finding, excerpt=excerpt(detail.frame, *finding.span))

@@ -1,4 +1,4 @@
-"""Small screens above the views: choose one of a few, write a line, read a text."""
+"""Small screens above the views: menus, text input, confirmation, text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 
 
 def box_css(name: str, size: str, *, behind: str = "$background") -> str:
-    """The style of a screen with one box; `behind` it all is hidden, for a translucent screen is drawn twice."""
+    """Return the CSS of a screen with one box; `behind` covers the view, as translucent screens are drawn twice."""
     return f"""
     {name} {{ align: center middle; background: {behind}; }}
     {name} > .box {{
@@ -30,12 +30,12 @@ _SMALL = "width: auto; height: auto; max-height: 80%; min-width: 40;"
 
 
 class Menu(ModalScreen[str | None]):
-    """Choose one of a few; each has a letter. Gives the chosen one's name, None if it was left.
+    """A menu in which each choice has a letter. Returns the name of the choice, None if cancelled.
 
     Args:
-        title: What is chosen.
-        choices: Letter, name, and what it is.
-        width: Cells of a choice.
+        title: The title.
+        choices: Letter, name and description of each.
+        width: Cells per choice.
     """
 
     DEFAULT_CSS = (
@@ -55,7 +55,7 @@ class Menu(ModalScreen[str | None]):
         self._choices = choices
 
     def compose(self) -> ComposeResult:
-        """The choices in a box."""
+        """Create the box with the choices."""
         with Vertical(classes="box") as box:
             box.border_title = Text(self._title)
             options = OptionList(*(Option(_choice(*choice), id=choice[1]) for choice in self._choices))
@@ -63,7 +63,7 @@ class Menu(ModalScreen[str | None]):
             yield options
 
     def on_key(self, event: events.Key) -> None:
-        """Choose by letter."""
+        """Select a choice by its letter."""
         for letter, name, _ in self._choices:
             if event.character == letter:
                 event.stop()
@@ -71,11 +71,11 @@ class Menu(ModalScreen[str | None]):
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
-        """Choose by enter, or with the mouse."""
+        """Select a choice with enter or the mouse."""
         self.dismiss(event.option.id)
 
     def action_move(self, where: str) -> None:
-        """Move as elsewhere."""
+        """Move the cursor with the usual keys."""
         options = self.query_one(OptionList)
         options.action_cursor_down() if where == "down" else options.action_cursor_up()
 
@@ -84,16 +84,16 @@ class Menu(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-def _choice(letter: str, name: str, said: str) -> Text:
-    return Text.assemble((f" {letter} ", "bold reverse"), " ", (name, "bold"), "  ", (said, "dim"))
+def _choice(letter: str, name: str, description: str) -> Text:
+    return Text.assemble((f" {letter} ", "bold reverse"), " ", (name, "bold"), "  ", (description, "dim"))
 
 
 class Prompt(ModalScreen[str | None]):
-    """Write a line; None if it was left.
+    """A text input; returns None if cancelled.
 
     Args:
-        title: What is asked for.
-        value: What stands there at first.
+        title: What to enter.
+        value: The initial text.
     """
 
     DEFAULT_CSS = box_css("Prompt", _SMALL, behind="transparent") + "Prompt Input { width: 70; }"
@@ -105,14 +105,14 @@ class Prompt(ModalScreen[str | None]):
         self._value = value
 
     def compose(self) -> ComposeResult:
-        """A line in a box."""
+        """Create the input in a box."""
         with Vertical(classes="box") as box:
             box.border_title = Text(self._title)
             yield Input(self._value)
 
     @on(Input.Submitted)
     def submit(self, event: Input.Submitted) -> None:
-        """Take the line."""
+        """Return the text."""
         self.dismiss(event.value)
 
     def action_leave(self) -> None:
@@ -121,12 +121,12 @@ class Prompt(ModalScreen[str | None]):
 
 
 class Confirm(ModalScreen[bool]):
-    """Ask before something that cannot be undone.
+    """Ask for confirmation before an action that cannot be undone.
 
     Args:
-        title: What is asked.
-        text: What would happen.
-        key: The key that confirms; enter and y do too.
+        title: The question.
+        text: What will happen.
+        key: The key that confirms, as do enter and y.
     """
 
     DEFAULT_CSS = box_css("Confirm", _SMALL, behind="transparent") + "Confirm Static { width: auto; max-width: 76; }"
@@ -140,25 +140,25 @@ class Confirm(ModalScreen[bool]):
         self._title, self._text, self._key = title, text, key
 
     def compose(self) -> ComposeResult:
-        """The text in a box, with the keys that answer."""
+        """Create the box with the text and its keys."""
         with Vertical(classes="box") as box:
             box.border_title = Text(self._title)
             box.border_subtitle = Text(f"{self._key}: yes   esc: no")
             yield Static(Text(self._text))
 
     def on_key(self, event: events.Key) -> None:
-        """The key that has led here confirms."""
+        """Confirm with the key that opened the dialog."""
         if event.character == self._key:
             event.stop()
             self.dismiss(True)
 
     def action_answer(self, answer: bool) -> None:  # from a binding
-        """Take the answer."""
+        """Return the user's decision."""
         self.dismiss(answer)
 
 
 class Reading(ModalScreen[None]):
-    """A text to read; it scrolls."""
+    """A scrollable text."""
 
     DEFAULT_CSS = (
         box_css("Reading", "width: 100; height: auto; max-height: 90%; padding: 1 2;")
@@ -178,7 +178,7 @@ class Reading(ModalScreen[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """The text in a box."""
+        """Create the box with the text."""
         with VerticalScroll(classes="box") as box:
             box.border_title = Text(self._title)
             yield Static(self._text)
@@ -196,5 +196,5 @@ class Reading(ModalScreen[None]):
         self.query_one(VerticalScroll).scroll_end(animate=False)
 
     def action_leave(self) -> None:
-        """Back to where it was."""
+        """Close the text."""
         self.dismiss(None)

@@ -1,4 +1,4 @@
-"""The list of exchanges: what stands in each column."""
+"""The columns of the list of exchanges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LETTERS = {"": " ", "info": "i", "warning": "W", "error": "E"}
 
 
 class ExchangeRows:
-    """The rows of a session that are shown, one an exchange."""
+    """The visible rows of a session, one per exchange."""
 
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("", 2),
@@ -36,20 +36,20 @@ class ExchangeRows:
         self._session = session
 
     def __len__(self) -> int:
-        return len(self._session.shown)
+        return len(self._session.visible)
 
     def key(self, position: int) -> int:
         """See `Rows`: the number of the row."""
-        return self._session.shown[position]
+        return self._session.visible[position]
 
     def position(self, key: Hashable) -> int | None:
         """See `Rows`."""
-        return self._session.shown.position(key) if isinstance(key, int) else None
+        return self._session.visible.position(key) if isinstance(key, int) else None
 
     def cells(self, position: int) -> Sequence[Cell]:
         """See `Rows`."""
         session = self._session
-        row = session.shown[position]
+        row = session.visible[position]
         exchange = session.exchange(row)
         if exchange is None:
             return [[] for _ in self.columns]

@@ -1,4 +1,4 @@
-"""The view of frames: the causes of what is wrong, the list of exchanges, and the one under the cursor."""
+"""The Frames view: root causes, the list of exchanges, and the details of the one under the cursor."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kproxy.tui.detail import DetailPane
 from kproxy.tui.dialogs import Menu, Prompt
 from kproxy.tui.exchange_columns import ExchangeRows
 from kproxy.tui.filter_input import FilterBar
-from kproxy.tui.filter_status import nothing
+from kproxy.tui.filter_status import empty_message
 from kproxy.tui.table import Table
 from kproxy.tui.view import View
 
-#: Seconds that the cursor has to rest on an exchange before that is read.
-_REST = 0.04
-#: Seconds of sorting before keys have their turn.
+#: Seconds that the cursor must rest on an exchange before its details are read.
+_CURSOR_REST_S = 0.04
+#: Seconds of sorting before keys are handled.
 _SLICE = 0.008
 
 _ORDERS = tuple(
@@ -44,7 +44,7 @@ _ORDERS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What was shown before something led elsewhere; `view` is the one that did, None if it was this one."""
+    """The state before a jump; `view` is the view that caused it, None if it was this one."""
 
     filter: Filter | None
     only_findings: bool
@@ -72,7 +72,7 @@ class ExchangeView(View):
     ExchangeView.whole > #exchanges, ExchangeView.whole > CausesPanel { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "app.filter", "filter", priority=True),  # at once: the next key is of the filter
+        Binding("slash", "app.filter", "filter", priority=True),  # handled first: the next key belongs to the filter
         Binding("exclamation_mark", "worst", "worst finding", show=False),
         Binding("n", "finding(1)", "next finding"),
         Binding("N", "finding(-1)", "previous finding", show=False),
@@ -95,16 +95,16 @@ class ExchangeView(View):
         super().__init__(id="frames")
         self._session = session
         self._causes = CausesPanel(session)
-        self.table = Table(ExchangeRows(session), nothing=lambda: nothing(session, "rows"), id="exchanges")
+        self.table = Table(ExchangeRows(session), empty_message=lambda: empty_message(session, "rows"), id="exchanges")
         self.table.set_reactive(Table.follow, session.source.is_stream)
         self._before: list[_Before] = []
         self.detail = DetailPane()
         self._filter = FilterBar()
-        self._shown: tuple[int, int] | None = None
+        self._displayed: tuple[int, int] | None = None
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The causes, the list, the detail below it, the line for a filter."""
+        """Create the causes, the list, the details below it, and the filter input."""
         yield self._causes
         yield self.table
         yield self.detail
@@ -113,10 +113,10 @@ class ExchangeView(View):
     def update(self) -> bool:
         """See `View`."""
         self.table.update()
-        if not self._session.shown.is_behind:
+        if not self._session.visible.is_behind:
             self.table.aim(None)
         self._read()
-        return self._causes.look()
+        return self._causes.refresh_causes()
 
     @property
     def first(self) -> Widget:
@@ -125,7 +125,7 @@ class ExchangeView(View):
 
     @property
     def row(self) -> int | None:
-        """The number of the exchange under the cursor."""
+        """The row of the exchange under the cursor."""
         key = self.table.key
         return key if isinstance(key, int) else None
 
@@ -136,73 +136,73 @@ class ExchangeView(View):
         return exchange
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """What is looked at closely stays."""
+        """Stop following when the details get the focus."""
         if self.detail in event.widget.ancestors_with_self:
             self.table.follow = False
 
     @on(Table.Moved)
-    def look_closer(self) -> None:
-        """Show the exchange under the cursor, once the cursor rests."""
+    def show_details_later(self) -> None:
+        """Show the exchange under the cursor once the cursor rests."""
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(_REST, self._read)
+        self._timer = self.set_timer(_CURSOR_REST_S, self._read)
 
     def _read(self) -> None:
-        """Show it if it is another one, or has been answered."""
+        """Show the exchange if it is another one, or got its response."""
         exchange = self._session.exchange(self.row) if self.row is not None else None
-        shown = None if exchange is None else (exchange.row, exchange.state)
-        if shown != self._shown:
-            self._shown = shown
+        visible = None if exchange is None else (exchange.row, exchange.state)
+        if visible != self._displayed:
+            self._displayed = visible
             self.detail.show(exchange)
 
     @on(Table.Chosen)
-    def open_whole(self) -> None:
-        """Give the detail the whole screen."""
+    def open_fullscreen(self) -> None:
+        """Show the details full-screen."""
         self.table.follow = False
         self.add_class("whole")
-        self.detail.set_whole(whole=True)
+        self.detail.set_fullscreen(fullscreen=True)
         self._read()
         self.screen.set_focus(self.first)
 
     def action_back(self) -> None:
-        """Show the list again; from there, what was shown before; then everything."""
+        """Return to the list; from there to the previous state; then clear the filter."""
         if self.has_class("whole") or not self.table.has_focus:
             self.remove_class("whole")
-            self.detail.set_whole(whole=False)
+            self.detail.set_fullscreen(fullscreen=False)
         elif self._before:
             before = self._before.pop()
             self._narrow(before.filter, only_findings=before.only_findings, row=before.row)
             if before.view is not None:
                 self.post_message(self.Return(before.view))
                 return
-        elif self._session.shown.is_narrowed:
+        elif self._session.visible.is_narrowed:
             self.narrow(None)
         self.table.focus()
 
     def action_filter(self) -> None:
-        """Write a filter."""
-        self._filter.open(str(self._session.shown.filter or ""))
+        """Edit the filter."""
+        self._filter.open(str(self._session.visible.filter or ""))
 
     @on(FilterBar.Chosen)
-    def take_filter(self, event: FilterBar.Chosen) -> None:
-        """Show what it matches."""
+    def apply_filter(self, event: FilterBar.Chosen) -> None:
+        """Apply the filter."""
         self._before.clear()
-        self.narrow(event.filter, only_findings=self._session.shown.only_findings)
+        self.narrow(event.filter, only_findings=self._session.visible.only_findings)
         self.table.focus()
 
-    @on(FilterBar.Left)
+    @on(FilterBar.Cancelled)
     def leave_filter(self) -> None:
-        """Go on where it was."""
+        """Return to the list."""
         self.table.focus()
 
     def narrow(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
-        """Show what a filter matches; None: everything. The cursor stays on its row if that matches."""
+        """Show the rows that match a filter; None shows all. The cursor stays on its row if that matches."""
         self._narrow(chosen, only_findings=only_findings, row=self.row)
 
     def _narrow(self, chosen: Filter | None, *, only_findings: bool, row: int | None) -> None:
-        shown = self._session.shown
-        shown.choose(chosen, only_findings=only_findings)
-        shown.work(_SLICE)  # so that a short trace shows at once what matches
+        visible = self._session.visible
+        visible.choose(chosen, only_findings=only_findings)
+        visible.work(_SLICE)  # a short trace shows its matches immediately
         self.table.aim(row)
         self.update()
 
@@ -212,40 +212,40 @@ class ExchangeView(View):
         self.narrow(None)
 
     def narrow_more(self, view: View, text: str) -> None:
-        """Show what a filter matches of what is shown; `view` asks for that, and is returned to."""
-        shown = self._session.shown
+        """Filter the visible rows further on behalf of `view`, which back returns to."""
+        visible = self._session.visible
         self._remember(view)
-        both = text if shown.filter is None else f"({shown.filter}) and ({text})"
-        self.narrow(parse(both), only_findings=shown.only_findings)
+        both = text if visible.filter is None else f"({visible.filter}) and ({text})"
+        self.narrow(parse(both), only_findings=visible.only_findings)
 
     def jump_from(self, view: View, row: int) -> None:
-        """Put the cursor on an exchange; `view` asks for that, and is returned to."""
+        """Move the cursor to an exchange on behalf of `view`, which back returns to."""
         self._remember(view)
         self._go_to(row)
 
     def _remember(self, view: View | None) -> None:
-        shown = self._session.shown
-        self._before.append(_Before(shown.filter, shown.only_findings, self.row, view))
+        visible = self._session.visible
+        self._before.append(_Before(visible.filter, visible.only_findings, self.row, view))
 
     def action_only_findings(self) -> None:
-        """Show only what has findings, or everything again."""
-        shown = self._session.shown
-        self.narrow(shown.filter, only_findings=not shown.only_findings)
+        """Show only rows with findings, or all rows again."""
+        visible = self._session.visible
+        self.narrow(visible.filter, only_findings=not visible.only_findings)
 
     def action_follow(self) -> None:
-        """Stay with the newest exchange, or stop doing so."""
+        """Follow the newest exchange, or stop following."""
         self.table.follow = not self.table.follow
 
     def action_other_side(self) -> None:
-        """Look at the response instead of the request, or back."""
+        """Switch between request and response."""
         self.detail.toggle_side()
 
     def action_step(self, by: int) -> None:
-        """Go to the next exchange or the one before, also while one has the whole screen."""
+        """Go to the next or previous exchange, also in full-screen mode."""
         self.table.go(self.table.cursor + by)
 
     def action_worst(self) -> None:
-        """Go to what is to be looked at first."""
+        """Go to the most urgent cause."""
         if causes := self._session.overviews.findings.causes(1):
             self.jump(causes[0].first_row)
         else:
@@ -257,40 +257,40 @@ class ExchangeView(View):
         self.jump(event.row)
 
     def action_finding(self, step: int) -> None:
-        """Go to the next exchange with a finding, or the one before."""
+        """Go to the next or previous exchange with a finding."""
         index = self._session.index
         self._seek(step, lambda row: bool(index.severity[row - index.first]))
 
     def action_marked(self) -> None:
-        """Go to the next exchange that is marked or has a note."""
+        """Go to the next exchange with a mark or a note."""
         notes = self._session.notes
         self._seek(1, lambda row: row in notes and (notes[row].marked or bool(notes[row].text)))
 
-    def _seek(self, step: int, wanted: Callable[[int], bool]) -> None:
-        shown = self._session.shown
+    def _seek(self, step: int, matches: Callable[[int], bool]) -> None:
+        visible = self._session.visible
         position = self.table.cursor + step
-        while 0 <= position < len(shown):
-            if wanted(shown[position]):
+        while 0 <= position < len(visible):
+            if matches(visible[position]):
                 self.table.go(position)
                 return
             position += step
         self.app.bell()
 
     def jump(self, row: int) -> None:
-        """Put the cursor on an exchange; a filter that leaves it out is put aside."""
-        if not self._session.shown.has(row):
+        """Move the cursor to an exchange; clears a filter that hides it."""
+        if not self._session.visible.has(row):
             self._remember(None)
         self._go_to(row)
 
     def _go_to(self, row: int) -> None:
-        shown = self._session.shown
-        if not shown.has(row):
+        visible = self._session.visible
+        if not visible.has(row):
             self.narrow(None)
         self.table.follow = False
-        self.table.go(shown.position(row))
+        self.table.go(visible.position(row))
 
     def action_mark(self) -> None:
-        """Mark the exchange, or unmark it."""
+        """Mark or unmark the exchange."""
         if self.row is not None:
             note = self._session.note(self.row)
             note.marked = not note.marked
@@ -298,7 +298,7 @@ class ExchangeView(View):
 
     @work
     async def action_note(self) -> None:
-        """Write a note on the exchange."""
+        """Edit the note on the exchange."""
         if (row := self.row) is None:
             return
         note = self._session.note(row)
@@ -306,19 +306,19 @@ class ExchangeView(View):
         if text is not None:
             note.text = text
             self.table.refresh()
-            self._shown = None
+            self._displayed = None
             self._read()
 
     @work
     async def action_sort(self) -> None:
-        """Choose what the list is sorted by; the same again turns it round."""
+        """Choose the sort order; choosing it again reverses it."""
         chosen = await self.app.push_screen_wait(Menu("sort by", _ORDERS))
         if chosen is not None:
-            shown = self._session.shown
+            visible = self._session.visible
             order = Order(chosen)
-            shown.sort(order, reverse=order is shown.order and not shown.reverse)
-            while shown.is_unsorted:
-                shown.work(_SLICE)
+            visible.sort(order, reverse=order is visible.order and not visible.reverse)
+            while visible.is_unsorted:
+                visible.work(_SLICE)
                 await asyncio.sleep(0)
             self.table.update()
             self.table.go(0)
@@ -331,8 +331,8 @@ class ExchangeView(View):
 
     @work
     async def action_save(self) -> None:
-        """Write what is shown as a trace."""
-        await export.save_shown(self.app, self._session)
+        """Save the visible rows as a trace."""
+        await export.save_visible(self.app, self._session)
 
     def action_edit(self) -> None:
         """Open the exchange in an editor."""

@@ -29,16 +29,16 @@ _NO_BYTES = "no bytes here: record with --detail raw"
 
 
 async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
-    """Ask how, and put the exchange on the clipboard of the terminal."""
-    way = await app.push_screen_wait(Menu("copy as", _WAYS))
-    if way is None:
+    """Ask for a format, and copy the exchange to the terminal's clipboard."""
+    chain = await app.push_screen_wait(Menu("copy as", _WAYS))
+    if chain is None:
         return
     text: str | None
-    if way == "JSON":
+    if chain == "JSON":
         text = copies.as_json(exchange)
-    elif way == "Markdown":
+    elif chain == "Markdown":
         text = copies.as_markdown(exchange)
-    elif way == "command":
+    elif chain == "command":
         text = copies.as_command(exchange, request=request)
     else:
         side = exchange.request if request else exchange.response
@@ -47,13 +47,13 @@ async def copy(app: App[None], exchange: Exchange, *, request: bool) -> None:
         app.notify(_NO_BYTES, severity="warning", markup=False)
         return
     app.copy_to_clipboard(text)
-    app.notify(f"copied {way}, {size(len(text.encode(errors='replace')))}", markup=False)
+    app.notify(f"copied {chain}, {size(len(text.encode(errors='replace')))}", markup=False)
 
 
-async def save_shown(app: App[None], session: BrowseSession) -> None:
-    """Ask where, and write the rows that are shown as a trace."""
+async def save_visible(app: App[None], session: BrowseSession) -> None:
+    """Ask for a file name, and save the visible rows as a trace."""
     proposed = time.strftime("kproxy-%Y%m%d-%H%M%S.jsonl")
-    name = await app.push_screen_wait(Prompt(f"save {len(session.shown):,} rows as a trace", proposed))
+    name = await app.push_screen_wait(Prompt(f"save {len(session.visible):,} rows as a trace", proposed))
     if not name:
         return
     path = Path(name)
@@ -69,7 +69,7 @@ async def save_shown(app: App[None], session: BrowseSession) -> None:
 
 
 def edit(app: App[None], exchange: Exchange) -> None:
-    """Open the exchange as JSON in the user's editor; what is changed there stays there."""
+    """Open the exchange as JSON in the user's editor; changes have no effect on the trace."""
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
         path = Path(directory) / f"exchange-{exchange.row}.json"

@@ -1,4 +1,4 @@
-"""The line in which a filter is written: what could stand next, and what is wrong with it where that is."""
+"""The filter input: shows completions and errors while the user types."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from textual.widgets import Input, Static
 
 from kproxy.filters import Filter, FilterError, complete, parse
 
-#: Words that are shown as what could stand next.
+#: Most completions that are shown.
 _MOST = 12
 
 
 class FilterBar(Vertical):
-    """Hidden until it is opened; tells the filter when one was written that can be read."""
+    """The filter input, hidden until it is opened; posts valid filters."""
 
     DEFAULT_CSS = """
     FilterBar { height: auto; display: none; background: $panel; }
@@ -36,15 +36,15 @@ class FilterBar(Vertical):
 
     @dataclass
     class Chosen(Message):
-        """Show what this filter matches; None: everything."""
+        """Posted to apply a filter; None shows all rows."""
 
         filter: Filter | None
 
-    class Left(Message):
-        """The line was left as it was."""
+    class Cancelled(Message):
+        """Posted when the input is closed without a change."""
 
     def compose(self) -> ComposeResult:
-        """The line, and a line for what is to be said of it."""
+        """Create the input, and a line for completions and errors."""
         yield Input(placeholder="api=Fetch and latency>50ms", suggester=_Next(use_cache=False))
         yield Static()
 
@@ -53,12 +53,12 @@ class FilterBar(Vertical):
         return self.query_one(Input)
 
     def open(self, text: str) -> None:
-        """Show the line, with this in it."""
+        """Open the input with a text."""
         self.add_class("open")
         self._input.value = text
         self._input.cursor_position = len(text)
-        self.screen.set_focus(self._input)  # before the next key, which `focus` is not
-        self._say(text)
+        self.screen.set_focus(self._input)  # immediately; `focus` would miss the next key
+        self._show_status(text)
 
     def close(self) -> None:
         """Hide it."""
@@ -66,64 +66,64 @@ class FilterBar(Vertical):
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
-        self._say(event.value)
+        self._show_status(event.value)
 
-    def _say(self, text: str, *, done: bool = False) -> FilterError | None:
-        """Say what is wrong with the filter, below the place; unless it is `done`, rather what could stand next."""
-        said = Text(no_wrap=True, overflow="ellipsis")
-        words = complete(text, self._input.cursor_position)
-        wrong: FilterError | None = None
+    def _show_status(self, text: str, *, done: bool = False) -> FilterError | None:
+        """Show the error below its position, or unless `done`, completions if there are any."""
+        status = Text(no_wrap=True, overflow="ellipsis")
+        completions = complete(text, self._input.cursor_position)
+        error_found: FilterError | None = None
         if text.strip():
             try:
                 parse(text)
             except FilterError as error:
-                wrong = error
-        if wrong is not None and (done or not words):
-            carets = max(1, min(wrong.end, len(text)) - wrong.start)
-            said.append(" " * wrong.start + "^" * carets + " ", "red bold").append(str(wrong), "red")
+                error_found = error
+        if error_found is not None and (done or not completions):
+            carets = max(1, min(error_found.end, len(text)) - error_found.start)
+            status.append(" " * error_found.start + "^" * carets + " ", "red bold").append(str(error_found), "red")
         else:
-            said.append("  ".join(words[:_MOST]) + ("  …" if len(words) > _MOST else ""), "dim")
-        self.query_one(Static).update(said)
-        return wrong
+            status.append("  ".join(completions[:_MOST]) + ("  …" if len(completions) > _MOST else ""), "dim")
+        self.query_one(Static).update(status)
+        return error_found
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         if not event.value.strip():
             self.post_message(self.Chosen(None))
-        elif self._say(event.value, done=True) is not None:
+        elif self._show_status(event.value, done=True) is not None:
             return
         else:
             self.post_message(self.Chosen(parse(event.value)))
         self.close()
 
     def action_complete(self) -> None:
-        """Take the first word that could stand here."""
+        """Insert the first completion."""
         line = self._input
-        words = complete(line.value, line.cursor_position)
-        if words:
-            line.value, line.cursor_position = _with(line.value, line.cursor_position, words[0])
+        completions = complete(line.value, line.cursor_position)
+        if completions:
+            line.value, line.cursor_position = _with(line.value, line.cursor_position, completions[0])
 
     def action_leave(self) -> None:
-        """Leave things as they were."""
+        """Close the input without a change."""
         self.close()
-        self.post_message(self.Left())
+        self.post_message(self.Cancelled())
 
 
 class _Next(Suggester):
     async def get_suggestion(self, value: str) -> str | None:
-        """The line with the word completed that is being written, if one is."""
-        words = complete(value, len(value))
-        if not words or value[-1:] in ("", " ", "("):
+        """Return the line with its current word completed."""
+        completions = complete(value, len(value))
+        if not completions or value[-1:] in ("", " ", "("):
             return None
-        return _with(value, len(value), words[0])[0]
+        return _with(value, len(value), completions[0])[0]
 
 
-def _with(text: str, cursor: int, word: str) -> tuple[str, int]:
-    """The text with `word` in place of the one that ends at the cursor, and where the cursor is then."""
+def _with(text: str, cursor: int, completion: str) -> tuple[str, int]:
+    """Return the text with the word at the cursor replaced by `completion`, and the new cursor position."""
     before = text[:cursor]
-    for size in range(len(word), 0, -1):
-        if before.lower().endswith(word[:size].lower()):
+    for size in range(len(completion), 0, -1):
+        if before.lower().endswith(completion[:size].lower()):
             before = before[: len(before) - size]
             break
-    return before + word + text[cursor:], len(before + word)
+    return before + completion + text[cursor:], len(before + completion)

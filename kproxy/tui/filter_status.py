@@ -1,17 +1,17 @@
-"""The line that shows the filter while there is one: what it is, how much it leaves, what the view makes of it."""
+"""The line with the current filter: its text, the number of matches, and its effect on the view."""
 
 from __future__ import annotations
 
 from rich.text import Text
 from textual.widgets import Static
 
-from kproxy.browse.rows.visible_rows import Shown
+from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.formatting import safe
 
 
 class FilterLine(Static):
-    """Hidden while all rows are shown."""
+    """The filter line; hidden while all rows are shown."""
 
     DEFAULT_CSS = """
     FilterLine {
@@ -27,14 +27,14 @@ class FilterLine(Static):
         self._percent = 0
 
     def update_from(self, session: BrowseSession, effect: str) -> None:
-        """Show the filter of a session; `effect` is what the view on the screen makes of it."""
-        shown = session.shown
-        self.set_class(shown.is_narrowed, "some")
-        if not shown.is_narrowed:
+        """Show a session's filter; `effect` describes its effect on the current view."""
+        visible = session.visible
+        self.set_class(visible.is_narrowed, "some")
+        if not visible.is_narrowed:
             return
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append("filter ", "dim").append(safe(filter_text(shown)), "bold")
-        text.append(f"  {len(shown):,} shown of {len(session.index.at):,}", "cyan")
+        text.append("filter ", "dim").append(safe(filter_text(visible)), "bold")
+        text.append(f"  {len(visible):,} shown of {len(session.index.at):,}", "cyan")
         if (percent := self._searched(session)) is not None:
             text.append(f" ({percent} % searched)", "yellow")
         text.append("  c", "bold yellow").append(" clear  ").append("/", "bold yellow").append(" edit")
@@ -45,35 +45,35 @@ class FilterLine(Static):
             self.update(text, layout=False)
 
     def _searched(self, session: BrowseSession) -> int | None:
-        """How much was searched with this filter, in percent; it never goes back. None once it has caught up."""
-        shown = session.shown
-        if self._choice != shown.choices:
-            self._choice, self._percent = shown.choices, 0
-        done, there = min(shown.progress, session.counted, key=lambda each: each[0])
-        if self._percent == 100 or done >= there:
+        """Percentage of rows searched with this filter, never decreasing; None when all are."""
+        visible = session.visible
+        if self._choice != visible.choices:
+            self._choice, self._percent = visible.choices, 0
+        searched, there = min(visible.progress, session.counted, key=lambda each: each[0])
+        if self._percent == 100 or searched >= there:
             self._percent = 100
             return None
-        self._percent = max(self._percent, min(99, 100 * done // there))
+        self._percent = max(self._percent, min(99, 100 * searched // there))
         return self._percent
 
 
-def filter_text(shown: Shown) -> str:
-    """The filter as it is written, and whether only rows with findings are shown."""
-    parts = [str(shown.filter)] if shown.filter is not None else []
-    return "  ".join([*parts, *(["(only rows with findings)"] if shown.only_findings else [])])
+def filter_text(visible: VisibleRows) -> str:
+    """Return the filter's text, and whether only rows with findings are shown."""
+    parts = [str(visible.filter)] if visible.filter is not None else []
+    return "  ".join([*parts, *(["(only rows with findings)"] if visible.only_findings else [])])
 
 
-def nothing(session: BrowseSession, what: str) -> str:
-    """What to say in place of rows, if there are none: why that is so, and what to do."""
-    shown, source = session.shown, session.source
-    if not shown.is_narrowed or not session.index.at:
+def empty_message(session: BrowseSession, what: str) -> str:
+    """Return the message for an empty table: the reason, and what to do."""
+    visible, source = session.visible, session.source
+    if not visible.is_narrowed or not session.index.at:
         if session.index.at:
             return f"{source.name} has no {what}."
-        return source.nothing
-    done, there = min(shown.progress, session.counted, key=lambda each: each[0])
-    if done < there:
-        return f"Searching {there:,} rows for {filter_text(shown)} ..."
+        return source.empty_message
+    searched, there = min(visible.progress, session.counted, key=lambda each: each[0])
+    if searched < there:
+        return f"Searching {there:,} rows for {filter_text(visible)} ..."
     return (
-        f"No {what} match the filter {filter_text(shown)}; there are {there:,} rows.\n"
+        f"No {what} match the filter {filter_text(visible)}; there are {there:,} rows.\n"
         "Press c to clear the filter, or / to edit it."
     )

@@ -1,4 +1,4 @@
-"""The line below the views: the keys that can be pressed now. Textual's own makes a widget of each, and that costs."""
+"""The footer: the keys that can be pressed now. Textual's footer creates one widget per key, which is slower."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kproxy.tui.help import key_name
 
 
 class Keys(Static):
-    """Keys and what they do; a click is as good as the key."""
+    """Keys with their actions; a click has the same effect as the key."""
 
     DEFAULT_CSS = """
     Keys { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     def on_mount(self) -> None:
-        """Begin to listen to what can be pressed."""
+        """Subscribe to changes of the key bindings."""
         self.screen.bindings_updated_signal.subscribe(self, lambda _: self.show_keys())
         self.show_keys()
 
     def show_keys(self) -> None:
-        """Show what can be pressed now."""
+        """Show the current keys."""
         text = Text()
         for active in self.screen.active_bindings.values():
             binding = active.binding
@@ -34,6 +34,6 @@ class Keys(Static):
         self.update(text)
 
     def on_click(self, event: events.Click) -> None:
-        """Press the key that was clicked."""
+        """Simulate the clicked key."""
         if (key := event.style.meta.get("key")) is not None:
             self.app.simulate_key(key)

@@ -1,4 +1,4 @@
-"""The text of the help: which keys there are, and how to read the view that is shown."""
+"""The help text: the keys, and how to read the current view."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _EVERYWHERE = (
 
 
 def key_name(binding: Binding) -> str:
-    """How a key is written."""
+    """Return the name of a key as shown to the user."""
     return " ".join(_NAMES.get(key, key) for key in binding.key.split(","))
 
 
 def help_text(view: View, views: Sequence[View]) -> Text:
-    """The help for a view."""
+    """Return the help for a view."""
     text = Text()
     text.append(f"{view.title}\n", "bold underline").append(f"{view.about}\n")
     _section(text, "here", [(key_name(each), each.description) for each in view.commands()])
@@ -66,5 +66,5 @@ def help_text(view: View, views: Sequence[View]) -> Text:
 
 def _section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> None:
     text.append(f"\n{title}\n", "bold underline")
-    for keys, said in rows:
-        text.append(f"  {keys:<12}", "bold").append(f"{said}\n")
+    for keys, description in rows:
+        text.append(f"  {keys:<12}", "bold").append(f"{description}\n")

@@ -1,4 +1,4 @@
-"""The bytes of a frame, with those of one field marked, and where the findings are."""
+"""The bytes of a frame, with one field and the findings highlighted."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-#: A row of 16 bytes needs this many cells, one of 8 the half, more or less.
+#: Cells for a row of 16 bytes; a row of 8 bytes needs about half.
 _WIDE = 9 + 16 * 3 + 1 + 1 + 16
 _PLACE = 7
 
 
 class HexView(ScrollView, can_focus=True):
-    """Rows of 8 or 16 bytes.
+    """Bytes in rows of 8 or 16.
 
-    `span` is what is marked, half-open; the cursor is a byte, and moving it tells which. `found` are the spans of
-    findings with their severities.
+    `span` is highlighted, half-open; moving the cursor posts the byte's offset. `found` are spans of findings with
+    their severities.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -60,7 +60,7 @@ class HexView(ScrollView, can_focus=True):
 
     @dataclass
     class Pointed(Message):
-        """The cursor is on this byte of the frame now."""
+        """Posted when the cursor moves to this byte of the frame."""
 
         offset: int
 
@@ -71,7 +71,7 @@ class HexView(ScrollView, can_focus=True):
         self._found: Sequence[tuple[int, int, str]] = ()
 
     def show(self, frame: bytes, first: int = 0, found: Sequence[tuple[int, int, str]] = ()) -> None:
-        """Show other bytes, of a frame or from its byte `first` on; `found` are ``(start, end, severity)``."""
+        """Show bytes of a frame, starting with its byte `first`; `found` are ``(start, end, severity)``."""
         self._frame, self._first, self._found = frame, first, found
         self.cursor = -1
         self.span = (0, 0)
@@ -81,7 +81,7 @@ class HexView(ScrollView, can_focus=True):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes in a row."""
+        """Bytes per row."""
         return 16 if self.scrollable_content_region.width >= _WIDE else 8
 
     def _measure(self) -> None:
@@ -89,12 +89,12 @@ class HexView(ScrollView, can_focus=True):
         self.virtual_size = Size(self.scrollable_content_region.width, rows)
 
     def on_resize(self) -> None:
-        """Rows may hold more or fewer bytes now."""
+        """Adapt the number of bytes per row."""
         self._measure()
         self.watch_span()
 
     def watch_span(self) -> None:
-        """Bring what is marked to where it can be seen."""
+        """Scroll to the highlighted span."""
         if self.span[1] > self.span[0]:
             self._reveal(self.span[0], self.span[1] - 1)
 
@@ -108,7 +108,7 @@ class HexView(ScrollView, can_focus=True):
         self.scroll_to(y=above, animate=False, immediate=True)
 
     def render_line(self, y: int) -> Strip:
-        """A row: offset, hex, text."""
+        """Render a row: offset, hex, text."""
         width = self.scrollable_content_region.width
         each = self.row_bytes
         start = (y + self.scroll_offset.y) * each
@@ -158,7 +158,7 @@ class HexView(ScrollView, can_focus=True):
         return self.cursor if self.cursor >= 0 else self.span[0]
 
     def action_move(self, by: int) -> None:
-        """Move the cursor along the row."""
+        """Move the cursor by bytes."""
         self._go(self._at + by)
 
     def action_row(self, by: int) -> None:
@@ -166,15 +166,15 @@ class HexView(ScrollView, can_focus=True):
         self._go(self._at + by * self.row_bytes)
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by screens."""
+        """Move the cursor by pages."""
         self._go(self._at + by * self.row_bytes * max(1, self.scrollable_content_region.height - 1))
 
     def action_to(self, offset: int) -> None:
-        """Move the cursor to the first or the last byte."""
+        """Move the cursor to the first or last byte."""
         self._go(offset if offset >= 0 else self._first + len(self._frame) - 1)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the byte that was clicked."""
+        """Move the cursor to the clicked byte."""
         place = event.get_content_offset(self)
         if place is None:
             return

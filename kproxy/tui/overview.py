@@ -1,4 +1,4 @@
-"""A view that lists what a trace sums up to: a table of things, and more about the one under the cursor."""
+"""Base of the overview views: a table of items, and a text about the item under the cursor."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kproxy.browse.session import BrowseSession
 from kproxy.counting.counts import Severities
 from kproxy.trace.formatting import duration, safe
 from kproxy.tui.dialogs import Menu
-from kproxy.tui.filter_status import nothing
+from kproxy.tui.filter_status import empty_message
 from kproxy.tui.table import Cell, Table, TableColumn
 from kproxy.tui.view import View
 
 T = TypeVar("T")
 
-#: Seconds between two looks at an overview; longer if a look takes long.
-_EVERY = 0.5
-_SHARE = 20
+#: Least seconds between two updates of an overview; more if updates are slow.
+_INTERVAL_S = 0.5
+_UPDATE_SHARE = 20
 
 
 class ListedRows(Generic[T]):
-    """Things as rows of a table."""
+    """Items as rows of a table."""
 
     def __init__(
         self, columns: Sequence[TableColumn], key: Callable[[T], Hashable], cells: Callable[[T], Sequence[Cell]]
@@ -38,25 +38,25 @@ class ListedRows(Generic[T]):
         self.columns = columns
         self._key = key
         self._cells = cells
-        self._things: Sequence[T] = ()
+        self._items: Sequence[T] = ()
         self._positions: dict[Hashable, int] = {}
 
-    def put(self, things: Sequence[T]) -> None:
+    def set_items(self, items: Sequence[T]) -> None:
         """Show these."""
-        self._things = things
-        self._positions = {self._key(thing): position for position, thing in enumerate(things)}
+        self._items = items
+        self._positions = {self._key(item): position for position, item in enumerate(items)}
 
-    def thing(self, key: Hashable) -> T | None:
-        """What has that key."""
+    def item(self, key: Hashable) -> T | None:
+        """Return the item with that key."""
         position = self._positions.get(key)
-        return None if position is None else self._things[position]
+        return None if position is None else self._items[position]
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._items)
 
     def key(self, position: int) -> Hashable:
         """See `Rows`."""
-        return self._key(self._things[position])
+        return self._key(self._items[position])
 
     def position(self, key: Hashable) -> int | None:
         """See `Rows`."""
@@ -64,11 +64,11 @@ class ListedRows(Generic[T]):
 
     def cells(self, position: int) -> Sequence[Cell]:
         """See `Rows`."""
-        return self._cells(self._things[position])
+        return self._cells(self._items[position])
 
 
 class OverviewView(View, Generic[T]):
-    """A table of things, and a text about the one under the cursor. Subclasses say which and what."""
+    """A table of items, and a text about the one under the cursor. Subclasses define the items and the text."""
 
     DEFAULT_CSS = """
     OverviewView { layout: vertical; }
@@ -85,86 +85,86 @@ class OverviewView(View, Generic[T]):
     ]
     columns: ClassVar[Sequence[TableColumn]]
     effect: ClassVar[str] = "lists items in matching rows; figures cover all their traffic"
-    #: Letter, name, what is compared; what is highest stands first.
+    #: Letter, name and sort key of each sort order; the highest value is first.
     orders: ClassVar[Sequence[tuple[str, str, Callable[[Any], Any]]]]
 
     def __init__(self, session: BrowseSession, name: str) -> None:
         super().__init__(id=name)
         self.session = session
         self._listed: ListedRows[T] = ListedRows(self.columns, self.key, self.cells)
-        self.table = Table(self._listed, nothing=lambda: nothing(session, _in_a_sentence(self.title)))
-        self._said = Static()
+        self.table = Table(self._listed, empty_message=lambda: empty_message(session, _in_a_sentence(self.title)))
+        self._text_pane = Static()
         self._order = self.orders[0]
         self._reverse = False
         self._looked = self._took = 0.0
 
     @abstractmethod
-    def things(self) -> list[T]:
-        """What there is now."""
+    def items(self) -> list[T]:
+        """Return the current items."""
 
     @abstractmethod
     def unlisted(self) -> tuple[int, str]:
-        """How many have no row, because there are too many, and what they are."""
+        """Return the number of items that are not listed because there are too many, and what they are."""
 
     @abstractmethod
-    def key(self, thing: T) -> Hashable:
-        """What a thing is known by."""
+    def key(self, item: T) -> Hashable:
+        """Return a stable identity of an item."""
 
     @abstractmethod
-    def cells(self, thing: T) -> Sequence[Cell]:
+    def cells(self, item: T) -> Sequence[Cell]:
         """Its row."""
 
     @abstractmethod
-    def told(self, thing: T) -> Text:
-        """What else there is to say of it."""
+    def item_text(self, item: T) -> Text:
+        """Return the text about an item."""
 
     @abstractmethod
-    def open(self, thing: T) -> None:
-        """Show its frames."""
+    def open(self, item: T) -> None:
+        """Show the frames of an item."""
 
     def compose(self) -> ComposeResult:
-        """The table and the text."""
+        """Create the table and the text."""
         yield self.table
-        yield VerticalScroll(self._said, classes="about")
+        yield VerticalScroll(self._text_pane, classes="about")
 
     @property
     def chosen(self) -> T | None:
-        """The thing under the cursor."""
-        return self._listed.thing(self.table.key)
+        """The item under the cursor."""
+        return self._listed.item(self.table.key)
 
     def update(self) -> bool:
         """See `View`."""
         now = time.monotonic()
-        if now - self._looked < max(_EVERY, _SHARE * self._took):
+        if now - self._looked < max(_INTERVAL_S, _UPDATE_SHARE * self._took):
             return False
-        self.refresh_things()
+        self.refresh_items()
         self._looked = time.monotonic()
         self._took = self._looked - now
         return True
 
-    def refresh_things(self) -> None:
-        """Look at what there is now."""
+    def refresh_items(self) -> None:
+        """Update the table and the text."""
         compared = self._order[2]
-        self._listed.put(sorted(self.things(), key=compared, reverse=not self._reverse))
+        self._listed.set_items(sorted(self.items(), key=compared, reverse=not self._reverse))
         self.table.update()
-        self.tell()
+        self.update_text()
 
     @on(Table.Moved)
-    def tell_other(self) -> None:
-        """The cursor is on another thing."""
-        self.tell()
+    def update_for_cursor(self) -> None:
+        """Update the text for the new item under the cursor."""
+        self.update_text()
 
-    def tell(self) -> None:
-        """Say more about the thing under the cursor."""
-        thing = self.chosen
-        self.say(Text() if thing is None else self.told(thing))
+    def update_text(self) -> None:
+        """Show the text about the item under the cursor."""
+        item = self.chosen
+        self.show_text(Text() if item is None else self.item_text(item))
 
-    def say(self, text: Text) -> None:
-        """Put this below the table, and how much is not in it."""
+    def show_text(self, text: Text) -> None:
+        """Show a text below the table, and the number of unlisted items."""
         number, what = self.unlisted()
         if number:
             text.append(f"\n{number:,} {what} not listed", "yellow")
-        self._said.update(text)
+        self._text_pane.update(text)
 
     @property
     def first(self) -> Table:
@@ -173,20 +173,20 @@ class OverviewView(View, Generic[T]):
 
     @on(Table.Chosen)
     def action_open(self) -> None:
-        """Show the frames of the thing under the cursor."""
-        if (thing := self.chosen) is not None:
-            self.open(thing)
+        """Show the frames of the item under the cursor."""
+        if (item := self.chosen) is not None:
+            self.open(item)
 
     @work
     async def action_sort(self) -> None:
-        """Choose what the table is sorted by; the same again turns it round."""
+        """Choose the sort order; choosing it again reverses it."""
         choices = [(letter, name, "") for letter, name, _ in self.orders]
         name = await self.app.push_screen_wait(Menu("sort by", choices))
         if name is not None:
             order = next(each for each in self.orders if each[1] == name)
             self._reverse = order is self._order and not self._reverse
             self._order = order
-            self.refresh_things()
+            self.refresh_items()
             self.table.go(0)
 
     def jump(self, row: int) -> None:
@@ -194,7 +194,7 @@ class OverviewView(View, Generic[T]):
         self.post_message(self.Jump(row))
 
     def narrow(self, text: str) -> None:
-        """Show the frames that match."""
+        """Show the frames that match a filter."""
         self.post_message(self.Narrow(text))
 
 
@@ -203,23 +203,23 @@ def _in_a_sentence(title: str) -> str:
 
 
 def found(counts: Severities) -> Cell:
-    """How many findings there are: ``2E 1W``."""
+    """Return the number of findings by severity: ``2E 1W``."""
     letters = ((counts.error, "E", "error"), (counts.warning, "W", "warning"), (counts.info, "i", "info"))
     return [(f"{count}{letter} ", style) for count, letter, style in letters if count]
 
 
 def took(us: int | None, *, slow: int = 1_000_000) -> Cell:
-    """A latency, marked from `slow` us on."""
+    """Return a latency, highlighted from `slow` us on."""
     return [(duration(us), "warning" if us is not None and us >= slow else "")]
 
 
 def count(number: int, style: str = "") -> Cell:
-    """A number; nothing for 0."""
+    """Return a number; empty for 0."""
     return [(f"{number:,}", style)] if number else []
 
 
 def bars(counts: Sequence[int], width: int) -> str:
-    """A sparkline: the last `width` of these, the highest as a full block."""
+    """Return a sparkline of the last `width` counts; the highest is a full block."""
     shown = list(counts)[-width:]
     most = max(shown, default=0)
     if not most:
@@ -228,7 +228,7 @@ def bars(counts: Sequence[int], width: int) -> str:
 
 
 def squeezed(counts: Sequence[int], width: int) -> list[int]:
-    """Counts in `width` parts: the sums of those that fall together."""
+    """Return the counts summed into `width` parts."""
     parts = [0] * min(width, len(counts))
     for number, each in enumerate(counts):
         parts[number * len(parts) // len(counts)] += each
@@ -236,7 +236,7 @@ def squeezed(counts: Sequence[int], width: int) -> list[int]:
 
 
 def quoted(text: str) -> str:
-    """A text as a value in a filter."""
+    """Return a text quoted as a value in a filter."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -246,12 +246,12 @@ def names_and_counts(pairs: Sequence[tuple[str, int]]) -> str:
 
 
 def lines(*rows: tuple[str, str | Text]) -> Text:
-    """``name: what``, a line each; those without anything are left out."""
+    """Return ``name: text`` lines; those without text are omitted."""
     text = Text()
-    for name, said in rows:
-        if said:
+    for name, value in rows:
+        if value:
             text.append(f"{name}: " if name else "", "dim")
-            text.append_text(said if isinstance(said, Text) else Text(safe(said)))
+            text.append_text(value if isinstance(value, Text) else Text(safe(value)))
             text.append("\n")
     text.rstrip()
     return text

@@ -1,4 +1,4 @@
-"""Asks which of several running proxies is to be shown, before the application begins."""
+"""Asks which of several running proxies to show, before the application starts."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kproxy.trace.formatting import safe
 from kproxy.tui.dialogs import Menu
 from kproxy.tui.styled_text import DARK
 
-_LETTERS = "123456789abdefghilmnoprstuvwxyz"  # j, k and q move and leave
+_LETTERS = "123456789abdefghilmnoprstuvwxyz"  # j, k and q are menu keys
 
 
 class Chooser(App[str | None]):
-    """Gives the name of the chosen proxy, None if it was left.
+    """Returns the name of the chosen proxy, None if cancelled.
 
     Args:
-        choices: The name of each, and what it is.
+        choices: Name and description of each.
     """
 
     TITLE = "kproxy"

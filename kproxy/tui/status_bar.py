@@ -1,4 +1,4 @@
-"""The two lines above the views: what is watched and how it stands; which view is shown."""
+"""The two lines at the top: the status of the source, and the tabs of the views."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LIGHTS = {
 
 
 class Bar(Static):
-    """What is watched, how it stands, and how much there is."""
+    """The source, its state, and counts."""
 
     DEFAULT_CSS = """
     Bar { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -35,15 +35,15 @@ class Bar(Static):
 
     def __init__(self) -> None:
         super().__init__(id="bar")
-        self._shown = Text()
+        self._current = Text()
         self._counts: deque[tuple[float, int]] = deque(maxlen=20)
 
     def update_from(self, session: BrowseSession, *, paused: bool, follows: bool) -> None:
-        """Show how the session stands now."""
+        """Show the current state of the session."""
         source, index = session.source, session.index
-        light, colour = _LIGHTS[source.phase]
+        colour_name, colour = _LIGHTS[source.phase]
         text = Text(no_wrap=True, overflow="ellipsis")
-        text.append(f"{light} ", colour).append(safe(source.name), "bold")
+        text.append(f"{colour_name} ", colour).append(safe(source.name), "bold")
         if source.sentence:
             text.append(f"  {safe(source.sentence)}", colour)
         if (percent := source.percent()) is not None:
@@ -60,12 +60,12 @@ class Bar(Static):
             text.append("  PAUSED", "reverse")
         elif follows:
             text.append("  FOLLOW", "green")
-        if text != self._shown or text.spans != self._shown.spans:
-            self._shown = text
+        if text != self._current or text.spans != self._current.spans:
+            self._current = text
             self.update(text, layout=False)
 
     def _rate(self, rows: int) -> int:
-        """Rows a second over the last two seconds."""
+        """Rows per second over the last two seconds."""
         now = time.monotonic()
         self._counts.append((now, rows))
         began, before = self._counts[0]
@@ -73,7 +73,7 @@ class Bar(Static):
 
 
 class ViewTabs(Widget):
-    """The names of the views with their keys; a click chooses one."""
+    """The names of the views with their keys; a click selects one."""
 
     DEFAULT_CSS = """
     ViewTabs { height: 1; background: $surface; padding: 0 1; }
@@ -81,7 +81,7 @@ class ViewTabs(Widget):
 
     @dataclass
     class Chosen(Message):
-        """This view is to be shown."""
+        """Posted to show this view."""
 
         view: View
 
@@ -91,13 +91,13 @@ class ViewTabs(Widget):
         self._current = views[0]
 
     def show(self, view: View) -> None:
-        """Mark a view as the one that is shown."""
+        """Highlight the tab of the current view."""
         self._current = view
         self.refresh()
 
     @property
     def _labels(self) -> list[str]:
-        """What stands there for each view: of those that are not shown only the key where room is short."""
+        """Return the label of each view; if room is short, only the key for views that are not shown."""
         labels = [f" {number} {view.title} " for number, view in enumerate(self._views, 1)]
         if sum(map(len, labels)) <= self.content_size.width:
             return labels
@@ -114,7 +114,7 @@ class ViewTabs(Widget):
         return text
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the view whose name was clicked."""
+        """Select the clicked tab."""
         at = 1  # padding
         for label, view in zip(self._labels, self._views, strict=True):
             at += len(label)

@@ -1,4 +1,4 @@
-"""Pieces of text with the styles of kproxy's text output, as the terminal's widgets take them."""
+"""Converts styled pieces, as used in kproxy's text output, to Rich text for widgets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.outputs.text import STYLES, Piece
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
-#: The terminal's colours on a dark ground: light, for with NO_COLOR they become greys. Black to white, then brighter.
+#: Terminal colours for a dark background; light, because NO_COLOR turns them into greys. Black to white, then bright.
 DARK = TerminalTheme(
     (30, 30, 30), (224, 224, 224),
     [(30, 30, 30), (255, 122, 144), (138, 212, 161), (255, 196, 115), (124, 183, 255), (214, 164, 240), (111, 211, 227),
@@ -23,7 +23,7 @@ DARK = TerminalTheme(
 
 
 def painted(pieces: Iterable[Piece]) -> Text:
-    """One row; what is no text is escaped, and a style that a trace has invented is none."""
+    """Return one row; control characters are escaped, and unknown styles are ignored."""
     text = Text(no_wrap=True)
     for piece, style in pieces:
         text.append(safe(piece), STYLES.get(style, STYLES[""]))
@@ -31,7 +31,7 @@ def painted(pieces: Iterable[Piece]) -> Text:
 
 
 def in_full(finding: FindingEntry, width: int) -> Text:
-    """All there is to say of a finding; rows of bytes are told without their text where there is no room for it."""
+    """Return a finding in full; hex rows omit their ASCII column if it does not fit."""
     text = Text()
     for row in full_rows(finding):
         is_too_long = row[-1][0].startswith(" | ") and sum(len(piece) for piece, _ in row) > width

@@ -1,4 +1,4 @@
-"""A table of any length: it draws the rows that are on the screen, and asks for no others."""
+"""A table of any length; it only requests and draws visible rows."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from textual.strip import Strip
 from kproxy.outputs.text import Piece
 from kproxy.trace.formatting import safe
 
-#: Pieces beside each other.
+#: The pieces of a cell.
 Cell = Sequence[Piece]
 
-#: A line of the screen: whether the cursor is there, and the cells; text if there are no rows; None if it is blank.
+#: A line of the screen: whether the cursor is there, and the cells; a message if there are no rows; None if blank.
 _Content = tuple[bool, Sequence[Cell]] | str | None
 
-#: Before a message that stands in place of rows.
+#: The indentation of a message in place of rows.
 _MARGIN: Final = "  "
 
-#: The styles of pieces, each a component class of the table (``table--error``).
+#: The styles of pieces; each is a component class of the table (``table--error``).
 STYLES = ("dim", "request", "response", "name", "error", "warning", "info", "topic", "bar")
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column at least `width` cells wide, that takes `grow` shares of what is left.
+    """A column at least `width` cells wide, which takes `grow` shares of the remaining width.
 
-    The higher `drop`, the sooner it goes where room is short; 0 never does.
+    The higher `drop`, the sooner the column is dropped when room is short; 0 is never dropped.
     """
 
     title: str
@@ -49,7 +49,7 @@ class TableColumn:
 
 
 class TableRows(Protocol):
-    """What a table shows. A row's key stays its own wherever it stands."""
+    """The rows of a table. A row's key does not change with its position."""
 
     @property
     def columns(self) -> Sequence[TableColumn]:
@@ -58,23 +58,23 @@ class TableRows(Protocol):
     def __len__(self) -> int: ...
 
     def key(self, position: int) -> Hashable:
-        """The key of the row at a position below the length."""
+        """Return the key of the row at a position."""
 
     def position(self, key: Hashable) -> int | None:
-        """Where the row of a key stands, or would; None if it is gone."""
+        """Return the position of the row with a key, or where it would be; None if it no longer exists."""
 
     def cells(self, position: int) -> Sequence[Cell]:
-        """The cells of a row, one for each column, as pieces of text and their styles; what is no text is escaped."""
+        """Return the cells of a row, one per column, as pieces of text with styles; control characters are escaped."""
 
 
 class Table(ScrollView, can_focus=True):
     """Rows with a cursor.
 
-    With `follow`, the cursor stays on the last row as rows are added, until it is moved.
+    With `follow`, the cursor stays on the last row as rows are added, until the user moves it.
 
     Args:
-        rows: What it shows.
-        nothing: What it says while there are no rows.
+        rows: The rows.
+        empty_message: Returns the message shown if there are no rows.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -116,7 +116,7 @@ class Table(ScrollView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """The cursor is on the row of `key` now; None: there are no rows."""
+        """Posted when the cursor moves to the row of `key`; None if there are no rows."""
 
         table: Table
         key: Hashable | None
@@ -126,23 +126,25 @@ class Table(ScrollView, can_focus=True):
 
     @dataclass
     class Chosen(Message):
-        """The row of `key` is to be opened."""
+        """Posted to open the row of `key`."""
 
         table: Table
         key: Hashable
 
     @dataclass
     class FollowChanged(Message):
-        """`follow` was switched, by the user or because the cursor moved."""
+        """Posted when `follow` changes, by the user or because the cursor moved."""
 
         table: Table
         follow: bool
 
-    def __init__(self, rows: TableRows, *, nothing: Callable[[], str] = lambda: "", id: str | None = None) -> None:
+    def __init__(
+        self, rows: TableRows, *, empty_message: Callable[[], str] = lambda: "", id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self.rows = rows
-        self._nothing = nothing
-        self._instead: Sequence[str] = ()
+        self._nothing = empty_message
+        self._message_lines: Sequence[str] = ()
         self._key: Hashable | None = None
         self._aim: Hashable | None = None
         self._widths: list[int] = []
@@ -150,15 +152,15 @@ class Table(ScrollView, can_focus=True):
         self._drawn: dict[int, _Content] = {}  # by line of the screen
 
     def update(self) -> None:
-        """The rows may have changed: the cursor stays on its row."""
+        """Update after rows may have changed; the cursor stays on its row."""
         count = len(self.rows)
         width = self.scrollable_content_region.width - len(_MARGIN)
-        self._instead = (
+        self._message_lines = (
             () if count else [line for text in self._nothing().split("\n") for line in wrap(text, max(10, width))]
         )
         self._measure(count + 1)
         if self.follow and count:
-            self._go(count - 1, quiet=True)
+            self._go(count - 1, silent=True)
         elif count and (aimed := self._aimed(count)) is not None:
             self._aim = None
             self._go(aimed)
@@ -167,13 +169,13 @@ class Table(ScrollView, can_focus=True):
             self.cursor += moved
             if moved:
                 self.scroll_to(y=max(0, self.scroll_offset.y + moved), animate=False, immediate=True)
-            self._tell(quiet=True)
+            self._post_moved(silent=True)
         else:
-            self._go(min(self.cursor, max(0, count - 1)), quiet=True)
+            self._go(min(self.cursor, max(0, count - 1)), silent=True)
         self._redraw()
 
     def aim(self, key: Hashable | None) -> None:
-        """Put the cursor on a row as soon as it is there, unless it is moved before; None: no longer."""
+        """Move the cursor to a row as soon as it exists, unless the user moves it first; None cancels."""
         self._aim = key
 
     def _aimed(self, count: int) -> int | None:
@@ -181,7 +183,7 @@ class Table(ScrollView, can_focus=True):
         return position if position is not None and position < count and self.rows.key(position) == self._aim else None
 
     def _measure(self, height: int) -> None:
-        """It is so many lines high. The screen need not be laid out anew while there is a scroll bar anyway."""
+        """Set the virtual height in lines. No new layout is needed if there is a scroll bar anyway."""
         size = Size(self.size.width, height)
         if min(height, self.virtual_size.height) > self.size.height:
             self.set_reactive(Table.virtual_size, size)
@@ -190,26 +192,26 @@ class Table(ScrollView, can_focus=True):
             self.virtual_size = size
 
     def _redraw(self) -> None:
-        """Draw the lines anew that are not what they were."""
+        """Redraw the lines that have changed."""
         for line in range(1, self.scrollable_content_region.height):
             if self._drawn.get(line, ()) != self._content(line):
                 self.refresh(Region(0, line, self.size.width, 1))
 
     def _content(self, line: int) -> _Content:
-        """What is on a line of the screen."""
-        if self._instead:  # below a blank line
-            return self._instead[line - 2] if 0 <= line - 2 < len(self._instead) else None
+        """Return the content of a line of the screen."""
+        if self._message_lines:  # below a blank line
+            return self._message_lines[line - 2] if 0 <= line - 2 < len(self._message_lines) else None
         position = line - 1 + self.scroll_offset.y
         return (position == self.cursor, self.rows.cells(position)) if position < len(self.rows) else None
 
     def go(self, position: int) -> None:
-        """Put the cursor on a row; `follow` ends unless it is the last."""
+        """Move the cursor to a row; `follow` ends unless it is the last one."""
         self._aim = None
         self._go(max(0, min(position, len(self.rows) - 1)))
 
-    def _go(self, position: int, *, quiet: bool = False) -> None:
+    def _go(self, position: int, *, silent: bool = False) -> None:
         count = len(self.rows)
-        if not quiet and self.follow and position < count - 1:
+        if not silent and self.follow and position < count - 1:
             self.follow = False
         self.cursor = position
         height = max(1, self.scrollable_content_region.height - 1)
@@ -218,12 +220,12 @@ class Table(ScrollView, can_focus=True):
             self.scroll_to(y=position, animate=False, immediate=True)
         elif position >= top + height:
             self.scroll_to(y=position - height + 1, animate=False, immediate=True)
-        self._tell(quiet=quiet)
+        self._post_moved(silent=silent)
         self._redraw()
 
-    def _tell(self, *, quiet: bool) -> None:
+    def _post_moved(self, *, silent: bool) -> None:
         key = self.rows.key(self.cursor) if self.cursor < len(self.rows) else None
-        if key != self._key or not quiet:
+        if key != self._key or not silent:
             self._key = key
             self.post_message(self.Moved(self, key))
 
@@ -269,12 +271,12 @@ class Table(ScrollView, can_focus=True):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Several lines, which have their style in common."""
+        """Render several lines, with shared styles."""
         self._base = self.rich_style
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Line `y` of what is on the screen: the head, then rows."""
+        """Render line `y` of the screen: the header, then rows."""
         width = self.scrollable_content_region.width
         base = self._base
         if not self._widths:
@@ -299,9 +301,9 @@ class Table(ScrollView, can_focus=True):
             if not cell_width:
                 continue
             pieces = [(safe(text), style) for text, style in cell]
-            if column.right and (room := cell_width - sum(cell_len(text) for text, _ in pieces)) > 0:
-                segments.append(Segment(" " * room, base))
-                cell_width -= room
+            if column.right and (available := cell_width - sum(cell_len(text) for text, _ in pieces)) > 0:
+                segments.append(Segment(" " * available, base))
+                cell_width -= available
             for text, style in pieces:
                 shown = text if cell_len(text) <= cell_width else set_cell_size(text, max(cell_width - 1, 0)) + "…"
                 segments.append(Segment(shown, base + self.style_of(style) if style else base))
@@ -312,16 +314,20 @@ class Table(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(width, base)
 
     def style_of(self, name: str) -> Style:
-        """The style of pieces of that name."""
+        """Return the style with that name."""
         return self.get_component_rich_style(f"table--{name}", partial=True) if name in STYLES else Style.null()
 
 
 def _fitted(columns: Sequence[TableColumn], width: int) -> list[int]:
-    """How wide each column is within `width`, with a blank after each; 0: it is left out."""
-    kept = dict(enumerate(columns))  # two may be alike
-    while sum(column.width + 1 for column in kept.values()) > width and any(column.drop for column in kept.values()):
-        del kept[max(kept, key=lambda number: kept[number].drop)]
-    rest = max(0, width - sum(column.width + 1 for column in kept.values()))
-    shares = sum(column.grow for column in kept.values())
-    widths = {number: column.width + (rest * column.grow // shares if shares else 0) for number, column in kept.items()}
+    """Return the width of each column within `width`, separated by blanks; 0 for dropped columns."""
+    remaining = dict(enumerate(columns))  # two may be equal
+    while sum(column.width + 1 for column in remaining.values()) > width and any(
+        column.drop for column in remaining.values()
+    ):
+        del remaining[max(remaining, key=lambda number: remaining[number].drop)]
+    rest = max(0, width - sum(column.width + 1 for column in remaining.values()))
+    shares = sum(column.grow for column in remaining.values())
+    widths = {
+        number: column.width + (rest * column.grow // shares if shares else 0) for number, column in remaining.items()
+    }
     return [widths.get(number, 0) for number in range(len(columns))]

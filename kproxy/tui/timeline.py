@@ -1,4 +1,4 @@
-"""A group's timeline: members as lanes, what they do as characters, a cursor that leads to frames."""
+"""A group's timeline: one lane per member, events as characters, and a cursor that opens frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEAD = 2
 
 
 class Timeline(Widget, can_focus=True):
-    """Shows a `GroupView`; follows the present until it is moved."""
+    """Shows a `GroupView`; follows the present until the user moves it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "line--dim", "line--head", "line--cursor", "line--error", "line--warning", "line--info", "line--member",
@@ -61,14 +61,14 @@ class Timeline(Widget, can_focus=True):
 
     @dataclass
     class Pointed(Message):
-        """The cursor is on this cell of a lane now."""
+        """Posted when the cursor moves to this cell of a lane."""
 
         lane: str
         cell: Cell
 
     @dataclass
     class Chosen(Message):
-        """The row of the cell under the cursor is to be shown."""
+        """Posted to show the row of the cell under the cursor."""
 
         row: int
 
@@ -83,7 +83,7 @@ class Timeline(Widget, can_focus=True):
         self._top = 0
 
     def show(self, view: GroupView | None) -> None:
-        """Show a group as it is now; of another one all of its time."""
+        """Show the current state of a group; for another group, its whole time span."""
         other = view is None or self._view is None or view.row.group != self._view.row.group
         self._view = view
         if other:
@@ -109,11 +109,11 @@ class Timeline(Widget, can_focus=True):
         return self.content_size.width - _LABEL - 1
 
     def on_resize(self) -> None:
-        """There are more columns now, or fewer."""
+        """Adapt the number of columns."""
         self._lay_out()
 
     def render_line(self, y: int) -> Strip:
-        """Generations, times, then lanes; a legend below if there is room."""
+        """Render generations, times, then lanes; a legend below if there is room."""
         width, base = self.content_size.width, self.rich_style
         grid, view = self._grid, self._view
         if grid is None or view is None:
@@ -190,7 +190,7 @@ class Timeline(Widget, can_focus=True):
             self._point()
 
     def action_event(self, step: int) -> None:
-        """Move to the next thing that happened in this lane."""
+        """Move to the next or previous event in this lane."""
         if self._grid is None or not self._grid.cells:
             return
         cells = self._grid.cells[self._lane]
@@ -203,13 +203,13 @@ class Timeline(Widget, can_focus=True):
             at += step
 
     def action_zoom(self, factor: float) -> None:
-        """Show less time, or more; the cursor stays at its."""
+        """Zoom in or out around the cursor."""
         if self._window is not None:
             at = self._window.time(self._column, self._columns)
             self._move(self._window.zoomed(factor, at))
 
     def action_pan(self, share: float) -> None:
-        """Show an earlier time, or a later one."""
+        """Scroll in time."""
         if self._window is not None:
             self._move(self._window.panned(share))
 
@@ -220,19 +220,19 @@ class Timeline(Widget, can_focus=True):
         self._point()
 
     def action_whole(self) -> None:
-        """Show all of it, and go on with the present."""
+        """Show the whole time span, and follow the present."""
         self._follows = True
         self._lay_out()
         self._point()
 
     def action_choose(self) -> None:
-        """Show the frame of what is under the cursor."""
+        """Show the frame under the cursor."""
         cell = self.cell
         if cell is not None and cell.row is not None:
             self.post_message(self.Chosen(cell.row))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor where it was clicked; twice shows the frame."""
+        """Move the cursor to the clicked cell; a double click shows the frame."""
         place = event.get_content_offset(self)
         lane = -1 if place is None else self._top + place.y - _HEAD
         if place is None or self._view is None or not 0 <= lane < len(self._view.lanes):
@@ -246,9 +246,9 @@ class Timeline(Widget, can_focus=True):
 
 @lru_cache(maxsize=4)
 def _legend(width: int) -> Sequence[str]:
-    """What the characters mean, in as many lines as it takes."""
+    """Return the legend of the characters, in as many lines as needed."""
     lines = [""]
-    for each in (f"{UNICODE[kind]} {said}" for kind, said in LEGEND):
+    for each in (f"{UNICODE[kind]} {entries}" for kind, entries in LEGEND):
         if lines[-1] and len(lines[-1]) + 2 + len(each) > width:
             lines.append("")
         lines[-1] += f"  {each}" if lines[-1] else each

@@ -1,4 +1,4 @@
-"""The fields of one frame as a tree. Knows nothing of who shows the bytes: it posts messages."""
+"""The fields of one frame as a tree. It does not know the hex view: it posts messages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.records import record_of
 from kproxy.trace.formatting import safe
 
-#: An array of so few elements is open from the beginning.
-_FEW = 8
-#: How deep the tree is open from the beginning, below the body.
+#: Arrays with at most this many elements are expanded at first.
+_FEW_ELEMENTS = 8
+#: Depth below the body to which the tree is expanded at first.
 _DEPTH = 3
 
 
 class FieldTree(Tree[FieldView]):
-    """Fields, made as they are opened."""
+    """A tree of fields, created as they are expanded."""
 
     DEFAULT_CSS = """
     FieldTree { background: $surface; padding: 0 1; scrollbar-size: 0 1; }
@@ -39,17 +39,17 @@ class FieldTree(Tree[FieldView]):
 
     @dataclass
     class Pointed(Message):
-        """The cursor is on a field."""
+        """Posted when the cursor moves to a field."""
 
         tree: FieldTree
         field: FieldView
 
     @dataclass
     class Chosen(Message):
-        """A field is to be shown whole; `way` leads to it, outermost first."""
+        """Posted to show a field in full; `chain` are the fields on the path to it, outermost first."""
 
         tree: FieldTree
-        way: list[FieldView]
+        chain: list[FieldView]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__("", id=id)
@@ -58,7 +58,7 @@ class FieldTree(Tree[FieldView]):
         self.auto_expand = False
 
     def show(self, fields: list[FieldView]) -> None:
-        """Show other fields; what one wants to see of them is open."""
+        """Show other fields, with the most relevant ones expanded."""
         self.clear()
         self._add(self.root, fields)
         self.root.expand()
@@ -71,10 +71,10 @@ class FieldTree(Tree[FieldView]):
             parent.add(label(field), field, allow_expand=not field.is_leaf)
 
     def _open(self, node: TreeNode[FieldView], depth: int) -> None:
-        """Open a field, and what is below it as long as that is not much."""
+        """Expand a field, and small fields below it."""
         self._fill(node)
         node.expand()
-        if depth and len(node.children) <= _FEW:
+        if depth and len(node.children) <= _FEW_ELEMENTS:
             for child in node.children:
                 if child.allow_expand and child.data is not None and child.data.kind != MORE:
                     self._open(child, depth - 1)
@@ -86,28 +86,28 @@ class FieldTree(Tree[FieldView]):
             node.allow_expand = bool(children)
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[FieldView]) -> None:
-        """Make what is inside."""
+        """Create the children."""
         event.stop()
         self._fill(event.node)
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[FieldView]) -> None:
-        """Tell which bytes are meant."""
+        """Post the field under the cursor."""
         event.stop()
         if event.node.data is not None:
             self.post_message(self.Pointed(self, event.node.data))
 
     def on_tree_node_selected(self, event: Tree.NodeSelected[FieldView]) -> None:
-        """Open or close a field; one without children is shown whole, and so is a record."""
+        """Expand or collapse a field; one without children, or a record, is shown in full."""
         event.stop()
         node = event.node
-        way = _way(node)
-        if node.allow_expand and record_of(way) is None:
+        chain = _chain(node)
+        if node.allow_expand and record_of(chain) is None:
             node.toggle()
-        elif way:
-            self.post_message(self.Chosen(self, way))
+        elif chain:
+            self.post_message(self.Chosen(self, chain))
 
     def action_open(self) -> None:
-        """Open the field, or go into it."""
+        """Expand the field, or move into it."""
         node = self.cursor_node
         if node is not None and node.allow_expand and not node.is_expanded:
             node.expand()
@@ -115,17 +115,17 @@ class FieldTree(Tree[FieldView]):
             self.action_cursor_down()
 
     def action_shut(self) -> None:
-        """Close the field, or go out of it."""
+        """Collapse the field, or move to its parent."""
         node = self.cursor_node
         if node is not None and node.is_expanded and node.allow_expand:
             node.collapse()
         elif node is not None and node.parent is not None and node.parent is not self.root:
             self.move_cursor(node.parent)
 
-    def point_at(self, way: list[FieldView]) -> None:
-        """Put the cursor on the last field of a way from the top, open what it lies in."""
+    def point_at(self, chain: list[FieldView]) -> None:
+        """Move the cursor to the last field of a path from the root, expanding its parents."""
         node = self.root
-        for field in way:
+        for field in chain:
             self._fill(node)
             node.expand()
             found = next((child for child in node.children if child.data is field), None)
@@ -140,22 +140,22 @@ class FieldTree(Tree[FieldView]):
         self.scroll_to_node(node, animate=False)
 
 
-def _way(node: TreeNode[FieldView]) -> list[FieldView]:
-    """The fields on the way to a node, outermost first."""
-    way: list[FieldView] = []
+def _chain(node: TreeNode[FieldView]) -> list[FieldView]:
+    """Return the fields on the path to a node, outermost first."""
+    chain: list[FieldView] = []
     at: TreeNode[FieldView] | None = node
     while at is not None and at.data is not None:
-        way.append(at.data)
+        chain.append(at.data)
         at = at.parent
-    return way[::-1]
+    return chain[::-1]
 
 
 def label(field: FieldView) -> Text:
-    """``name  value  meaning  kind``."""
+    """Return the label ``name  value  meaning  kind``."""
     text = Text(no_wrap=True)
     text.append(safe(field.name), "bold" if not field.name.startswith("[") else "dim")
-    if said := field.text:
-        text.append("  " + said, "green" if field.count is None else "dim")
+    if value := field.text:
+        text.append("  " + value, "green" if field.count is None else "dim")
     if field.meaning:
         text.append("  " + safe(field.meaning), "cyan")
     if field.kind and field.kind != MORE:

@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from kproxy.browse.fields.field import FieldView
-from kproxy.browse.fields.full_value import whole
+from kproxy.browse.fields.full_value import full_value
 from kproxy.browse.fields.records import Form
 from kproxy.outputs.text import STYLES, Piece
 from kproxy.trace.formatting import safe
@@ -27,7 +27,7 @@ _FORMS = tuple(Form)
 
 
 class Pager(ScrollView, can_focus=True):
-    """Rows of any number, broken where they are too long; it draws those that are on the screen."""
+    """Rows of any number, wrapped if too long; draws only visible ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "scroll_down", show=False),
@@ -44,13 +44,13 @@ class Pager(ScrollView, can_focus=True):
         self._lines: list[list[Piece]] = []
 
     def show(self, rows: Iterable[Sequence[Piece]]) -> None:
-        """Show these from the first on; the text is safe to show."""
+        """Show these rows from the first one on; the text must be safe to show."""
         self._rows = list(rows)
         self._break()
         self.scroll_to(y=0, animate=False, immediate=True)
 
     def on_resize(self) -> None:
-        """Rows break elsewhere now."""
+        """Wrap the rows again."""
         self._break()
 
     def _break(self) -> None:
@@ -61,7 +61,7 @@ class Pager(ScrollView, can_focus=True):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """A line of what is on the screen."""
+        """Render a line of the screen."""
         width, base = self.scrollable_content_region.width, self.rich_style
         at = y + self.scroll_offset.y
         line = self._lines[at] if at < len(self._lines) else []
@@ -69,27 +69,27 @@ class Pager(ScrollView, can_focus=True):
 
 
 def _broken(row: Sequence[Piece], width: int) -> Iterable[list[Piece]]:
-    """A row as lines of at most `width` cells."""
+    """Return a row as lines of at most `width` cells."""
     line: list[Piece] = []
-    room = width
+    available = width
     for text, style in row:
-        if room < width and cell_len(text) > room:
+        if available < width and cell_len(text) > available:
             yield line
-            line, room = [], width
+            line, available = [], width
         for number, part in enumerate(chop_cells(text, width) if text else ()):
             if number:
                 yield line
-                line, room = [], width
+                line, available = [], width
             line.append((part, style))
-            room -= cell_len(part)
+            available -= cell_len(part)
     yield line
 
 
 class ValueWindow(ModalScreen[None]):
-    """All of a field or a record; tab shows its bytes in another form.
+    """A field or a record in full; tab switches the form of its bytes.
 
     Args:
-        way: The fields on the way to it, outermost first.
+        chain: The fields on the path to it, outermost first.
     """
 
     DEFAULT_CSS = box_css("ValueWindow", "width: 104; height: 90%;")
@@ -99,31 +99,31 @@ class ValueWindow(ModalScreen[None]):
         Binding("shift+tab", "form(-1)", show=False),
     ]
 
-    def __init__(self, way: list[FieldView]) -> None:
+    def __init__(self, chain: list[FieldView]) -> None:
         super().__init__()
-        self._way = way
+        self._chain = chain
         self._form = Form.FITS
         self._pager = Pager()
         self._box = Vertical(self._pager, classes="box")
 
     def compose(self) -> ComposeResult:
-        """The text in a box."""
+        """Create the box with the text."""
         yield self._box
 
     def on_mount(self) -> None:
-        """Show it as it fits."""
-        field = self._way[-1]
+        """Show the value in its default form."""
+        field = self._chain[-1]
         self._box.border_title = Text(safe(field.path or field.name))
         self._show()
 
     def _show(self) -> None:
-        said = Text("tab: ")
+        form_name = Text("tab: ")
         for form in _FORMS:
-            said.append(f" {form} ", "reverse" if form is self._form else "")
-        self._box.border_subtitle = said
-        self._pager.show(whole(self._way, self._form))
+            form_name.append(f" {form} ", "reverse" if form is self._form else "")
+        self._box.border_subtitle = form_name
+        self._pager.show(full_value(self._chain, self._form))
 
     def action_form(self, by: int) -> None:
-        """Show it as text, as hex, or again as it fits."""
+        """Switch between the default form, text and hex."""
         self._form = _FORMS[(_FORMS.index(self._form) + by) % len(_FORMS)]
         self._show()

@@ -1,4 +1,4 @@
-"""What the views have in common, and what they ask of the application."""
+"""The base class of the views, and the messages that they send to the application."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from textual.widget import Widget
 
 
 class View(Container):
-    """One of the screens that a key switches to.
+    """A view that a key switches to.
 
-    `title` is its name on the tabs, `about` says in a few sentences how to read it. It is told to `update` when
-    something was read, at most ten times a second, and only while it is on the screen.
+    `title` is its name on the tabs, `about` explains in a few sentences how to read it. The application calls `update`
+    when lines were read, at most ten times per second, and only while the view is on the screen.
     """
 
     title: ClassVar[str]
     about: ClassVar[str]
-    #: What the view makes of the filter.
+    #: The effect of the filter on the view.
     effect: ClassVar[str] = ""
 
     DEFAULT_CSS = """
     View { height: 1fr; }
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [  # here, and not the application's, so that they stand first
+    BINDINGS: ClassVar[list[BindingType]] = [  # here, not in the application, so that they come first
         Binding("question_mark", "app.help", "help"),
         Binding("q", "app.leave", "quit"),
         Binding("c", "app.clear_filter", "clear the filter", show=False),
@@ -35,33 +35,33 @@ class View(Container):
 
     @dataclass
     class Jump(Message):
-        """Show the exchange with this number in the list of frames."""
+        """Posted to show the exchange with this row in the list of frames."""
 
         row: int
 
     @dataclass
     class Narrow(Message):
-        """Show the frames that this filter matches, of those that are shown already."""
+        """Posted to show the frames that this filter matches, among the visible ones."""
 
         filter: str
 
     @dataclass
     class Return(Message):
-        """Show this view again, which led here."""
+        """Posted to show this view again."""
 
         view: View
 
     def commands(self) -> list[Binding]:
-        """What can be done here beside moving about, for the help and the command palette."""
+        """Return the view's actions other than navigation, for the help and the command palette."""
         kinds = [kind for kind in reversed(type(self).__mro__) if issubclass(kind, View) and kind is not View]
         declared = (each for kind in kinds for each in vars(kind).get("BINDINGS", ()))
         return [each for each in declared if isinstance(each, Binding) and each.description]
 
     def update(self) -> bool:
-        """Show how things are now; False if that is put off, and is to be asked for again."""
+        """Show the current state; return False if the update is postponed and must be retried."""
         raise NotImplementedError
 
     @property
     def first(self) -> Widget:
-        """What has the keys when nothing else does."""
+        """The widget that gets the focus by default."""
         raise NotImplementedError

@@ -1,1 +1,1 @@
-"""The terminal's views in a browser: textual-serve behind a door with a key."""
+"""The terminal views in a browser: textual-serve behind token-based access control."""

@@ -13,14 +13,14 @@ TOKEN: Final = "token"  # noqa: S105  # the name of the parameter
 
 
 class AccessControl:
-    """Knows the token of a server, and which names it goes by.
+    """Holds the token and the valid host names of a server.
 
-    A name in `Host` that is neither an IP address nor one of these belongs to somebody who has pointed it here (DNS
-    rebinding). Its port does not matter: it is another one behind ``ssh -L``.
+    A name in `Host` that is neither an IP address nor one of these indicates DNS rebinding. The port is not compared:
+    it differs behind ``ssh -L``.
 
     Args:
-        host: What the server was bound to, as the user gave it.
-        port: Where it listens; it is part of the cookie's name, since cookies do not know ports.
+        host: The address that the server was bound to, as the user gave it.
+        port: Its port; part of the cookie's name, because cookies are shared between ports.
     """
 
     def __init__(self, host: str | None, port: int) -> None:
@@ -28,7 +28,7 @@ class AccessControl:
         self.cookie = f"kproxy-{port}"
         self._names = {"localhost", socket.gethostname().lower(), (host or "localhost").lower()}
 
-    def is_ours(self, host: str) -> bool:
+    def is_own_host(self, host: str) -> bool:
         """Whether a `Host` header names this server."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
@@ -36,17 +36,17 @@ class AccessControl:
             return False
         return name in self._names or _is_number(name)
 
-    def is_key(self, given: str | None) -> bool:
-        """Whether that is the token; takes as long whatever it is."""
-        return given is not None and secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+    def is_key(self, token: str | None) -> bool:
+        """Whether this is the token; compares in constant time."""
+        return token is not None and secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
     def is_open_to(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
-        """Whether a request has the token, in its URL or in its cookie."""
+        """Whether a request has the token, in its URL or its cookie."""
         return self.is_key(query.get(TOKEN)) or self.is_key(cookies.get(self.cookie))
 
 
 def is_same_origin(origin: str | None, host: str) -> bool:
-    """Whether a request with these headers comes from a page of the server that it goes to; browsers tell the truth."""
+    """Whether a request with these headers comes from a page of this server; browsers set them reliably."""
     return origin == f"http://{host}"
 
 

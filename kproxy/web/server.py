@@ -1,4 +1,4 @@
-"""The server of `kproxy web`: textual-serve's sessions, our own page, and nothing for those who have no token."""
+"""The server of `kproxy web`: textual-serve's sessions with kproxy's page; requests without a token are rejected."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kproxy.web.access import AccessControl, is_same_origin
 from kproxy.web.session import GRACE_S, WindowProcess
 
 MOST_SESSIONS: Final = 8
-#: Seconds that a session waits for its window to come back, after a reload or a lost connection.
-KEPT_S: Final = 30.0
+#: Seconds that a session is kept without a window, after a reload or a lost connection.
+KEEP_S: Final = 30.0
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -32,17 +32,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class WebServer(Server):
-    """Every browser window has a session of its own, a process that runs a command; a reload keeps it.
+    """Each browser window has its own session, a process that runs a command; a reload keeps it.
 
     Args:
-        command: A line for the shell. Nothing that a browser sends becomes part of it.
-        title: Of the page.
-        door: Who may come in.
+        command: A shell command. It contains nothing that a browser sends.
+        title: The page's title.
+        access: The access control.
     """
 
-    def __init__(self, command: str, title: str, door: AccessControl) -> None:
+    def __init__(self, command: str, title: str, access: AccessControl) -> None:
         super().__init__(command, title=title)
-        self._door = door
+        self._door = access
         self._page = Template((files("kproxy.web") / "page.html").read_text(encoding="utf-8"))
         self._open: set[web.WebSocketResponse] = set()
         self._sessions: dict[str, WindowProcess] = {}
@@ -71,8 +71,8 @@ class WebServer(Server):
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Let in who may come in."""
-        if not self._door.is_ours(request.host):
+        """Reject requests without access."""
+        if not self._door.is_own_host(request.host):
             raise web.HTTPForbidden(text="Unknown host name for this server.\n")
         if not self._door.is_open_to(request.query if request.path == "/" else {}, request.cookies):
             raise web.HTTPForbidden(
@@ -81,10 +81,10 @@ class WebServer(Server):
         return await handler(request)
 
     async def handle_index(self, request: web.Request) -> web.Response:
-        """The page. Whoever comes with the token in the URL gets it as a cookie, and the page takes it from the URL.
+        """Serve the page. A token in the URL is stored in a cookie, and the page removes it from the URL.
 
-        A redirect would do the same, but a browser that was led here by a link in another site does not send a cookie
-        that is `SameSite=Strict` along on it.
+        A redirect would not work: a browser that follows a link from another site does not send a `SameSite=Strict`
+        cookie with the redirected request.
         """
         nonce = secrets.token_urlsafe(16)
         websocket = f"ws://{request.host}/ws"
@@ -99,7 +99,7 @@ class WebServer(Server):
         return response
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """A window: of the session with the name that it gives, if that is kept, else of a new one."""
+        """Attach a window to the session with the given name if it still exists, else to a new one."""
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="Start sessions from this server's page only.\n")
         websocket = web.WebSocketResponse(heartbeat=15)
@@ -109,8 +109,8 @@ class WebServer(Server):
         session = self._sessions.get(name)
         if session is not None and not session.ended:
             await session.attach(websocket)
-            await session.draw_anew(width, height)
-        elif await self._has_room():
+            await session.redraw(width, height)
+        elif await self._has_capacity():
             session = self._sessions[name] = WindowProcess(self.command, self.download_manager)
             await session.attach(websocket)
             await session.start(width, height)
@@ -129,23 +129,23 @@ class WebServer(Server):
             if session.ended:
                 await self._end(name, session)
             elif not session.is_attached:
-                asyncio.get_running_loop().call_later(KEPT_S, self._expire, name, session, session.left_at)
+                asyncio.get_running_loop().call_later(KEEP_S, self._expire, name, session, session.detached_at)
         return websocket
 
-    async def _has_room(self) -> bool:
-        """Whether another session may begin; the one whose window has been gone longest makes room."""
+    async def _has_capacity(self) -> bool:
+        """Whether another session may start; if needed, the session without a window for longest is ended."""
         if len(self._sessions) < MOST_SESSIONS:
             return True
-        left = [(each.left_at, name) for name, each in self._sessions.items() if not each.is_attached]
+        left = [(each.detached_at, name) for name, each in self._sessions.items() if not each.is_attached]
         if not left:
             return False
         _, name = min(left)
         await self._end(name, self._sessions[name])
         return True
 
-    def _expire(self, name: str, session: WindowProcess, left_at: float) -> None:
-        """End a session unless a window has come back since."""
-        if not session.is_attached and session.left_at == left_at:
+    def _expire(self, name: str, session: WindowProcess, detached_at: float) -> None:
+        """End a session unless a window has been attached since."""
+        if not session.is_attached and session.detached_at == detached_at:
             task = asyncio.ensure_future(self._end(name, session))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
@@ -156,7 +156,7 @@ class WebServer(Server):
         await session.end()
 
     async def on_shutdown(self, app: web.Application) -> None:
-        """End the sessions."""
+        """End all sessions."""
         for each in tuple(self._open):
             await each.close()
         await asyncio.gather(*(self._end(name, each) for name, each in tuple(self._sessions.items())), *self._ending)

@@ -1,4 +1,4 @@
-"""The process behind a browser window: its output goes to the window, its last error too."""
+"""The process behind a browser window: passes on its output, and its last error."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from textual_serve.download_manager import DownloadManager
 
 #: Seconds that a process has to end.
 GRACE_S: Final = 3.0
-_BEGUN: Final = b"__GANGLION__\n"
+_READY: Final = b"__GANGLION__\n"
 _RESET: Final = b"\x1bc"
-#: A mode of the terminal that is set or reset: the alternate screen, the mouse, the cursor.
+#: A terminal mode that is set or reset: the alternate screen, the mouse, the cursor.
 _MODE: Final = re.compile(rb"\x1b\[\?(\d+)([hl])")
-#: Ctrl-L, at which an application draws its screen anew.
+#: Ctrl-L, which makes an application redraw its screen.
 _REDRAW: Final = b"\x0c"
 
 
 class WindowProcess(AppService):
-    """textual-serve's, which ends with its process: a window is told at once, and why.
+    """textual-serve's process; the window is notified when it ends, and why.
 
-    It outlives its window: another one can be attached, and is drawn anew. What is drawn in between is lost.
+    It outlives its window: another window can be attached, and the screen is redrawn. Output in between is lost.
     """
 
     def __init__(self, command: str, downloads: DownloadManager) -> None:
-        self.ended = False  # the process has
-        self.left_at = 0.0  # when the last window was detached
+        self.ended = False  # whether the process has ended
+        self.detached_at = 0.0  # when the last window was detached
         self._window: web.WebSocketResponse | None = None
         self._modes: dict[bytes, bytes] = {}
         super().__init__(
@@ -41,7 +41,7 @@ class WindowProcess(AppService):
 
     @property
     def is_attached(self) -> bool:
-        """Whether a window shows it."""
+        """Whether a window is attached."""
         return self._window is not None
 
     async def _send_bytes(self, data: bytes) -> None:
@@ -58,26 +58,26 @@ class WindowProcess(AppService):
             await self._window.close()
 
     async def attach(self, window: web.WebSocketResponse) -> None:
-        """Show it in this window, and no longer in another one; its terminal gets the modes that were set."""
+        """Attach a window, replacing another one; its terminal gets the current modes."""
         before, self._window = self._window, window
         if before is not None:
             await before.close()
         if self._modes:
             await window.send_bytes(b"".join(b"\x1b[?%s%s" % each for each in self._modes.items()))
 
-    async def draw_anew(self, width: int, height: int) -> None:
-        """Have the application draw all of its screen."""
+    async def redraw(self, width: int, height: int) -> None:
+        """Make the application redraw its screen."""
         await self.set_terminal_size(width, height)
         await self.send_bytes(_REDRAW)
 
     def detach(self, window: web.WebSocketResponse) -> None:
-        """That window has gone."""
+        """Detach a closed window."""
         if self._window is window:
             self._window = None
-            self.left_at = time.monotonic()
+            self.detached_at = time.monotonic()
 
     async def run(self) -> None:
-        """Pass on what the process says until it ends; then its standard error, which has the reason."""
+        """Pass on the process's output until it ends; then its standard error, which has the reason."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -86,11 +86,11 @@ class WindowProcess(AppService):
         async with asyncio.TaskGroup() as tasks:
             errors = tasks.create_task(process.stderr.read())
             with suppress(asyncio.IncompleteReadError):
-                await process.stdout.readuntil(_BEGUN)
+                await process.stdout.readuntil(_READY)
                 while True:
                     kind, size = await process.stdout.readexactly(1), await process.stdout.readexactly(4)
                     payload = await process.stdout.readexactly(int.from_bytes(size, "big"))
-                    with suppress(ConnectionResetError):  # a window that has gone keeps nobody from ending
+                    with suppress(ConnectionResetError):  # a closed window must not prevent the end
                         await passed_on[kind](payload)
         with suppress(ConnectionResetError):
             if reason := errors.result():
@@ -99,12 +99,12 @@ class WindowProcess(AppService):
         self.ended = True
 
     async def on_meta(self, data: bytes) -> None:
-        """Heed what the process asks for; that it is about to end is seen when it has."""
+        """Handle a control message of the process; its end is detected when it exits."""
         if json.loads(data)["type"] != "exit":
             await super().on_meta(data)
 
     async def end(self) -> None:
-        """Have the process end; one that does not in time is killed."""
+        """End the process; kill it after a timeout."""
         if (process := self._process) is None:
             return
         with suppress(TimeoutError):

@@ -1,1 +1,1 @@
-"""The APIs of the broker, a file each: what it does, versions, and what it leaves out."""
+"""The broker's APIs, one file each; the module docstrings describe behaviour, versions and omissions."""

@@ -16,7 +16,7 @@ from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 @api("AddOffsetsToTxn")
 async def add_offsets_to_txn(request: Request) -> Body:
-    """Answer whether it does."""
+    """Add the group; return the error code."""
     body = request.body
     transactional_id, group = body["transactional_id"], body["group_id"]
     try:

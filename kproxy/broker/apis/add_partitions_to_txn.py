@@ -22,42 +22,42 @@ _OLD: Final = "v3_and_below_"
 
 @api("AddPartitionsToTxn")
 async def add_partitions_to_txn(request: Request) -> Body:
-    """Answer for every partition, in the order asked."""
+    """Return the error of each partition, in request order."""
     body = request.body
     if request.version < 4:
         transaction = {name.removeprefix(_OLD): value for name, value in body.items()}
-        answer: Body = {"results_by_topic_v3_and_below": _answered(request, transaction)}
+        response: Body = {"results_by_topic_v3_and_below": _transaction_results(request, transaction)}
     elif not allowed(request, "CLUSTER_ACTION", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     else:
         results = [
-            {"transactional_id": each["transactional_id"], "topic_results": _answered(request, each)}
+            {"transactional_id": each["transactional_id"], "topic_results": _transaction_results(request, each)}
             for each in body["transactions"]
         ]
-        answer = {"results_by_transaction": results}
+        response = {"results_by_transaction": results}
     await request.cluster.journal.synced()
-    return answer
+    return response
 
 
-def _answered(request: Request, asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    places = [(topic["name"], index) for topic in asked["topics"] for index in topic["partitions"]]
-    transactional_id, from_client = asked["transactional_id"], request.version < 4
+def _transaction_results(request: Request, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    places = [(topic["name"], index) for topic in entry["topics"] for index in topic["partitions"]]
+    transactional_id, from_client = entry["transactional_id"], request.version < 4
     try:
         if from_client:
             require(request, "WRITE", "TRANSACTIONAL_ID", transactional_id)
         errors = {place: _refusal(request, place, from_client) for place in places}
-        if any(errors.values()):  # then none of them is added
-            return _results(asked, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
+        if any(errors.values()):  # all or nothing
+            return _results(entry, lambda place: errors[place] or Error.OPERATION_NOT_ATTEMPTED)
         transactions = coordinated(request, transactional_id)
-        producer = Producer(asked["producer_id"], asked["producer_epoch"])
-        if not asked.get("verify_only"):
+        producer = Producer(entry["producer_id"], entry["producer_epoch"])
+        if not entry.get("verify_only"):
             transactions.add(transactional_id, producer, places, version=0 if from_client else BUMPING)
-            return _results(asked, lambda place: Error.NONE)
+            return _results(entry, lambda place: Error.NONE)
         verified = {place: _verified(transactions, transactional_id, producer, place) for place in places}
-        return _results(asked, verified.__getitem__)
+        return _results(entry, verified.__getitem__)
     except Refused as refused:
         error = fenced_as(refused.error, known=request.version >= 2)
-        return _results(asked, lambda place: error)
+        return _results(entry, lambda place: error)
 
 
 def _refusal(request: Request, place: Place, from_client: bool) -> Error:
@@ -75,7 +75,7 @@ def _verified(transactions: Transactions, transactional_id: str, producer: Produ
     return Error.NONE
 
 
-def _results(asked: Mapping[str, Any], error: Callable[[Place], Error]) -> list[Mapping[str, Any]]:
+def _results(entry: Mapping[str, Any], error: Callable[[Place], Error]) -> list[Mapping[str, Any]]:
     return [
         {
             "name": topic["name"],
@@ -84,5 +84,5 @@ def _results(asked: Mapping[str, Any], error: Callable[[Place], Error]) -> list[
                 for index in topic["partitions"]
             ],
         }
-        for topic in asked["topics"]
+        for topic in entry["topics"]
     ]

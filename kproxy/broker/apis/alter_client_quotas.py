@@ -18,12 +18,12 @@ from kproxy.broker.request import Request
 
 @api("AlterClientQuotas")
 def alter_client_quotas(request: Request) -> Body:
-    """Answer for each entity."""
+    """Return the result for each entity."""
     return {"entries": [_altered(request, each) for each in request.body["entries"]]}
 
 
 def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    answer = {"entity": entry["entity"], "error_code": Error.NONE, "error_message": None}
+    response = {"entity": entry["entity"], "error_code": Error.NONE, "error_message": None}
     try:
         require(request, "ALTER_CONFIGS", "CLUSTER")
         entity = _entity(entry)
@@ -33,10 +33,10 @@ def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         for key, value in values.items():
             _check(entity, key, value)
     except Refused as refused:
-        return answer | {"error_code": refused.error, "error_message": refused.message}
+        return response | {"error_code": refused.error, "error_message": refused.message}
     if not request.body["validate_only"]:
         request.cluster.part(Quotas).alter(entity, values)
-    return answer
+    return response
 
 
 def _entity(entry: Mapping[str, Any]) -> Entity:
@@ -65,7 +65,7 @@ def _check_ip(parts: Mapping[str, str | None]) -> None:
             raise Refused(Error.INVALID_REQUEST, f"{parts['ip']} is not a valid IP or resolvable host.") from None
 
 
-#: What only takes whole numbers, and how Kafka calls their type.
+#: Quotas that must be whole numbers, with Kafka's name for their type.
 _WHOLE: Final = {
     "producer_byte_rate": ((1 << 63) - 1, "a LONG"),
     "consumer_byte_rate": ((1 << 63) - 1, "a LONG"),

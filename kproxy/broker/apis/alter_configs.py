@@ -17,17 +17,17 @@ from kproxy.broker.request import Request
 
 @api("AlterConfigs")
 def alter_configs(request: Request) -> Body:
-    """Answer for each resource."""
-    return each_once(request, lambda asked: apply(request, asked, _settings(request, asked)))
+    """Return the result for each resource."""
+    return each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
 
 
-def _settings(request: Request, asked: Mapping[str, Any]) -> dict[str, str]:
-    kind = asked["resource_type"]
+def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
+    kind = entry["resource_type"]
     if kind == CODES["broker_logger"]:
         raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {kind}")
     if kind == CODES["broker"] and not request.cluster.line.since("1.1"):
         raise Refused(Error.INVALID_REQUEST, "AlterConfigs is only supported for topics, but resource type is BROKER")
-    for each in asked["configs"]:
+    for each in entry["configs"]:
         if each["value"] is None:
             raise Refused(Error.INVALID_REQUEST, f"Null value not supported for : {each['name']}")
-    return {each["name"]: each["value"] for each in asked["configs"]}
+    return {each["name"]: each["value"] for each in entry["configs"]}

@@ -18,7 +18,7 @@ from kproxy.broker.topics import Topics
 
 @api("AlterPartitionReassignments")
 def alter_partition_reassignments(request: Request) -> Body:
-    """Answer for each partition."""
+    """Return the result for each partition."""
     if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
     return {
@@ -33,8 +33,8 @@ def alter_partition_reassignments(request: Request) -> Body:
     }
 
 
-def _moved(request: Request, name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    index, replicas = asked["partition_index"], asked["replicas"]
+def _moved(request: Request, name: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    index, replicas = entry["partition_index"], entry["replicas"]
     topics = request.cluster.part(Topics)
     try:
         partition = topics.partition(name, index)

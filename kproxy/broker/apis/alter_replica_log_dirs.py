@@ -15,7 +15,7 @@ from kproxy.broker.topics import Topics
 
 @api("AlterReplicaLogDirs")
 def alter_replica_log_dirs(request: Request) -> Body:
-    """Answer for each partition: done if it is to stay where it is, LOG_DIR_NOT_FOUND elsewhere."""
+    """Return the result for each partition: success for the broker's own directory, else LOG_DIR_NOT_FOUND."""
     may = allowed(request, "ALTER", "CLUSTER", CLUSTER)
     topics, results = request.cluster.part(Topics), []
     for move in request.body["dirs"]:

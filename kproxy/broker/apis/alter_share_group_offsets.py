@@ -23,7 +23,7 @@ from kproxy.broker.topics import Topics
 
 @api("AlterShareGroupOffsets")
 async def alter_share_group_offsets(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the change is durable."""
     group_id = request.body["group_id"]
     try:
         check_enabled(request)
@@ -36,23 +36,23 @@ async def alter_share_group_offsets(request: Request) -> Body:
         group.check_deletion()
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
-    groups.keep(group)
+    groups.store(group)
     topics = [_topic(request, group, each) for each in request.body["topics"]]
     await request.cluster.journal.synced()
     return {"responses": topics}
 
 
-def _topic(request: Request, group: ShareGroup, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    topic = request.cluster.part(Topics).named(asked["topic_name"])
+def _topic(request: Request, group: ShareGroup, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    topic = request.cluster.part(Topics).named(entry["topic_name"])
     return {
-        "topic_name": asked["topic_name"],
+        "topic_name": entry["topic_name"],
         "topic_id": topic.id if topic is not None else NULL_UUID,
-        "partitions": [_partition(request, group, asked["topic_name"], each) for each in asked["partitions"]],
+        "partitions": [_partition(request, group, entry["topic_name"], each) for each in entry["partitions"]],
     }
 
 
-def _partition(request: Request, group: ShareGroup, name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    index, offset = asked["partition_index"], asked["start_offset"]
+def _partition(request: Request, group: ShareGroup, name: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    index, offset = entry["partition_index"], entry["start_offset"]
     try:
         require(request, "READ", "TOPIC", name)
         if (partition := request.cluster.part(Topics).partition(name, index)) is None:

@@ -20,19 +20,19 @@ _MECHANISMS: Final = {code: (name, digest) for name, (code, digest) in SCRAM.ite
 
 @api("AlterUserScramCredentials")
 async def alter_user_scram_credentials(request: Request) -> Body:
-    """Answer for each user, once."""
+    """Return one result per user."""
     credentials = request.cluster.part(Credentials)
     altered: dict[str, Callable[[], None]] = {}
     results: dict[str, Mapping[str, Any]] = {}
-    for asked in (*request.body["deletions"], *request.body["upsertions"]):
-        name = asked["name"]
+    for entry in (*request.body["deletions"], *request.body["upsertions"]):
+        name = entry["name"]
         try:
             require(request, "ALTER", "CLUSTER")
             if altered.pop(name, None) is not None:
                 message = "A user credential cannot be altered twice in the same request"
                 raise Refused(Error.DUPLICATE_RESOURCE, message)
             if name not in results:
-                altered[name] = _checked(credentials, asked)
+                altered[name] = _checked(credentials, entry)
         except Refused as refused:
             results[name] = {"error_code": refused.error, "error_message": refused.message}
     for name, alter in altered.items():
@@ -42,22 +42,22 @@ async def alter_user_scram_credentials(request: Request) -> Body:
     return {"results": [{"user": name, **result} for name, result in results.items()]}
 
 
-def _checked(credentials: Credentials, asked: Mapping[str, Any]) -> Callable[[], None]:
-    """What is asked for, to be called if nothing else is asked for the same user."""
-    name = asked["name"]
+def _checked(credentials: Credentials, entry: Mapping[str, Any]) -> Callable[[], None]:
+    """Validate one alteration; return a function that applies it, called if the user has no other in the request."""
+    name = entry["name"]
     if not name:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
-    if asked["mechanism"] not in _MECHANISMS:
+    if entry["mechanism"] not in _MECHANISMS:
         raise Refused(Error.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
-    mechanism, digest = _MECHANISMS[asked["mechanism"]]
-    if "iterations" not in asked:
+    mechanism, digest = _MECHANISMS[entry["mechanism"]]
+    if "iterations" not in entry:
         if credentials.get(name, mechanism) is None:
             raise Refused(Error.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
         return partial(credentials.delete, name, mechanism)
-    if asked["iterations"] < LEAST_ITERATIONS:
+    if entry["iterations"] < LEAST_ITERATIONS:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
-    if asked["iterations"] > MOST_ITERATIONS:
+    if entry["iterations"] > MOST_ITERATIONS:
         raise Refused(Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
-    credentials.check_room(name, mechanism)
-    made = Credential.of_salted(digest, asked["salt"], asked["salted_password"], asked["iterations"])
+    credentials.check_capacity(name, mechanism)
+    made = Credential.of_salted(digest, entry["salt"], entry["salted_password"], entry["iterations"])
     return partial(credentials.put, name, mechanism, made)

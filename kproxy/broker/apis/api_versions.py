@@ -1,9 +1,9 @@
 """ApiVersions: returns the APIs and versions that this broker serves, and records the client's software.
 
-From version 3 on it says which features the cluster has (KIP-584).
+From version 3 on, the response lists the cluster's features (KIP-584).
 
-Leaves out: nothing. An unknown version is answered in version 0 with UNSUPPORTED_VERSION and the supported versions
-(KIP-511); releases before 2.4 omit these.
+Leaves out: nothing. An unsupported version gets a version 0 response with UNSUPPORTED_VERSION and the supported
+versions (KIP-511); releases before 2.4 omit these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 @api("ApiVersions", unauthenticated=True)
 def api_versions(request: Request) -> Body:
-    """Answer with what is served."""
+    """Return the supported APIs and features."""
     body = request.body
     if request.version >= 3:
         software = body["client_software_name"], body["client_software_version"]
@@ -37,7 +37,7 @@ def api_versions(request: Request) -> Body:
         "supported_features": [
             {"name": name, "min_version": each.lowest, "max_version": each.highest}
             for name, each in features.known.items()
-            if each.lowest > 0 or request.version >= 4  # clients took 0 for wrong before that (KAFKA-17011)
+            if each.lowest > 0 or request.version >= 4  # clients reject 0 before that (KAFKA-17011)
         ],
         "finalized_features_epoch": features.epoch,
         "finalized_features": [

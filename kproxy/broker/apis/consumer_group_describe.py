@@ -19,7 +19,7 @@ from kproxy.broker.request import Request
 
 @api("ConsumerGroupDescribe")
 def consumer_group_describe(request: Request) -> Body:
-    """Answer for each group in turn."""
+    """Return the description of each group."""
     return {"groups": [_described(request, each) for each in request.body["group_ids"]]}
 
 

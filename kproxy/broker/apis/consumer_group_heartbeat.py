@@ -1,12 +1,12 @@
 """ConsumerGroupHeartbeat: lets a member join a consumer group, report its assignment, and receive its target.
 
-The assignors are Kafka's `uniform` and `range`, without racks. An assignment is worked out at once, not at most every
-`group.consumer.assignment.interval.ms`. Patterns of topics are read as kproxy's filters do, in linear time: RE2's
-syntax without named groups, Unicode classes and word boundaries; others are INVALID_REGULAR_EXPRESSION. A group has
-at most 1,000 members, whatever `group.consumer.max.size` says.
+The assignors are Kafka's `uniform` and `range`, without racks. An assignment is computed immediately, not at most every
+`group.consumer.assignment.interval.ms`. Topic patterns are matched in linear time, like kproxy's filters: RE2 syntax
+without named groups, Unicode classes and word boundaries; other patterns return INVALID_REGULAR_EXPRESSION. A group has
+at most 1,000 members, whatever `group.consumer.max.size` is.
 
-A classic group with members becomes a consumer group when one joins that speaks this protocol, and a classic one again
-when the last of those has gone, as `group.consumer.migration.policy` lets it.
+A classic group with members becomes a consumer group when a member joins with this protocol, and a classic group again
+when the last such member leaves, as far as `group.consumer.migration.policy` allows.
 
 Leaves out: nothing.
 """
@@ -23,14 +23,14 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import ASSIGNORS
 from kproxy.broker.groups.consumer_member import AWAY, LEAVING
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.heartbeat import Beat
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
 
 @api("ConsumerGroupHeartbeat")
 def consumer_group_heartbeat(request: Request) -> Body:
-    """Answer at once."""
+    """Return the member's epoch and assignment."""
     body = request.body
     group_id, topics = body["group_id"], body["subscribed_topic_names"]
     try:
@@ -41,14 +41,14 @@ def consumer_group_heartbeat(request: Request) -> Body:
         check_coordinator(request, group_id)
         groups = request.cluster.part(Groups)
         if body["member_epoch"] == 0:
-            groups.check_room(sum(map(len, topics or ())))
-        return groups.beat(group_id, _beat(request))
+            groups.check_capacity(sum(map(len, topics or ())))
+        return groups.consumer_heartbeat(group_id, _beat(request))
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
 
 
 def _check(body: Mapping[str, Any], version: int) -> None:
-    """Raise `Refused` unless the request is one that a client can mean (GroupCoordinatorService)."""
+    """Raise `Refused` if the request is invalid (GroupCoordinatorService)."""
     epoch, regex = body["member_epoch"], body.get("subscribed_topic_regex")
     if version >= 1 or epoch > 0 or epoch == LEAVING:
         _check_text(body["member_id"], "MemberId")
@@ -80,10 +80,10 @@ def _check_text(value: str | None, name: str) -> None:
         raise Refused(Error.INVALID_REQUEST, f"{name} can't be empty.")
 
 
-def _beat(request: Request) -> Beat:
+def _beat(request: Request) -> ConsumerHeartbeat:
     body = request.body
     timeout, topics, owned = body["rebalance_timeout_ms"], body["subscribed_topic_names"], body["topic_partitions"]
-    return Beat(
+    return ConsumerHeartbeat(
         body["member_id"],
         body["member_epoch"],
         request.client_id or "",

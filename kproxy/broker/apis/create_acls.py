@@ -18,15 +18,15 @@ from kproxy.broker.security.acls import Acl, Acls, codes
 
 @api("CreateAcls")
 async def create_acls(request: Request) -> Body:
-    """Answer for each, in the order asked."""
-    results = [_created(request, asked) for asked in request.body["creations"]]
+    """Return the result for each ACL, in request order."""
+    results = [_created(request, entry) for entry in request.body["creations"]]
     await request.cluster.journal.synced()
     return {"results": results}
 
 
-def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     acls = request.cluster.part(Acls)
-    kind, name = asked["resource_type"], asked["resource_name"]
+    kind, name = entry["resource_type"], entry["resource_name"]
     try:
         require(request, "ALTER", "CLUSTER")
         if not acls.enabled:
@@ -35,9 +35,9 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
             raise Refused(Error.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER}")
         if not name:
             raise Refused(Error.INVALID_REQUEST, "Invalid empty resource name")
-        pattern = asked.get("resource_pattern_type", codes("pattern_type")["LITERAL"])
-        who = asked["principal"], asked["host"]
-        acls.create(Acl(kind, name, pattern, *who, asked["operation"], asked["permission_type"]))
+        pattern = entry.get("resource_pattern_type", codes("pattern_type")["LITERAL"])
+        who = entry["principal"], entry["host"]
+        acls.create(Acl(kind, name, pattern, *who, entry["operation"], entry["permission_type"]))
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     return {}

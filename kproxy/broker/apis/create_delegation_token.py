@@ -20,10 +20,10 @@ _NEVER: Final = {"issue_timestamp_ms": -1, "expiry_timestamp_ms": -1, "max_times
 
 @api("CreateDelegationToken")
 async def create_delegation_token(request: Request) -> Body:
-    """Answer with the token."""
-    asker = request.session.principal
-    owner = principal(request.body, "owner_principal") if request.body.get("owner_principal_name") else asker
-    parties = {**in_parts(owner), **in_parts(asker, "token_requester_principal")}
+    """Return the new token."""
+    requester_name = request.session.principal
+    owner = principal(request.body, "owner_principal") if request.body.get("owner_principal_name") else requester_name
+    parties = {**in_parts(owner), **in_parts(requester_name, "token_requester_principal")}
     try:
         made = _made(request, owner)
         await request.cluster.journal.synced()
@@ -33,14 +33,16 @@ async def create_delegation_token(request: Request) -> Body:
 
 
 def _made(request: Request, owner: str) -> Mapping[str, Any]:
-    asker = requester(request)
-    if owner != asker and not allowed(request, "CREATE_TOKENS", "USER", owner):
+    requester_name = requester(request)
+    if owner != requester_name and not allowed(request, "CREATE_TOKENS", "USER", owner):
         raise Refused(Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     renewers = request.body["renewers"]
     if any(each["principal_type"] != "User" for each in renewers):
         raise Refused(Error.INVALID_PRINCIPAL_TYPE)
     tokens = request.cluster.part(Tokens)
-    token = tokens.create(owner, asker, [principal(each) for each in renewers], request.body["max_lifetime_ms"])
+    token = tokens.create(
+        owner, requester_name, [principal(each) for each in renewers], request.body["max_lifetime_ms"]
+    )
     return {
         "issue_timestamp_ms": token.issued_at,
         "expiry_timestamp_ms": token.expires_at,

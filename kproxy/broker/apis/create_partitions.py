@@ -1,6 +1,6 @@
 """CreatePartitions: adds partitions to topics.
 
-Leaves out: timeouts (they exist at once).
+Leaves out: timeouts (partitions are created immediately).
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ _MOST_PARTITIONS = 10_000
 
 @api("CreatePartitions")
 def create_partitions(request: Request) -> Body:
-    """Answer for each topic."""
+    """Return the result for each topic."""
     counts = Counter(each["name"] for each in request.body["topics"])
     results = []
-    for asked in request.body["topics"]:
+    for entry in request.body["topics"]:
         try:
-            if counts[asked["name"]] > 1:
+            if counts[entry["name"]] > 1:
                 raise Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
-            _grow(request, asked)
-            results.append({"name": asked["name"]})
+            _grow(request, entry)
+            results.append({"name": entry["name"]})
         except Refused as refused:
-            results.append({"name": asked["name"], "error_code": refused.error, "error_message": refused.message})
+            results.append({"name": entry["name"], "error_code": refused.error, "error_message": refused.message})
     return {"results": results}
 
 
-def _grow(request: Request, asked: Mapping[str, Any]) -> None:
+def _grow(request: Request, entry: Mapping[str, Any]) -> None:
     topics = request.cluster.part(Topics)
-    require(request, "ALTER", "TOPIC", asked["name"])
-    topic = topics.named(asked["name"])
+    require(request, "ALTER", "TOPIC", entry["name"])
+    topic = topics.named(entry["name"])
     if topic is None:
         raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
-    now, count, assignments = len(topic.partitions), asked["count"], asked["assignments"]
+    now, count, assignments = len(topic.partitions), entry["count"], entry["assignments"]
     if count == now:
         raise Refused(Error.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
     if count < now:

@@ -1,8 +1,8 @@
 """CreateTopics: creates topics with their partitions, replicas and configs.
 
-The configs of each new topic stand in the answer from version 5 on, its id from 7.
+From version 5 on, the response has the configs of each new topic, from version 7 on its id.
 
-Leaves out: timeouts (a topic exists at once) and create policies.
+Leaves out: timeouts (topics are created immediately) and create policies.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics, check_name
 
-_MOST_PARTITIONS = 10_000  # of one request, as Kafka has it (ReplicationControlManager)
+_MOST_PARTITIONS = 10_000  # per request; Kafka's limit (ReplicationControlManager)
 
 
 @api("CreateTopics")
 def create_topics(request: Request) -> Body:
-    """Answer for each topic; one that is named twice is refused as a whole."""
+    """Return the result for each topic; a topic that is listed twice is rejected."""
     counts = Counter(each["name"] for each in request.body["topics"])
-    answers = [_answer(request, each) for each in request.body["topics"] if counts[each["name"]] == 1]
+    responses = [_result(request, each) for each in request.body["topics"] if counts[each["name"]] == 1]
     twice = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
-    return {"topics": [*answers, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
+    return {"topics": [*responses, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
 
 
-def _answer(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = asked["name"]
+def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = entry["name"]
     try:
         if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
             require(request, "CREATE", "TOPIC", name)
-        return _created(request, asked)
+        return _created(request, entry)
     except Refused as refused:
         return _refusal(name, refused)
 
 
-def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = asked["name"]
+def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = entry["name"]
     cluster = request.cluster
     topics, configs = cluster.part(Topics), cluster.part(Configs)
     check_name(name)
@@ -50,28 +50,28 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if (rival := topics.colliding(name)) is not None:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}")
-    replicas = _replicas(request, topics, asked)
-    settings = {each["name"]: each["value"] for each in asked["configs"]}
+    replicas = _replicas(request, topics, entry)
+    settings = {each["name"]: each["value"] for each in entry["configs"]}
     if None in settings.values():
         old = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
         error = Error.INVALID_CONFIG if cluster.line.kraft else old
         nulls = ",".join(key for key, value in settings.items() if value is None)
         raise Refused(error, f"Null value not supported for topic configs: {nulls}")
     check_settings(configs, "topic", name, settings)
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "name": name,
         "error_message": None,
         "num_partitions": len(replicas),
         "replication_factor": len(replicas[0]),
     }
     if not request.body.get("validate_only", False):
-        answer["topic_id"] = topics.create(name, replicas).id
+        response["topic_id"] = topics.create(name, replicas).id
         configs.set("topic", name, settings)
     if allowed(request, "DESCRIBE_CONFIGS", "TOPIC", name):
-        answer["configs"] = [
+        response["configs"] = [
             {
                 "name": each.fact.name,
-                "value": each.shown,
+                "value": each.visible_value,
                 "read_only": each.fact.read_only,
                 "config_source": each.source,
                 "is_sensitive": each.fact.sensitive,
@@ -79,13 +79,13 @@ def _created(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
             for each in configs.described("topic", name, settings)
         ]
     else:
-        answer |= {"topic_config_error_code": Error.TOPIC_AUTHORIZATION_FAILED, "configs": None}
-        answer |= {"num_partitions": -1, "replication_factor": -1}
-    return answer
+        response |= {"topic_config_error_code": Error.TOPIC_AUTHORIZATION_FAILED, "configs": None}
+        response |= {"num_partitions": -1, "replication_factor": -1}
+    return response
 
 
-def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> list[list[int]]:
-    partitions, factor, assignments = asked["num_partitions"], asked["replication_factor"], asked["assignments"]
+def _replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> list[list[int]]:
+    partitions, factor, assignments = entry["num_partitions"], entry["replication_factor"], entry["assignments"]
     if assignments:
         if partitions != -1 or factor != -1:
             what = "replication factor" if factor != -1 else "numPartitions"
@@ -94,7 +94,7 @@ def _replicas(request: Request, topics: Topics, asked: Mapping[str, Any]) -> lis
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
         return _assigned(request, assignments)
-    if request.cluster.line.since("2.4"):  # KIP-464: the broker goes by -1 in every version of the request
+    if request.cluster.line.since("2.4"):  # KIP-464: brokers accept -1 in every request version
         default = int(request.cluster.part(Configs).broker("num.partitions"))
         partitions = default if partitions == -1 else partitions
         factor = topics.default_replication if factor == -1 else factor
@@ -117,7 +117,7 @@ def _assigned(request: Request, assignments: Sequence[Mapping[str, Any]]) -> lis
 
 
 def check_replicas(request: Request, assignments: Any) -> None:
-    """Raise `Refused` with INVALID_REPLICA_ASSIGNMENT unless replicas are brokers that there are, each once.
+    """Raise `Refused` with INVALID_REPLICA_ASSIGNMENT unless the replicas are distinct, existing brokers.
 
     Source: ReplicationControlManager.validateManualPartitionAssignment.
     """

@@ -17,29 +17,31 @@ from kproxy.broker.security.acls import Acl, Acls, read_filter
 
 @api("DeleteAcls")
 async def delete_acls(request: Request) -> Body:
-    """Answer for each filter with what it meant; two that mean the same entry both say so."""
+    """Return the deleted ACLs for each filter; an ACL that two filters match is in both results."""
     acls = request.cluster.part(Acls)
     found: dict[Acl, None] = {}
-    results = [_meant(request, acls, asked, found) for asked in request.body["filters"]]
+    results = [_delete_matching(request, acls, entry, found) for entry in request.body["filters"]]
     for each in found:
         acls.delete(each)
     await request.cluster.journal.synced()
     return {"filter_results": results}
 
 
-def _meant(request: Request, acls: Acls, asked: Mapping[str, Any], found: dict[Acl, None]) -> Mapping[str, Any]:
+def _delete_matching(
+    request: Request, acls: Acls, entry: Mapping[str, Any], found: dict[Acl, None]
+) -> Mapping[str, Any]:
     try:
         require(request, "ALTER", "CLUSTER")
         if not acls.enabled:
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured.")
-        meant = acls.matching(read_filter(asked))
+        matching = acls.matching(read_filter(entry))
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
-    found.update(dict.fromkeys(meant))
-    return {"error_message": None, "matching_acls": [_gone(each) for each in meant]}
+    found.update(dict.fromkeys(matching))
+    return {"error_message": None, "matching_acls": [_described(each) for each in matching]}
 
 
-def _gone(acl: Acl) -> Mapping[str, Any]:
+def _described(acl: Acl) -> Mapping[str, Any]:
     return {
         "error_message": None,
         "resource_type": acl.kind,

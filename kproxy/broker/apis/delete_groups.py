@@ -18,7 +18,7 @@ from kproxy.broker.request import Request
 
 @api("DeleteGroups")
 async def delete_groups(request: Request) -> Body:
-    """Answer for each group once."""
+    """Return one result per group."""
     results = [_deleted(request, each) for each in dict.fromkeys(request.body["groups_names"])]
     await request.cluster.journal.synced()
     return {"results": results}

@@ -1,4 +1,4 @@
-"""DeleteRecords: moves the start of partitions' logs.
+"""DeleteRecords: moves the start offset of partitions' logs.
 
 Leaves out: nothing. All replicas share one log, so there is nothing to wait for.
 """
@@ -21,13 +21,13 @@ _HIGH_WATERMARK: Final = -1
 
 @api("DeleteRecords")
 async def delete_records(request: Request) -> Body:
-    """Answer for each partition."""
+    """Return the new start offset of each partition."""
     return {
         "topics": [
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": each["partition_index"]} | await _answer(request, topic["name"], each)
+                    {"partition_index": each["partition_index"]} | await _result(request, topic["name"], each)
                     for each in topic["partitions"]
                 ],
             }
@@ -36,23 +36,23 @@ async def delete_records(request: Request) -> Body:
     }
 
 
-async def _answer(request: Request, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+async def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        log = _deleted(request, name, asked)
+        log = _deleted(request, name, entry)
         await request.cluster.journal.synced()
     except Refused as refused:
         return {"low_watermark": -1, "error_code": refused.error}
     return {"low_watermark": log.start_offset, "error_code": Error.NONE}
 
 
-def _deleted(request: Request, name: str, asked: Mapping[str, Any]) -> Log:
-    """The log of a partition once it begins where it was asked to."""
-    topics, offset = request.cluster.part(Topics), asked["offset"]
+def _deleted(request: Request, name: str, entry: Mapping[str, Any]) -> Log:
+    """Delete the records; return the partition's log."""
+    topics, offset = request.cluster.part(Topics), entry["offset"]
     require(request, "DELETE", "TOPIC", name)
     topic = topics.find(name, None)
     if topic.internal:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION)
-    log = topics.led_by(request.node, topic, asked["partition_index"]).log
+    log = topics.led_by(request.node, topic, entry["partition_index"]).log
     if not settings(request.cluster, name).deleted:
         raise Refused(Error.POLICY_VIOLATION)
     if offset == _HIGH_WATERMARK:

@@ -22,7 +22,7 @@ from kproxy.broker.topics import Topics
 
 @api("DeleteShareGroupOffsets")
 async def delete_share_group_offsets(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the change is durable."""
     group_id = request.body["group_id"]
     try:
         check_enabled(request)

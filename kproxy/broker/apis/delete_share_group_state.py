@@ -1,6 +1,6 @@
 """DeleteShareGroupState: deletes the state of share partitions.
 
-Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+All brokers share one state, so every broker responds as the share coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -13,19 +13,19 @@ from typing import Any
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import answered, check
+from kproxy.broker.shares.state_requests import check, responses
 from kproxy.broker.shares.states import ShareStates
 
 
 @api("DeleteShareGroupState")
 async def delete_share_group_state(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the change is durable."""
 
-    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        check(request, part, None, asked)
+    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        check(request, part, None, entry)
         request.cluster.part(ShareStates).forget(request.body["group_id"], part)
         return {}
 
-    answer = answered(request, one)
+    response = responses(request, one)
     await request.cluster.journal.synced()
-    return answer
+    return response

@@ -1,6 +1,6 @@
 """DeleteTopics: deletes topics with their records, configs and offsets, by name or from version 6 on by id.
 
-Leaves out: timeouts (a topic is gone at once).
+Leaves out: timeouts (topics are deleted immediately).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kproxy.broker.topics import Topics
 
 @api("DeleteTopics")
 def delete_topics(request: Request) -> Body:
-    """Answer for each topic."""
+    """Return the result for each topic."""
     body = request.body
-    asked = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
-    return {"responses": [_answer(request, each.get("name"), each.get("topic_id", NULL_UUID)) for each in asked]}
+    requested = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
+    return {"responses": [_result(request, each.get("name"), each.get("topic_id", NULL_UUID)) for each in requested]}
 
 
-def _answer(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:
+def _result(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:
     cluster = request.cluster
     topics = cluster.part(Topics)
     try:

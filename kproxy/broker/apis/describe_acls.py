@@ -16,17 +16,17 @@ from kproxy.broker.security.acls import Acl, Acls, read_filter
 
 @api("DescribeAcls")
 def describe_acls(request: Request) -> Body:
-    """Answer with them."""
+    """Return the ACLs that match."""
     acls = request.cluster.part(Acls)
     try:
         require(request, "DESCRIBE", "CLUSTER")
         if not acls.enabled:
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-        wanted = read_filter(request.body)
+        criteria = read_filter(request.body)
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-    for each in acls.matching(wanted):
+    for each in acls.matching(criteria):
         by_resource.setdefault((each.kind, each.name, each.pattern), []).append(_entry(each))
     return {
         "resources": [

@@ -21,7 +21,7 @@ _ANY: Final = 2
 
 @api("DescribeClientQuotas")
 def describe_client_quotas(request: Request) -> Body:
-    """Answer with what matches every component; if `strict`, with what has no other."""
+    """Return the quotas that match every component; with `strict`, only those with no other component."""
     components, strict = request.body["components"], request.body["strict"]
     try:
         require(request, "DESCRIBE_CONFIGS", "CLUSTER")
@@ -64,11 +64,11 @@ def _matches(entity: Entity, components: Sequence[Mapping[str, Any]], *, strict:
     if strict and len(parts) != len(components):
         return False
     for each in components:
-        kind, wanted = each["entity_type"], each["match_type"]
+        kind, criteria = each["entity_type"], each["match_type"]
         if kind not in parts:
             return False
-        if wanted == _EXACT and parts[kind] != each["match"]:
+        if criteria == _EXACT and parts[kind] != each["match"]:
             return False
-        if wanted == _DEFAULT and parts[kind] is not None:
+        if criteria == _DEFAULT and parts[kind] is not None:
             return False
     return True

@@ -13,7 +13,7 @@ from kproxy.broker.request import Request
 
 @api("DescribeCluster")
 def describe_cluster(request: Request) -> Body:
-    """Answer with every broker that is up; those that are not are fenced, and told from version 2 on if asked for."""
+    """Return the running brokers; from version 2 on, also fenced (stopped) ones on request."""
     cluster, body = request.cluster, request.body
     match body.get("endpoint_type", 1):
         case 1:
@@ -25,7 +25,7 @@ def describe_cluster(request: Request) -> Body:
             unknown = f"Unsupported endpoint type {other}"
             return {"error_code": Error.UNSUPPORTED_ENDPOINT_TYPE, "error_message": unknown}
     fenced = body.get("include_fenced_brokers", False)
-    asked = body["include_cluster_authorized_operations"]
+    with_operations = body["include_cluster_authorized_operations"]
     return {
         "cluster_id": cluster.id,
         "controller_id": cluster.controller.id,
@@ -34,5 +34,5 @@ def describe_cluster(request: Request) -> Body:
             for node in cluster.nodes.values()
             if (node.up or fenced) and allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)
         ],
-        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if asked else NO_OPERATIONS,
+        "cluster_authorized_operations": operations(request, "CLUSTER", CLUSTER) if with_operations else NO_OPERATIONS,
     }

@@ -1,7 +1,7 @@
 """DescribeConfigs: returns the configs of topics, brokers, loggers, groups and client metrics, and their sources.
 
-Which configs there are, and their defaults, are those of the release; types and documentation those of the last one
-that has them.
+The available configs and their defaults are those of the emulated release; types and documentation come from the last
+release that has the config.
 
 Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
@@ -23,24 +23,24 @@ _DEFAULT = 5
 
 @api("DescribeConfigs")
 def describe_configs(request: Request) -> Body:
-    """Answer for each resource; all of its configs with null, else those named that it has."""
-    return {"results": [_answer(request, each) for each in request.body["resources"]]}
+    """Return the configs of each resource: all of them for null, else those requested that exist."""
+    return {"results": [_result(request, each) for each in request.body["resources"]]}
 
 
-def _answer(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    named = {"resource_type": asked["resource_type"], "resource_name": asked["resource_name"]}
+def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
     try:
-        found = resource(request, asked)
+        found = resource(request, entry)
         require(request, "DESCRIBE_CONFIGS", found.guard, found.guarded)
     except Refused as refused:
         return {**named, "error_code": refused.error, "error_message": refused.message}
-    return {**named, "configs": _configs(request, found, asked["configuration_keys"])}
+    return {**named, "configs": _configs(request, found, entry["configuration_keys"])}
 
 
 def _configs(request: Request, found: Resource, keys: list[str] | None) -> list[Mapping[str, Any]]:
-    wanted = None if keys is None else set(keys)
+    requested = None if keys is None else set(keys)
     described = request.cluster.part(Configs).described(found.kind, found.name)
-    return [_shown(request, each) for each in described if wanted is None or each.fact.name in wanted]
+    return [_shown(request, each) for each in described if requested is None or each.fact.name in requested]
 
 
 def _shown(request: Request, config: Config) -> Mapping[str, Any]:
@@ -48,7 +48,7 @@ def _shown(request: Request, config: Config) -> Mapping[str, Any]:
     synonyms = config.synonyms if body.get("include_synonyms", False) else ()
     return {
         "name": fact.name,
-        "value": config.shown,
+        "value": config.visible_value,
         "read_only": fact.read_only,
         "is_default": config.source == _DEFAULT,
         "config_source": config.source,

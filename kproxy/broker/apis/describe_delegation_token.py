@@ -18,26 +18,26 @@ from kproxy.broker.security.tokens import DelegationToken, Tokens
 
 @api("DescribeDelegationToken")
 def describe_delegation_token(request: Request) -> Body:
-    """Answer with those of the owners asked for; null is of all."""
+    """Return the tokens of the requested owners; null requests all."""
     tokens = request.cluster.part(Tokens)
     try:
-        asker = requester(request)
+        requester_name = requester(request)
         tokens.check_enabled()
     except Refused as refused:
         return {"error_code": refused.error}
-    asked = request.body["owners"]
-    owners = None if asked is None else [principal(each) for each in asked]
+    requested = request.body["owners"]
+    owners = None if requested is None else [principal(each) for each in requested]
 
-    def shown(token: DelegationToken) -> bool:
+    def is_visible(token: DelegationToken) -> bool:
         if owners is not None and not any(token.belongs_to(each) for each in owners):
             return False
         return (
-            token.belongs_to(asker)
+            token.belongs_to(requester_name)
             or allowed(request, "DESCRIBE", "DELEGATION_TOKEN", token.id)
             or allowed(request, "DESCRIBE_TOKENS", "USER", token.owner)
         )
 
-    return {"tokens": [_described(tokens, each) for each in tokens if shown(each)]}
+    return {"tokens": [_described(tokens, each) for each in tokens if is_visible(each)]}
 
 
 def _described(tokens: Tokens, token: DelegationToken) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from kproxy.broker.request import Request
 
 @api("DescribeGroups")
 def describe_groups(request: Request) -> Body:
-    """Answer for each group in turn."""
+    """Return the description of each group."""
     return {"groups": [_described(request, each) for each in request.body["groups"]]}
 
 
@@ -35,7 +35,7 @@ def _described(request: Request, group_id: str) -> Mapping[str, Any]:
         found = {"group_id": group_id, "error_code": refused.error}
         if refused.error is Error.GROUP_ID_NOT_FOUND:
             found |= {"group_state": "Dead", "error_message": refused.message}
-            if request.version < 6:  # which did not call that an error
+            if request.version < 6:  # these versions do not return an error
                 found["error_code"] = Error.NONE
     if request.body.get("include_authorized_operations") and not found.get("error_code"):
         return {**found, "authorized_operations": operations(request, "GROUP", group_id)}

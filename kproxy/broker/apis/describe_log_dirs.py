@@ -18,14 +18,14 @@ from kproxy.broker.topics import Topic, Topics
 
 @api("DescribeLogDirs")
 def describe_log_dirs(request: Request) -> Body:
-    """Answer for the partitions asked for, or with null for all, of which this broker has a replica."""
+    """Return the requested partitions that have a replica on this broker; null requests all."""
     if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
-    topics, asked, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
-    if asked is None:
+    topics, entry, data = request.cluster.part(Topics), request.body["topics"], request.cluster.options.data
+    if entry is None:
         found = [(topic, range(len(topic.partitions))) for topic in topics]
     else:
-        named = ((topics.named(each["topic"]), each["partitions"]) for each in asked)
+        named = ((topics.named(each["topic"]), each["partitions"]) for each in entry)
         found = [(topic, indexes) for topic, indexes in named if topic is not None]
     described = [_sizes(request, topic, indexes) for topic, indexes in found]
     disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None
@@ -42,7 +42,7 @@ def describe_log_dirs(request: Request) -> Body:
 
 
 def log_dir(request: Request) -> str:
-    """What the one log directory of a broker is called."""
+    """Return the path of the broker's only log directory."""
     return str(request.cluster.options.data or "memory")
 
 

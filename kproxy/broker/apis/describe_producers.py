@@ -17,20 +17,20 @@ from kproxy.broker.topics import Topics, check_name
 
 @api("DescribeProducers")
 def describe_producers(request: Request) -> Body:
-    """Answer for each partition, in the order asked."""
-    return {"topics": [_described(request, asked) for asked in request.body["topics"]]}
+    """Return the producers of each partition, in request order."""
+    return {"topics": [_described(request, entry) for entry in request.body["topics"]]}
 
 
-def _described(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = asked["name"]
+def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = entry["name"]
     try:
         check_name(name)
         require(request, "READ", "TOPIC", name)
         request.cluster.part(Topics).find(name, None)
     except Refused as refused:
         error = {"error_code": refused.error, "error_message": refused.message}
-        return {"name": name, "partitions": [{"partition_index": each, **error} for each in asked["partition_indexes"]]}
-    return {"name": name, "partitions": [_producers(request, name, each) for each in asked["partition_indexes"]]}
+        return {"name": name, "partitions": [{"partition_index": each, **error} for each in entry["partition_indexes"]]}
+    return {"name": name, "partitions": [_producers(request, name, each) for each in entry["partition_indexes"]]}
 
 
 def _producers(request: Request, name: str, index: int) -> Mapping[str, Any]:

@@ -17,15 +17,15 @@ _TOPIC: Final = "__cluster_metadata"
 
 @api("DescribeQuorum")
 def describe_quorum(request: Request) -> Body:
-    """Answer for the metadata's one partition; any other is unknown."""
+    """Return the state of the metadata partition; other partitions are unknown."""
     cluster = request.cluster
     if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
-    asked = [
+    requested = [
         (topic["topic_name"], [each["partition_index"] for each in topic["partitions"]])
         for topic in request.body["topics"]
     ]
-    if asked != [(_TOPIC, [0])]:
+    if requested != [(_TOPIC, [0])]:
         unknown = {
             "error_code": Error.UNKNOWN_TOPIC_OR_PARTITION,
             "error_message": "This server does not host this topic-partition.",
@@ -33,7 +33,7 @@ def describe_quorum(request: Request) -> Body:
         return {
             "topics": [
                 {"topic_name": name, "partitions": [{"partition_index": each, **unknown} for each in indexes]}
-                for name, indexes in asked
+                for name, indexes in requested
             ],
         }
     controller, now = cluster.controller, cluster.clock.now()

@@ -1,6 +1,6 @@
 """DescribeShareGroupOffsets: returns the start offsets of share groups in partitions, and their lag.
 
--1 stands for what nobody knows yet: also for groups, topics and partitions that are not there.
+An unknown offset is -1; this includes groups, topics and partitions that do not exist.
 
 Leaves out: nothing.
 """
@@ -23,25 +23,25 @@ from kproxy.broker.topics import Topic, Topics
 
 @api("DescribeShareGroupOffsets")
 def describe_share_group_offsets(request: Request) -> Body:
-    """Answer for each group in turn."""
+    """Return the offsets of each group."""
     return {"groups": [_group(request, each) for each in request.body["groups"]]}
 
 
-def _group(request: Request, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    group = asked["group_id"]
+def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    group = entry["group_id"]
     try:
         check_enabled(request)
         require(request, "DESCRIBE", "GROUP", group)
         check_coordinator(request, group)
     except Refused as refused:
         return {"group_id": group, "error_code": refused.error, "error_message": refused.message}
-    if asked["topics"] is None:
+    if entry["topics"] is None:
         return {"group_id": group, "topics": _all(request, group)}
-    return {"group_id": group, "topics": [_topic(request, group, each) for each in asked["topics"]]}
+    return {"group_id": group, "topics": [_topic(request, group, each) for each in entry["topics"]]}
 
 
 def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
-    """Every partition that the group has, of topics that the client may see."""
+    """Return every partition of the group, in topics that the client may see."""
     parts: dict[str, list[int]] = {}
     for topic_id, index in sorted(request.cluster.part(ShareStates).of(group)):
         parts.setdefault(topic_id, []).append(index)
@@ -53,8 +53,8 @@ def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _topic(request: Request, group: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name, indexes = asked["topic_name"], asked["partitions"]
+def _topic(request: Request, group: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name, indexes = entry["topic_name"], entry["partitions"]
     try:
         require(request, "DESCRIBE", "TOPIC", name)
     except Refused as refused:

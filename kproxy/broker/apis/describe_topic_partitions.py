@@ -1,9 +1,9 @@
 """DescribeTopicPartitions (KIP-966): returns the partitions of topics, in pages.
 
-Topics come in the order of their names; all of them if none is named. At most ``response_partition_limit`` partitions,
-and never more than 2000, stand in one answer; ``next_cursor`` says where the next page begins.
+Topics are sorted by name; if none is requested, all are returned. A response has at most ``response_partition_limit``
+partitions, and never more than 2000; ``next_cursor`` is the start of the next page.
 
-Leaves out: eligible leader replicas, which stay empty (every replica is complete).
+Leaves out: eligible leader replicas, which are always empty (every replica is in sync).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_PARTITIONS: Final = 2000  # max.request.partition.size.limit
 
 @api("DescribeTopicPartitions")
 def describe_topic_partitions(request: Request) -> Body:
-    """Answer with one page."""
+    """Return one page."""
     body, topics = request.body, request.cluster.part(Topics)
     cursor = body["cursor"]
     if cursor is not None and cursor["partition_index"] < 0:

@@ -19,7 +19,7 @@ from kproxy.broker.transactions.responses import coordinated
 
 @api("DescribeTransactions")
 def describe_transactions(request: Request) -> Body:
-    """Answer for each id, in the order asked."""
+    """Return the description of each transactional id, in request order."""
     return {"transaction_states": [_described(request, each) for each in request.body["transactional_ids"]]}
 
 

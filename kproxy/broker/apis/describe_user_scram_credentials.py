@@ -18,14 +18,14 @@ from kproxy.broker.security.credentials import SCRAM, Credentials
 
 @api("DescribeUserScramCredentials")
 def describe_user_scram_credentials(request: Request) -> Body:
-    """Answer for each user, once; with none asked for all."""
+    """Return one result per user; if none is requested, all users."""
     try:
         require(request, "DESCRIBE", "CLUSTER")
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.error.name}
     credentials = request.cluster.part(Credentials)
-    asked = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
-    results = [_described(credentials, name, count) for name, count in asked.items()]
+    requested = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
+    results = [_described(credentials, name, count) for name, count in requested.items()]
     return {"results": results}
 
 

@@ -1,6 +1,6 @@
 """ElectLeaders: elects the preferred replica as leader of partitions, or any live one in an unclean election.
 
-Leaves out: timeouts (a leader is elected at once).
+Leaves out: timeouts (leaders are elected immediately).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _UNCLEAN: Final = 1
 
 @api("ElectLeaders")
 def elect_leaders(request: Request) -> Body:
-    """Answer for each partition asked for; with null for all in which an election was needed."""
+    """Return the result for each requested partition; for null, for each partition that needed an election."""
     body, topics = request.body, request.cluster.part(Topics)
-    kind, asked = body.get("election_type", _PREFERRED), body["topic_partitions"]
+    kind, requested = body.get("election_type", _PREFERRED), body["topic_partitions"]
     if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     if kind not in (_PREFERRED, _UNCLEAN):
         return {"error_code": Error.INVALID_REQUEST}
     results = []
-    if asked is None:
+    if requested is None:
         for topic in topics:
             partitions = [_elected(request, topics, each, kind) for each in topic.partitions]
             results.append((topic.name, [each for each in partitions if each["error_code"] != _NOT_NEEDED]))
     else:
-        for each in asked:
+        for each in requested:
             found = ((index, topics.partition(each["topic"], index)) for index in each["partitions"])
             elected = [
                 _elected(request, topics, partition, kind) if partition else _unknown(each["topic"], index)

@@ -16,7 +16,7 @@ from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 @api("EndTxn")
 async def end_txn(request: Request) -> Body:
-    """Answer with who the producer is from now on."""
+    """Return the error code and, from v5 on, the producer's new id and epoch."""
     body = request.body
     transactional_id = body["transactional_id"]
     try:

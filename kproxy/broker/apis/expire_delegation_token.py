@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: expires a token, at once or later.
+"""ExpireDelegationToken: expires a token, immediately or later.
 
 Leaves out: nothing.
 """
@@ -14,11 +14,11 @@ from kproxy.broker.security.tokens import Tokens
 
 @api("ExpireDelegationToken")
 async def expire_delegation_token(request: Request) -> Body:
-    """Answer with when it expires now."""
+    """Return the new expiry time."""
     body = request.body
     try:
-        asker = requester(request)
-        expires_at = request.cluster.part(Tokens).expire(body["hmac"], asker, body["expiry_time_period_ms"])
+        requester_name = requester(request)
+        expires_at = request.cluster.part(Tokens).expire(body["hmac"], requester_name, body["expiry_time_period_ms"])
         await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": refused.error, "expiry_timestamp_ms": -1}

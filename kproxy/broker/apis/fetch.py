@@ -1,10 +1,10 @@
 """Fetch: returns batches of partitions that this broker has a replica of, or waits for them.
 
-Waits until there are min_bytes, something is wrong with a partition, or max_wait_ms have passed. A batch is never cut
-off, except in versions before 3, where the first may be. Readers from version 11 on may also read from followers.
+Waits until min_bytes are available, a partition has an error, or max_wait_ms have passed. Batches are never truncated,
+except in versions before 3, where the first one may be. From version 11 on, clients may also read from followers.
 
-Leaves out: replication by other brokers (NOT_LEADER_OR_FOLLOWER: there is one log for all replicas), diverging epochs,
-snapshots, preferred read replicas.
+Leaves out: replication by other brokers (they get NOT_LEADER_OR_FOLLOWER: all replicas share one log), diverging
+epochs, snapshots, preferred read replicas.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from kproxy.broker.change_signal import any_of
 from kproxy.broker.errors import Refused
-from kproxy.broker.fetching.partition_request import PartitionRequest, forgotten, wanted
+from kproxy.broker.fetching.partition_request import PartitionRequest, forgotten_partitions, requested_partitions
 from kproxy.broker.fetching.reading import PartitionReader, Read
 from kproxy.broker.fetching.sessions import FetchContext, FetchSessions
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
-#: Kafka's fetch.max.bytes of the broker.
+#: Kafka's broker config fetch.max.bytes.
 _MAX_BYTES: Final = 55 << 20
 _ONE_BATCH_FROM: Final = 3  # versions
 _SESSIONS_FROM: Final = 7
@@ -31,15 +31,15 @@ _TOPIC_IDS_FROM: Final = 13
 
 @api("Fetch")
 async def fetch(request: Request) -> Body:
-    """Answer at once if there is enough, else wait."""
+    """Respond immediately if there is enough data, else wait."""
     reader = PartitionReader(request)
     try:
         context = _context(request)
-        reads = await _enough(request, reader, context.wanted)
-        limits = {each.key: each for each in context.wanted}
+        reads = await _enough(request, reader, context.requested)
+        limits = {each.key: each for each in context.requested}
         for read in reads:
             _put_records(reader, read, limits[read.key])
-        sent = context.news((read.key, read.answer, bool(read.answer["records"])) for read in reads)
+        sent = context.changed_results((read.key, read.result, bool(read.result["records"])) for read in reads)
     except Refused as refused:
         return {"error_code": refused.error}
     topics = _by_topic(read for read in reads if read.key in sent)
@@ -49,28 +49,28 @@ async def fetch(request: Request) -> Body:
 def _context(request: Request) -> FetchContext:
     body = request.body
     if request.version < _SESSIONS_FROM:
-        return FetchContext(wanted(body).values(), None, full=True)
+        return FetchContext(requested_partitions(body).values(), None, full=True)
     return (
         request.cluster.part(FetchSessions)
         .of(request.node)
         .begin(
             body["session_id"],
             body["session_epoch"],
-            wanted(body),
-            forgotten(body),
+            requested_partitions(body),
+            forgotten_partitions(body),
             request.cluster.clock.now(),
             by_topic_id=request.version >= _TOPIC_IDS_FROM,
         )
     )
 
 
-async def _enough(request: Request, reader: PartitionReader, asked: Collection[PartitionRequest]) -> list[Read]:
-    """What the partitions have, once that is enough or the time is up."""
+async def _enough(request: Request, reader: PartitionReader, requested: Collection[PartitionRequest]) -> list[Read]:
+    """Return the partitions' data once there is enough or the time is up."""
     body, clock, topics = request.body, request.cluster.clock, request.cluster.part(Topics)
     most = min(body.get("max_bytes", _MAX_BYTES), _MAX_BYTES)
     deadline = clock.now() + body["max_wait_ms"]
     while True:
-        reads = _read_all(reader, asked, most, one_at_least=request.version >= _ONE_BATCH_FROM)
+        reads = _read_all(reader, requested, most, one_at_least=request.version >= _ONE_BATCH_FROM)
         logs = [read.log for read in reads if read.log is not None]
         left = deadline - clock.now()
         enough = sum(read.size for read in reads) >= min(body["min_bytes"], most)
@@ -80,10 +80,10 @@ async def _enough(request: Request, reader: PartitionReader, asked: Collection[P
 
 
 def _read_all(
-    reader: PartitionReader, asked: Collection[PartitionRequest], most: int, *, one_at_least: bool
+    reader: PartitionReader, requested: Collection[PartitionRequest], most: int, *, one_at_least: bool
 ) -> list[Read]:
     reads = []
-    for each in asked:
+    for each in requested:
         read = reader.read(each, most, one_at_least=one_at_least)
         one_at_least &= not read.batches
         most = max(0, most - read.size)
@@ -91,16 +91,16 @@ def _read_all(
     return reads
 
 
-def _put_records(reader: PartitionReader, read: Read, asked: PartitionRequest) -> None:
+def _put_records(reader: PartitionReader, read: Read, requested: PartitionRequest) -> None:
     try:
-        read.answer["records"] = reader.records(read, asked.offset, asked.max_bytes)
+        read.result["records"] = reader.records(read, requested.offset, requested.max_bytes)
     except Refused as refused:
-        read.answer.update(error_code=refused.error, high_watermark=-1, log_start_offset=-1, records=[])
+        read.result.update(error_code=refused.error, high_watermark=-1, log_start_offset=-1, records=[])
 
 
 def _by_topic(reads: Iterable[Read]) -> list[Mapping[str, Any]]:
-    """The answers, those of neighbours of one topic together."""
+    """Return the results by topic; adjacent partitions of one topic are grouped."""
     return [
-        {"topic": name, "topic_id": key, "partitions": [read.answer for read in group]}
+        {"topic": name, "topic_id": key, "partitions": [read.result for read in group]}
         for (key, name), group in groupby(reads, lambda read: (read.key[0], read.topic))
     ]

@@ -1,8 +1,8 @@
 """FindCoordinator: returns the broker that coordinates a group, a transactional id, or a share partition.
 
-The first question makes the topic that Kafka keeps their state in, for clients that look for it.
+The first request creates Kafka's internal topic for that state, for clients that look for it.
 
-Leaves out: records in those topics; the state is stored elsewhere. Keys are spread over all live brokers by hash.
+Leaves out: records in these topics; the state is stored elsewhere. Keys are distributed over all live brokers by hash.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _TRANSACTION: Final = 1
 _SHARE: Final = 2
 _SHARE_GROUP_HEARTBEAT: Final = 76
 _STATE: Final = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE, _SHARE: SHARE_GROUP_STATE}
-#: What has to be allowed for each kind of key.
+#: The operation to authorize for each type of key.
 _LEAVE: Final = (("DESCRIBE", "GROUP"), ("DESCRIBE", "TRANSACTIONAL_ID"), ("CLUSTER_ACTION", "CLUSTER"))
-#: Group, id of a topic, partition (org.apache.kafka.server.share.SharePartitionKey).
+#: Group, topic id and partition (org.apache.kafka.server.share.SharePartitionKey).
 _SHARE_KEY: Final = re.compile(r"\s*\S.*:[\w-]{22}:[+-]?\d+", re.ASCII | re.DOTALL)
 
 
 @api("FindCoordinator")
 def find_coordinator(request: Request) -> Body:
-    """Answer for each key; one stands alone before version 4."""
+    """Return the coordinator of each key; before version 4 there is one key, at the top level."""
     body, line = request.body, request.cluster.line
     kind = body.get("key_type", _GROUP)
     known = kind in _STATE and (kind != _SHARE or _SHARE_GROUP_HEARTBEAT in line.served)
     if not known and not line.since("2.3"):
-        request.session.closing = True  # Kafka fails to read such a request
+        request.session.closing = True  # Kafka cannot parse such a request
         return None
     if request.version >= 4:
         message = "" if kind in _STATE else message_of(Error.INVALID_REQUEST)  # 2.8 and later

@@ -1,6 +1,6 @@
-"""GetTelemetrySubscriptions (KIP-714): tells a client which metrics to push: none.
+"""GetTelemetrySubscriptions (KIP-714): returns the metrics that a client should push: none.
 
-A client that has no instance id gets one. Whatever it pushes all the same is accepted.
+A client without an instance id gets one. Metrics that it pushes anyway are accepted.
 
 Leaves out: subscriptions of ``client-metrics`` configs, which are stored but not used.
 """
@@ -21,10 +21,10 @@ _CODECS: Final = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy
 
 @api("GetTelemetrySubscriptions")
 def get_telemetry_subscriptions(request: Request) -> Body:
-    """Answer with an empty subscription."""
-    asked = request.body["client_instance_id"]
+    """Return an empty subscription."""
+    requested = request.body["client_instance_id"]
     return {
-        "client_instance_id": new_uuid() if asked == NULL_UUID else asked,
+        "client_instance_id": new_uuid() if requested == NULL_UUID else requested,
         "accepted_compression_types": _CODECS,
         "push_interval_ms": _INTERVAL_MS,
         "telemetry_max_bytes": _MAX_BYTES,

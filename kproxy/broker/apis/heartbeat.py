@@ -17,7 +17,7 @@ from kproxy.broker.request import Request
 
 @api("Heartbeat")
 def heartbeat(request: Request) -> Body:
-    """Answer at once."""
+    """Return the error code."""
     body = request.body
     group_id = body["group_id"]
     try:

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (KIP-339): sets, deletes, appends to and subtracts from single configs.
 
-A broker's loggers change level too, for what that is worth here.
+Log levels of a broker's loggers can be set too, without effect.
 
 Leaves out: the effect of most configs; the pages of the APIs name those that have one.
 """
@@ -28,49 +28,49 @@ _SUBTRACT: Final = 3
 
 @api("IncrementalAlterConfigs")
 def incremental_alter_configs(request: Request) -> Body:
-    """Answer for each resource."""
-    return each_once(request, lambda asked: apply(request, asked, _settings(request, asked)))
+    """Return the result for each resource."""
+    return each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
 
 
 def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
-    """The answer for each resource of a request, none of which may be there twice."""
+    """Apply `alter` to each resource and return the results; a resource that is listed twice is rejected."""
     counts = Counter((each["resource_type"], each["resource_name"]) for each in request.body["resources"])
     responses = []
-    for asked in request.body["resources"]:
-        named = {"resource_type": asked["resource_type"], "resource_name": asked["resource_name"]}
+    for entry in request.body["resources"]:
+        named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
         try:
             if counts[tuple(named.values())] > 1:
                 raise Refused(Error.INVALID_REQUEST, "Each resource must appear at most once.")
-            names = [each["name"] for each in asked["configs"]]
+            names = [each["name"] for each in entry["configs"]]
             if len(set(names)) < len(names):
                 raise Refused(Error.INVALID_REQUEST, "Error due to duplicate config keys")
-            alter(asked)
+            alter(entry)
             responses.append({**named, "error_message": None})
         except Refused as refused:
             responses.append({**named, "error_code": refused.error, "error_message": refused.message})
     return {"responses": responses}
 
 
-def apply(request: Request, asked: Mapping[str, Any], settings: Mapping[str, str]) -> None:
-    """Replace what was set for a resource, unless it is only to be checked.
+def apply(request: Request, entry: Mapping[str, Any], settings: Mapping[str, str]) -> None:
+    """Replace the settings of a resource, unless the request only validates them.
 
     Raises:
-        Refused: It cannot have these, or who asks may not set them.
+        Refused: The settings are invalid, or the principal may not change them.
     """
-    found, configs = resource(request, asked), request.cluster.part(Configs)
+    found, configs = resource(request, entry), request.cluster.part(Configs)
     require(request, "ALTER_CONFIGS", found.guard, found.guarded)
     was = configs.of(found.kind, found.name)
     changed = {key: value for key, value in settings.items() if was.get(key) != value}
     check_settings(configs, found.kind, found.name, changed)
-    check_min_isr(configs, found.kind, found.name, [each["name"] for each in asked["configs"]], settings)
+    check_min_isr(configs, found.kind, found.name, [each["name"] for each in entry["configs"]], settings)
     if not request.body["validate_only"]:
         configs.set(found.kind, found.name, settings)
 
 
-def _settings(request: Request, asked: Mapping[str, Any]) -> dict[str, str]:
-    found, configs = resource(request, asked), request.cluster.part(Configs)
+def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:
+    found, configs = resource(request, entry), request.cluster.part(Configs)
     settings = dict(configs.of(found.kind, found.name))
-    for each in asked["configs"]:
+    for each in entry["configs"]:
         key, value, operation = each["name"], each["value"], each["config_operation"]
         if operation == _DELETE:
             if found.kind == "broker_logger":
@@ -90,13 +90,13 @@ def _settings(request: Request, asked: Mapping[str, Any]) -> dict[str, str]:
 
 def _changed(configs: Configs, kind: str, name: str, key: str, value: str, operation: int) -> str:
     if configs.fact(kind, key).type != LIST:
-        word = "APPEND to" if operation == _APPEND else "SUBTRACT from"
-        raise Refused(Error.INVALID_CONFIG, f"Can't {word} key {key} because its type is not LIST.")
+        verb = "APPEND to" if operation == _APPEND else "SUBTRACT from"
+        raise Refused(Error.INVALID_CONFIG, f"Can't {verb} key {key} because its type is not LIST.")
     [config] = (each for each in configs.described(kind, name) if each.fact.name == key)
-    words = [each for each in (config.value or "").split(",") if each]
-    wanted = [each.strip() for each in value.split(",") if each.strip()]
+    current_values = [each for each in (config.value or "").split(",") if each]
+    requested = [each.strip() for each in value.split(",") if each.strip()]
     if operation == _APPEND:
-        words += [each for each in wanted if each not in words]
+        current_values += [each for each in requested if each not in current_values]
     else:
-        words = [each for each in words if each not in wanted]
-    return ",".join(words)
+        current_values = [each for each in current_values if each not in requested]
+    return ",".join(current_values)

@@ -1,6 +1,6 @@
 """InitProducerId: assigns a producer id and epoch, and fences the previous owner of the transactional id.
 
-Leaves out: two-phase commit (KIP-939), which Kafka has not finished either: v6 is not served.
+Leaves out: two-phase commit (KIP-939), which is unfinished in Kafka too: v6 is not supported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 @api("InitProducerId")
 async def init_producer_id(request: Request) -> Body:
-    """Answer with the id and epoch."""
+    """Return the producer id and epoch."""
     try:
         producer = _begun(request)
         await request.cluster.journal.synced()

@@ -1,7 +1,7 @@
 """InitializeShareGroupState: initializes the state of share partitions.
 
-Kafka's group coordinators send it to share coordinators. Here there is one state for all brokers, so that every broker
-answers as if it were the coordinator.
+Kafka's group coordinators send it to share coordinators. Here all brokers share one state, so every broker responds as
+the coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -15,22 +15,22 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import answered, check
+from kproxy.broker.shares.state_requests import check, responses
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
 @api("InitializeShareGroupState")
 async def initialize_share_group_state(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the state is durable."""
     states, group = request.cluster.part(ShareStates), request.body["group_id"]
 
-    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        check(request, part, states.get(group, part), asked)
-        if asked["start_offset"] < UNKNOWN:
+    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        check(request, part, states.get(group, part), entry)
+        if entry["start_offset"] < UNKNOWN:
             raise Refused(Error.INVALID_REQUEST)
-        states.initialize(group, part, asked["state_epoch"], asked["start_offset"])
+        states.initialize(group, part, entry["state_epoch"], entry["start_offset"])
         return {}
 
-    answer = answered(request, one)
+    response = responses(request, one)
     await request.cluster.journal.synced()
-    return answer
+    return response

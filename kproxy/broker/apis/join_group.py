@@ -1,7 +1,7 @@
-"""JoinGroup: lets a member join a classic group; answered when all members have joined.
+"""JoinGroup: lets a member join a classic group; the response is sent when all members have joined.
 
-The first member of an empty group does not wait for more: `group.initial.rebalance.delay.ms` is 0 unless it is set,
-where Kafka's own is 3000. A group has at most 1,000 members, whatever `group.max.size` says.
+The first member of an empty group does not wait for others: `group.initial.rebalance.delay.ms` defaults to 0, in Kafka
+to 3000. A group has at most 1,000 members, whatever `group.max.size` is.
 
 Leaves out: nothing.
 """
@@ -15,14 +15,14 @@ from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic_member import Joining
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.pending import answer_of
+from kproxy.broker.groups.pending import response_of
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
 
 @api("JoinGroup")
 async def join_group(request: Request) -> Body:
-    """Wait until all have joined."""
+    """Wait until all members have joined."""
     body = request.body
     group_id, member_id = body["group_id"], body["member_id"]
     try:
@@ -35,15 +35,15 @@ async def join_group(request: Request) -> Body:
         check_coordinator(request, group_id)
         if member_id and groups.get(group_id) is None:
             raise Refused(Error.UNKNOWN_MEMBER_ID)
-        asked = _joining(request)
-        groups.check_room(sum(map(len, asked.protocols.values())))
+        entry = _joining(request)
+        groups.check_capacity(sum(map(len, entry.protocols.values())))
         group = groups.classic(group_id)
-        answer = await answer_of(functools.partial(group.join, asked))
+        response = await response_of(functools.partial(group.join, entry))
     except Refused as refused:
-        answer = {"error_code": refused.error, "member_id": member_id}
-    # Before version 7 null is not allowed.
-    name = answer.get("protocol_name")
-    return {**answer, "protocol_name": "" if name is None and request.version < 7 else name}
+        response = {"error_code": refused.error, "member_id": member_id}
+    # null is not allowed before version 7
+    name = response.get("protocol_name")
+    return {**response, "protocol_name": "" if name is None and request.version < 7 else name}
 
 
 def _joining(request: Request) -> Joining:

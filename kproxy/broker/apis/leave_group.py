@@ -17,11 +17,11 @@ from kproxy.broker.request import Request
 
 @api("LeaveGroup")
 def leave_group(request: Request) -> Body:
-    """Answer for each member; before version 3 there is one, and its error is that of the whole."""
+    """Return the result for each member; before version 3 there is one, and its error is at the top level."""
     body = request.body
     group_id = body["group_id"]
-    asked = body.get("members") or ([] if request.version >= 3 else [body])
-    members = [(each["member_id"], each.get("group_instance_id")) for each in asked]
+    entry = body.get("members") or ([] if request.version >= 3 else [body])
+    members = [(each["member_id"], each.get("group_instance_id")) for each in entry]
     try:
         require(request, "READ", "GROUP", group_id)
         if not group_id:

@@ -21,7 +21,7 @@ _KINDS: Final = {code: kind for kind, code in CODES.items()}
 
 @api("ListConfigResources")
 def list_config_resources(request: Request) -> Body:
-    """Answer with the resources of the types asked for; of all if none is."""
+    """Return the resources of the requested types; of all types if none is requested."""
     if not allowed(request, "DESCRIBE_CONFIGS", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
     if request.version == 0:

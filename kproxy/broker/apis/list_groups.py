@@ -14,7 +14,7 @@ from kproxy.broker.request import Request
 
 @api("ListGroups")
 def list_groups(request: Request) -> Body:
-    """Answer with those that pass the filters; cases do not matter, and no filter lets all pass."""
+    """Return the groups that match the filters, which are case-insensitive; an empty filter matches all."""
     states = {each.strip().lower() for each in request.body.get("states_filter", ())}
     types = {each.strip().lower() for each in request.body.get("types_filter", ())}
     sees_all = allowed(request, "DESCRIBE", "CLUSTER", CLUSTER)

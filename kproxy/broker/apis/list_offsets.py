@@ -1,9 +1,9 @@
 """ListOffsets: returns offsets of partitions by timestamp, or the first and the last.
 
-Version 0 answers with the beginnings of segments, of which a log has one here.
+Version 0 returns the start offsets of segments; here a log has one segment.
 
-Leaves out: tiered storage: the earliest local offset (-4) is the earliest one; there is no tiered offset (-5) and none
-pending upload (-6).
+Leaves out: tiered storage: the earliest local offset (-4) is the earliest offset; there is no tiered offset (-5), and
+none pending upload (-6).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
-#: The version of ListOffsets that each came with.
+#: The version of ListOffsets that introduced each special timestamp.
 _SINCE: Final = {
     _LATEST: 0,
     _EARLIEST: 0,
@@ -41,8 +41,8 @@ _NOTHING: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch"
 
 @api("ListOffsets")
 def list_offsets(request: Request) -> Body:
-    """Answer for each partition."""
-    asked = Counter(
+    """Return the offset for each partition."""
+    requested = Counter(
         (topic["name"], each["partition_index"]) for topic in request.body["topics"] for each in topic["partitions"]
     )
     return {
@@ -51,7 +51,7 @@ def list_offsets(request: Request) -> Body:
                 "name": topic["name"],
                 "partitions": [
                     {"partition_index": each["partition_index"], "error_code": Error.NONE}
-                    | _answer(request, topic["name"], each, twice=asked[topic["name"], each["partition_index"]] > 1)
+                    | _result(request, topic["name"], each, twice=requested[topic["name"], each["partition_index"]] > 1)
                     for each in topic["partitions"]
                 ],
             }
@@ -60,9 +60,9 @@ def list_offsets(request: Request) -> Body:
     }
 
 
-def _answer(request: Request, name: str, asked: Mapping[str, Any], *, twice: bool) -> dict[str, Any]:
+def _result(request: Request, name: str, requested: Mapping[str, Any], *, twice: bool) -> dict[str, Any]:
     try:
-        topics, timestamp = request.cluster.part(Topics), asked["timestamp"]
+        topics, timestamp = request.cluster.part(Topics), requested["timestamp"]
         require(request, "DESCRIBE", "TOPIC", name)
         topic = topics.find(name, None)
         if request.version > 0 and twice:
@@ -70,19 +70,19 @@ def _answer(request: Request, name: str, asked: Mapping[str, Any], *, twice: boo
         if timestamp < 0 and request.version < _SINCE.get(timestamp, request.version + 1):
             raise Refused(Error.UNSUPPORTED_VERSION)
         partition = topics.led_by(
-            request.node, topic, asked["partition_index"], asked.get("current_leader_epoch", -1),
+            request.node, topic, requested["partition_index"], requested.get("current_leader_epoch", -1),
             any_replica=request.body["replica_id"] < _CONSUMER,
         )  # fmt: skip
         if request.version == 0:
             begun = _segments(partition.log, timestamp, request.cluster.clock.now())
-            return {"old_style_offsets": begun[: max(asked["max_num_offsets"], 0)]}
+            return {"old_style_offsets": begun[: max(requested["max_num_offsets"], 0)]}
         return _found(partition, timestamp, _end(request, partition.log))
     except Refused as refused:
         return {"error_code": refused.error} | _NOTHING
 
 
 def _end(request: Request, log: Log) -> int:
-    """One past the last offset that this reader may see."""
+    """Return one past the last offset that this client may read."""
     committed = request.body.get("isolation_level", 0) == _READ_COMMITTED and request.body["replica_id"] == _CONSUMER
     return log.last_stable_offset if committed else log.high_watermark
 
@@ -107,7 +107,7 @@ def _found(partition: Partition, timestamp: int, end: int) -> dict[str, Any]:
 
 
 def _segments(log: Log, timestamp: int, now: int) -> list[int]:
-    """Where segments begin that were last written to before a time, the newest first; before them the log's end."""
+    """Return the start offsets of segments last modified before a time, newest first, after the log end offset."""
     if timestamp == _EARLIEST:
         return [log.start_offset]
     if timestamp == _LATEST or timestamp >= now:

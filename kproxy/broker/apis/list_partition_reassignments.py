@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: returns ongoing reassignments: always none, because they finish at once.
+"""ListPartitionReassignments: returns ongoing reassignments: always none, because they complete immediately.
 
 Leaves out: nothing.
 """
@@ -13,7 +13,7 @@ from kproxy.broker.request import Request
 
 @api("ListPartitionReassignments")
 def list_partition_reassignments(request: Request) -> Body:
-    """Answer with none."""
+    """Return none."""
     if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
     return {"error_message": None}

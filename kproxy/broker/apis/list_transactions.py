@@ -18,7 +18,7 @@ from kproxy.filters.pattern import PatternError, compile_pattern
 
 @api("ListTransactions")
 def list_transactions(request: Request) -> Body:
-    """Answer with those that pass all filters, and say which states nobody knows."""
+    """Return the transactional ids that match all filters, and the unknown states in the request."""
     body = request.body
     states, producer_ids = body["state_filters"], body["producer_id_filters"]
     pattern = body.get("transactional_id_pattern")

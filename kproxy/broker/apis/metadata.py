@@ -1,7 +1,7 @@
 """Metadata: returns the brokers and the leaders of the requested topics' partitions; creates missing topics.
 
-Topics are asked for by name, from version 10 on by id too. A missing one is made if the brokers'
-``auto.create.topics.enable`` and, from version 4 on, the request allow it; this request is refused all the same.
+Topics are requested by name, from version 10 on also by id. A missing topic is created if the brokers'
+``auto.create.topics.enable`` and, from version 4 on, the request allow it; this response still has an error for it.
 
 Leaves out: nothing.
 """
@@ -23,16 +23,16 @@ from kproxy.broker.topics import Topic, Topics, check_name
 
 @api("Metadata")
 def metadata(request: Request) -> Body:
-    """Answer with the topics asked for: all with null, in version 0 with none."""
+    """Return the requested topics: all of them for null, or for an empty list in version 0."""
     cluster, body = request.cluster, request.body
-    asked, topics = body["topics"], cluster.part(Topics)
-    if asked is None or (request.version == 0 and not asked):
+    entry, topics = body["topics"], cluster.part(Topics)
+    if entry is None or (request.version == 0 and not entry):
         visible = [each for each in topics if allowed(request, "DESCRIBE", "TOPIC", each.name)]
         found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) for each in visible]
     else:
-        # Where one is asked for by its id, those asked for by their names are passed over, as Kafka does it.
-        by_id = [each for each in asked if each.get("topic_id", NULL_UUID) != NULL_UUID]
-        found = [_asked(request, topics, each) for each in by_id or asked]
+        # If one topic is requested by id, those requested by name are ignored, as in Kafka.
+        by_id = [each for each in entry if each.get("topic_id", NULL_UUID) != NULL_UUID]
+        found = [_requested_topic(request, topics, each) for each in by_id or entry]
     of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
@@ -48,7 +48,7 @@ def metadata(request: Request) -> Body:
 
 
 def described(topic: Topic) -> dict[str, Any]:
-    """A topic as Metadata and DescribeTopicPartitions show it."""
+    """Return a topic as in Metadata and DescribeTopicPartitions."""
     return {
         "name": topic.name,
         "topic_id": topic.id,
@@ -69,15 +69,15 @@ def described(topic: Topic) -> dict[str, Any]:
 
 
 def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
-    asked = request.body.get("include_topic_authorized_operations", False)
+    entry = request.body.get("include_topic_authorized_operations", False)
     return {
         **described(topic),
-        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if asked else NO_OPERATIONS,
+        "topic_authorized_operations": operations(request, "TOPIC", topic.name) if entry else NO_OPERATIONS,
     }
 
 
-def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    name, topic_id = asked["name"], asked.get("topic_id", NULL_UUID)
+def _requested_topic(request: Request, topics: Topics, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    name, topic_id = entry["name"], entry.get("topic_id", NULL_UUID)
     try:
         if name is not None:
             require(request, "DESCRIBE", "TOPIC", name)
@@ -87,7 +87,7 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
         require(request, "DESCRIBE", "TOPIC", topic.name)
         return _with_operations(request, topic)
     except Refused as refused:
-        # A null name could not be written before version 12; ids were not answered before it either (KAFKA-14480).
+        # Before version 12 the name cannot be null, and Kafka does not look up ids (KAFKA-14480).
         return {
             "error_code": refused.error,
             "name": name if request.version >= 12 else name or "",
@@ -96,11 +96,11 @@ def _asked(request: Request, topics: Topics, asked: Mapping[str, Any]) -> Mappin
 
 
 def _missing(request: Request, topics: Topics, name: str) -> NoReturn:
-    """Refuse the topic, even if it is created: Kafka does that in the background, and a later request finds it."""
+    """Return an error even if the topic is created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
-    wanted = request.body.get("allow_auto_topic_creation", True)
+    requested = request.body.get("allow_auto_topic_creation", True)
     check_name(name)
-    if not wanted or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
+    if not requested or cluster.part(Configs).broker("auto.create.topics.enable") != "true":
         raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)
     if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
         require(request, "CREATE", "TOPIC", name)

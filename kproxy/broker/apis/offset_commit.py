@@ -1,6 +1,6 @@
 """OffsetCommit: commits offsets of a group, or of a standalone consumer.
 
-Versions 0 and 1, for which Kafka 4 has no code any more, are answered like the others: nothing is kept in ZooKeeper.
+Versions 0 and 1, which Kafka 4 removed, behave like the others: nothing is stored in ZooKeeper.
 
 Leaves out: nothing.
 """
@@ -19,7 +19,7 @@ from kproxy.broker.request import Request
 
 @api("OffsetCommit")
 async def offset_commit(request: Request) -> Body:
-    """Answer for each partition when what was committed is safe."""
+    """Return the result for each partition once the commit is durable."""
     rows = OffsetRows(request)
     with rows.refusing(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
@@ -28,7 +28,7 @@ async def offset_commit(request: Request) -> Body:
         with rows.refusing(valid):
             _commit(request, rows, valid)
     await request.cluster.journal.synced()
-    return {"topics": rows.answered()}
+    return {"topics": rows.response_topics()}
 
 
 def _commit(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:

@@ -1,4 +1,4 @@
-"""OffsetDelete: deletes offsets of a group, for topics that no member reads.
+"""OffsetDelete: deletes offsets of a group, for topics that no member subscribes to.
 
 Leaves out: nothing.
 """
@@ -17,7 +17,7 @@ from kproxy.broker.request import Request
 
 @api("OffsetDelete")
 async def offset_delete(request: Request) -> Body:
-    """Answer for each partition, or with an error for all."""
+    """Return the result for each partition, or one error for all."""
     group_id = request.body["group_id"]
     rows = OffsetRows(request)
     offsets = request.cluster.part(Offsets)
@@ -35,6 +35,6 @@ async def offset_delete(request: Request) -> Body:
         if group.is_subscribed(row.topic.name):
             row.error = Error.GROUP_SUBSCRIBED_TO_TOPIC
         else:
-            offsets.delete(group_id, (row.topic.name, row.asked["partition_index"]))
+            offsets.delete(group_id, (row.topic.name, row.entry["partition_index"]))
     await request.cluster.journal.synced()
-    return {"topics": rows.answered()}
+    return {"topics": rows.response_topics()}

@@ -23,32 +23,32 @@ _NONE: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata"
 
 @api("OffsetFetch")
 def offset_fetch(request: Request) -> Body:
-    """Answer for each group; before version 8 there is one."""
+    """Return the offsets of each group; before version 8 there is one group."""
     if request.version >= 8:
         return {"groups": [_of_group(request, each) for each in request.body["groups"]]}
     found = _of_group(request, request.body)
-    if request.version < 2 and found["error_code"]:  # no room but in each partition
+    if request.version < 2 and found["error_code"]:  # these versions have no top-level error
         return {"topics": _refused(request.body["topics"], found["error_code"])}
     return found
 
 
-def _of_group(request: Request, asked: Mapping[str, Any]) -> dict[str, Any]:
-    group_id, topics = asked["group_id"], asked["topics"]
-    answer = {"group_id": group_id, "error_code": Error.NONE, "topics": []}
+def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+    group_id, topics = entry["group_id"], entry["topics"]
+    response = {"group_id": group_id, "error_code": Error.NONE, "topics": []}
     try:
         require(request, "DESCRIBE", "GROUP", group_id)
         check_coordinator(request, group_id)
         group = request.cluster.part(Groups).get(group_id)
         if group is not None:
-            group.check_fetch(asked.get("member_id"), asked.get("member_epoch", -1))
+            group.check_fetch(entry.get("member_id"), entry.get("member_epoch", -1))
     except Refused as refused:
-        return {**answer, "error_code": refused.error}
+        return {**response, "error_code": refused.error}
     offsets = request.cluster.part(Offsets)
     committed = offsets.of(group_id)
     unstable = offsets.pending(group_id) if request.body.get("require_stable") else frozenset()
     if topics is None:
-        return {**answer, "topics": _all(request, committed, unstable)}
-    return {**answer, "topics": [_of_topic(request, each, committed, unstable) for each in topics]}
+        return {**response, "topics": _all(request, committed, unstable)}
+    return {**response, "topics": [_of_topic(request, each, committed, unstable) for each in topics]}
 
 
 def _all(request: Request, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> list[dict[str, Any]]:
@@ -61,17 +61,17 @@ def _all(request: Request, committed: Mapping[Place, Committed], unstable: froze
 
 
 def _of_topic(
-    request: Request, asked: Mapping[str, Any], committed: Mapping[Place, Committed], unstable: frozenset[Place]
+    request: Request, entry: Mapping[str, Any], committed: Mapping[Place, Committed], unstable: frozenset[Place]
 ) -> dict[str, Any]:
-    topic_id, name = asked.get("topic_id", NULL_UUID), asked.get("name", "")
+    topic_id, name = entry.get("topic_id", NULL_UUID), entry.get("name", "")
     if request.version >= 10:
         known = request.cluster.part(Topics).with_id(topic_id)
         if known is None:
-            return _refused([asked], Error.UNKNOWN_TOPIC_ID)[0]
+            return _refused([entry], Error.UNKNOWN_TOPIC_ID)[0]
         name = known.name
     if not allowed(request, "DESCRIBE", "TOPIC", name):
-        return _refused([asked], Error.TOPIC_AUTHORIZATION_FAILED)[0]
-    partitions = [_of_partition((name, index), committed, unstable) for index in asked["partition_indexes"]]
+        return _refused([entry], Error.TOPIC_AUTHORIZATION_FAILED)[0]
+    partitions = [_of_partition((name, index), committed, unstable) for index in entry["partition_indexes"]]
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 

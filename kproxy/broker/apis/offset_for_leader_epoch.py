@@ -17,13 +17,13 @@ from kproxy.broker.topics import Topics
 
 @api("OffsetForLeaderEpoch")
 def offset_for_leader_epoch(request: Request) -> Body:
-    """Answer for each partition."""
+    """Return the end offset for each partition."""
     return {
         "topics": [
             {
                 "topic": topic["topic"],
                 "partitions": [
-                    {"partition": each["partition"]} | _answer(request, topic["topic"], each)
+                    {"partition": each["partition"]} | _result(request, topic["topic"], each)
                     for each in topic["partitions"]
                 ],
             }
@@ -32,13 +32,13 @@ def offset_for_leader_epoch(request: Request) -> Body:
     }
 
 
-def _answer(request: Request, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     topics = request.cluster.part(Topics)
     try:
         require(request, "DESCRIBE", "TOPIC", name)
         topic = topics.find(name, None)
-        partition = topics.led_by(request.node, topic, asked["partition"], asked.get("current_leader_epoch", -1))
+        partition = topics.led_by(request.node, topic, entry["partition"], entry.get("current_leader_epoch", -1))
     except Refused as refused:
         return {"error_code": refused.error, "leader_epoch": -1, "end_offset": -1}
-    epoch, end = partition.log.epochs.end(asked["leader_epoch"], partition.log.end_offset)
+    epoch, end = partition.log.epochs.end(entry["leader_epoch"], partition.log.end_offset)
     return {"error_code": Error.NONE, "leader_epoch": epoch, "end_offset": end}

@@ -1,9 +1,9 @@
 """Produce: appends batches to the logs of partitions that this broker leads.
 
-Batches are kept as they were sent, with their offsets set; formats 0 and 1 become format 2. Followers have everything
-at once, so that acks=all waits for nothing but the disk, where that was asked for.
+Batches are stored as sent, with their offsets set; formats 0 and 1 are converted to format 2. Followers are always in
+sync, so acks=all waits only for the disk, if fsync is enabled.
 
-Leaves out: batches that decompress to more than 64 MiB, which are refused; log compaction (with
+Leaves out: batches that decompress to more than 64 MiB, which are rejected; log compaction (with
 cleanup.policy=compact, records need keys, and all of them are kept).
 """
 
@@ -30,36 +30,36 @@ _TOPIC_IDS_FROM: Final = 13  # version
 _ZSTD: Final = 4
 _HEADER_SIZE: Final = 61
 _ADMIN_CLIENT: Final = "__admin_client"
-#: Errors that Kafka answers without saying where the log begins.
+#: Errors for which Kafka does not return the log start offset.
 _WITHOUT_START: Final = (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE, Error.KAFKA_STORAGE_ERROR)
 
 
 @api("Produce")
 async def produce(request: Request) -> Body:
-    """Append, and answer unless acks is 0; then the connection is closed if something was wrong."""
+    """Append, and respond unless acks is 0; with acks=0, an error closes the connection."""
     body, leaders = request.body, LeaderHints(request)
-    refused = _refused_as_a_whole(request)
+    refused = _request_error(request)
     responses = []
     appended: list[tuple[Partition, dict[str, Any]]] = []
     for data in body["topic_data"]:
         topic, error = _topic(request, data)
         partitions = []
         for each in data["partition_data"]:
-            answer: dict[str, Any] = {"index": each["index"], "base_offset": -1}
-            partitions.append(answer)
+            result: dict[str, Any] = {"index": each["index"], "base_offset": -1}
+            partitions.append(result)
             if refused or error:
-                answer["error_code"] = refused or error
-            elif (partition := _append(request, topic, each, answer, leaders)) is not None:
-                appended.append((partition, answer))
+                result["error_code"] = refused or error
+            elif (partition := _append(request, topic, each, result, leaders)) is not None:
+                appended.append((partition, result))
         responses.append(
             {"name": data.get("name"), "topic_id": data.get("topic_id"), "partition_responses": partitions}
         )
     if body["acks"] == _ALL:
-        for partition, answer in appended:
+        for partition, result in appended:
             try:
                 await partition.log.synced()
             except Refused as problem:
-                answer |= {"error_code": problem.error, "base_offset": -1}
+                result |= {"error_code": problem.error, "base_offset": -1}
     if body["acks"] == 0:
         failed = any(each.get("error_code") for one in responses for each in one["partition_responses"])
         request.session.closing |= failed
@@ -67,8 +67,8 @@ async def produce(request: Request) -> Body:
     return {"responses": responses, "node_endpoints": leaders.endpoints()}
 
 
-def _refused_as_a_whole(request: Request) -> Error:
-    """What is wrong with the request, apart from what is in its partitions."""
+def _request_error(request: Request) -> Error:
+    """Return the error of the whole request, None if only partitions can have errors."""
     body = request.body
     transactional_id = body.get("transactional_id")
     data = (each["records"] for topic in body["topic_data"] for each in topic["partition_data"])
@@ -93,37 +93,37 @@ def _topic(request: Request, data: Mapping[str, Any]) -> tuple[Topic, Error]:
 
 
 def _append(
-    request: Request, topic: Topic, data: Mapping[str, Any], answer: dict[str, Any], leaders: LeaderHints
+    request: Request, topic: Topic, data: Mapping[str, Any], result: dict[str, Any], leaders: LeaderHints
 ) -> Partition | None:
-    """Append to one partition and fill in its answer; the partition if it was done."""
+    """Append to one partition and fill in its result; return the partition on success."""
     topics, cluster = request.cluster.part(Topics), request.cluster
     of, index = settings(cluster, topic.name), data["index"]
     try:
         _check_version(request.version, data["records"])
         partition = topics.led_by(request.node, topic, index)
         _check_transaction(request, partition, data["records"])
-        answer["log_start_offset"] = partition.log.start_offset
+        result["log_start_offset"] = partition.log.start_offset
         _check_replicas(request, partition, of)
         done = append(partition.log, data["records"] or memoryview(b""), of, cluster.clock.now())
     except Refused as problem:
-        answer["error_code"] = problem.error
+        result["error_code"] = problem.error
         if problem.error in _WITHOUT_START:
-            answer["log_start_offset"] = -1
+            result["log_start_offset"] = -1
         if problem.error is Error.NOT_LEADER_OR_FOLLOWER:
-            answer["current_leader"] = leaders.current(topics.partition(topic.name, index))
+            result["current_leader"] = leaders.current(topics.partition(topic.name, index))
         if isinstance(problem, RecordsRefused):
-            answer["error_message"] = problem.message
-            answer["record_errors"] = [
+            result["error_message"] = problem.message
+            result["record_errors"] = [
                 {"batch_index": number, "batch_index_error_message": message} for number, message in problem.records
             ]
         return None
-    answer |= {"base_offset": done.base_offset, "log_append_time_ms": done.append_time}
-    answer["log_start_offset"] = partition.log.start_offset
+    result |= {"base_offset": done.base_offset, "log_append_time_ms": done.append_time}
+    result["log_start_offset"] = partition.log.start_offset
     return partition
 
 
 def _check_version(version: int, data: memoryview | None) -> None:
-    """What a version of Produce may bring (ProduceRequest.validateRecords)."""
+    """Check what this version of Produce allows (ProduceRequest.validateRecords)."""
     if version < 3:
         return
     found = list(entries(data or b"", 0, len(data or b"")))
@@ -138,13 +138,13 @@ def _check_version(version: int, data: memoryview | None) -> None:
 
 
 def _check_replicas(request: Request, partition: Partition, of: LogSettings) -> None:
-    wanted = min(of.min_insync_replicas, len(partition.replicas))
-    if request.body["acks"] == _ALL and len(partition.isr) < wanted:
-        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} replicas are in sync, {wanted} are wanted")
+    expected = min(of.min_insync_replicas, len(partition.replicas))
+    if request.body["acks"] == _ALL and len(partition.isr) < expected:
+        raise Refused(Error.NOT_ENOUGH_REPLICAS, f"{len(partition.isr)} in-sync replicas, {expected} required")
 
 
 def _check_transaction(request: Request, partition: Partition, data: memoryview | None) -> None:
-    """Have the coordinator confirm the first batch of a transaction in a partition."""
+    """Let the transaction coordinator verify the first batch of a transaction in a partition."""
     header = _first_header(data)
     if header is None or not header.transactional or header.producer_id < 0:
         return
@@ -156,5 +156,5 @@ def _check_transaction(request: Request, partition: Partition, data: memoryview 
 
 
 def _first_header(data: memoryview | None) -> Header | None:
-    """The header of the first batch if that is of format 2."""
+    """Return the header of the first batch if it has format 2."""
     return read_header(data) if data is not None and len(data) >= _HEADER_SIZE and data[16] == 2 else None

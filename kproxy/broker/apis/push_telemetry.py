@@ -1,6 +1,6 @@
-"""PushTelemetry (KIP-714): accepts metrics of a client, and discards them.
+"""PushTelemetry (KIP-714): accepts a client's metrics, and discards them.
 
-Leaves out: reading them.
+Leaves out: parsing them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _MAX_BYTES: Final = 1 << 20
 
 @api("PushTelemetry")
 def push_telemetry(request: Request) -> Body:
-    """Answer as Kafka does: an id is needed, a codec that exists, and no more than a megabyte."""
+    """Validate like Kafka: an instance id, a known codec, at most 1 MiB."""
     body = request.body
     if body["client_instance_id"] == NULL_UUID:
         return {"error_code": Error.INVALID_REQUEST}
-    if body["subscription_id"] != 0:  # no other was handed out
+    if body["subscription_id"] != 0:  # the only id ever assigned
         return {"error_code": Error.UNKNOWN_SUBSCRIPTION_ID}
     if body["compression_type"] not in _CODECS:
         return {"error_code": Error.UNSUPPORTED_COMPRESSION_TYPE}

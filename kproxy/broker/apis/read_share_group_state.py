@@ -1,6 +1,6 @@
 """ReadShareGroupState: returns the state of share partitions.
 
-Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+All brokers share one state, so every broker responds as the share coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -13,20 +13,20 @@ from typing import Any
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import answered, check, state_of
+from kproxy.broker.shares.state_requests import check, responses, state_of
 from kproxy.broker.shares.states import ShareStates
 
 
 @api("ReadShareGroupState")
 def read_share_group_state(request: Request) -> Body:
-    """Answer at once, and take note of who leads."""
+    """Return the states, and record the leader epochs."""
 
-    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = state_of(request, part, "Read")
-        check(request, part, state, asked)
-        if asked["leader_epoch"] > state.leader_epoch:
-            state.leader_epoch = asked["leader_epoch"]
-            request.cluster.part(ShareStates).keep(request.body["group_id"], part, state)
+        check(request, part, state, entry)
+        if entry["leader_epoch"] > state.leader_epoch:
+            state.leader_epoch = entry["leader_epoch"]
+            request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
         return {
             "state_epoch": state.state_epoch,
             "start_offset": state.start_offset,
@@ -41,4 +41,4 @@ def read_share_group_state(request: Request) -> Body:
             ],
         }
 
-    return answered(request, one)
+    return responses(request, one)

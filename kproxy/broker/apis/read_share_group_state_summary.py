@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary: returns the start offset of share partitions; -1 if unknown.
 
-Here there is one state for all brokers, so that every broker answers as if it were the share coordinator.
+All brokers share one state, so every broker responds as the share coordinator.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -13,17 +13,17 @@ from typing import Any
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.state_requests import answered, check
+from kproxy.broker.shares.state_requests import check, responses
 from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
 @api("ReadShareGroupStateSummary")
 def read_share_group_state_summary(request: Request) -> Body:
-    """Answer at once."""
+    """Return the start offsets."""
 
-    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = request.cluster.part(ShareStates).get(request.body["group_id"], part)
-        check(request, part, state, asked)
+        check(request, part, state, entry)
         if state is None:
             return {"start_offset": UNKNOWN, "delivery_complete_count": UNKNOWN}
         return {
@@ -33,4 +33,4 @@ def read_share_group_state_summary(request: Request) -> Body:
             "delivery_complete_count": state.complete,
         }
 
-    return answered(request, one)
+    return responses(request, one)

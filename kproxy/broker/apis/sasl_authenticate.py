@@ -12,14 +12,14 @@ from kproxy.broker.request import Request
 
 @api("SaslAuthenticate", unauthenticated=True)
 def sasl_authenticate(request: Request) -> Body:
-    """Answer with the server's message, and in the end how long the session lasts."""
+    """Return the server's message and, after a successful login, the lifetime of the session."""
     login = request.session.login
     if login is None:
         message = "SaslAuthenticate request received after successful authentication"
         return {"error_code": Error.ILLEGAL_SASL_STATE, "error_message": message}
     try:
-        answer = login.step(request.body["auth_bytes"])
+        response = login.step(request.body["auth_bytes"])
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     lifetime_ms = login.lifetime_ms if request.session.authenticated else 0
-    return {"auth_bytes": answer, "session_lifetime_ms": lifetime_ms}
+    return {"auth_bytes": response, "session_lifetime_ms": lifetime_ms}

@@ -13,7 +13,7 @@ from kproxy.broker.request import Request
 
 @api("SaslHandshake", unauthenticated=True)
 def sasl_handshake(request: Request) -> Body:
-    """Answer with the mechanisms that there are."""
+    """Return the supported mechanisms."""
     login = request.session.login
     if login is None:
         return {"error_code": Error.ILLEGAL_SASL_STATE}

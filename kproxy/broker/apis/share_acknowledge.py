@@ -1,7 +1,7 @@
 """ShareAcknowledge: lets a member of a share group accept, release or reject acquired records.
 
-Records are accepted, released, rejected, or from version 2 on had for longer (KIP-1222), all of a request's for a
-partition or none. Version 0 was another API.
+Records are accepted, released, rejected, or from version 2 on renewed (KIP-1222); for each partition, all or none of
+the acknowledgements are applied. Version 0 had a different layout.
 
 Leaves out: nothing.
 """
@@ -14,23 +14,23 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.reading import by_topic
 from kproxy.broker.shares.sessions import END, AllShareSessions
 from kproxy.broker.shares.settings import ShareSettings
-from kproxy.broker.shares.share_requests import acknowledged, asker, end
+from kproxy.broker.shares.share_requests import acknowledged, end, requesting_member
 
 
 @api("ShareAcknowledge", lowest=1)
 async def share_acknowledge(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the state is durable."""
     epoch = request.body["share_session_epoch"]
     try:
-        key = asker(request)
+        key = requesting_member(request)
         session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
     except Refused as refused:
         return {"error_code": refused.error}
-    answers = acknowledged(request)
+    results = acknowledged(request)
     if epoch == END:
         end(request.cluster, request.node, key, session)
     await request.cluster.journal.synced()
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
-        "responses": by_topic(answers),
+        "responses": by_topic(results),
     }

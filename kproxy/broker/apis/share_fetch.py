@@ -1,8 +1,8 @@
 """ShareFetch: lets members of a share group acquire records, and acknowledge earlier ones.
 
-Which partitions is said once in a session, which belongs to a connection. Waits until there are min_bytes that can be
-acquired, or max_wait_ms have passed. Batches come whole, with the offsets of them that were acquired. Version 2 has
-renewals (KIP-1222) and the mode that gives no record too many (KIP-1206). Version 0 was another API.
+Partitions are sent once per share session, which belongs to a connection. Waits until min_bytes can be acquired, or
+max_wait_ms have passed. Batches are returned whole, with the acquired offsets. Version 2 adds renewals (KIP-1222) and
+the mode that limits the number of records strictly (KIP-1206). Version 0 had a different layout.
 
 Leaves out: nothing.
 """
@@ -21,48 +21,48 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.reading import ShareReader, by_topic
 from kproxy.broker.shares.sessions import BEGIN, END, AllShareSessions, ShareSession
 from kproxy.broker.shares.settings import ShareSettings
-from kproxy.broker.shares.share_requests import acknowledged, asker, connect, end
+from kproxy.broker.shares.share_requests import acknowledged, connect, end, requesting_member
 
 
 @api("ShareFetch", lowest=1)
 async def share_fetch(request: Request) -> Body:
-    """Acknowledge, then answer at once if there is enough, else wait."""
+    """Apply acknowledgements, then respond immediately if there is enough data, else wait."""
     body = request.body
     try:
-        key = asker(request)
+        key = requesting_member(request)
         _check_renewal(body)
         acknowledges = _acknowledges(body)
         session = _session(request, key, acknowledges=acknowledges)
     except Refused as refused:
-        if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not ask again at once
+        if refused.error is Error.SHARE_SESSION_LIMIT_REACHED:  # so that the client does not retry immediately
             await any_of((), body["max_wait_ms"])
         return {"error_code": refused.error}
     leaders = LeaderHints(request)
-    said = acknowledged(request) if acknowledges else {}
+    acknowledged_errors = acknowledged(request) if acknowledges else {}
     if acknowledges:
         await request.cluster.journal.synced()
-    answers: dict[Part, dict[str, Any]] = {}
+    results: dict[Part, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
         try:
-            answers = await _fetched(request, session, leaders)
+            results = await _fetched(request, session, leaders)
         except Refused as refused:
             return {"error_code": refused.error}
-    answers = {part: each for part, each in answers.items() if _is_news(session, part, each)}
-    for part, each in said.items():
-        answer = answers.setdefault(part, {"partition_index": part[1], "records": b""})
-        answer["acknowledge_error_code"] = each.get("error_code", Error.NONE)
-        answer["acknowledge_error_message"] = each.get("error_message")
+    results = {part: each for part, each in results.items() if _must_send(session, part, each)}
+    for part, each in acknowledged_errors.items():
+        result = results.setdefault(part, {"partition_index": part[1], "records": b""})
+        result["acknowledge_error_code"] = each.get("error_code", Error.NONE)
+        result["acknowledge_error_message"] = each.get("error_message")
     if body["share_session_epoch"] == END:
         end(request.cluster, request.node, key, session)
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
-        "responses": by_topic(answers),
+        "responses": by_topic(results),
         "node_endpoints": leaders.endpoints(),
     }
 
 
 def _check_renewal(body: Mapping[str, Any]) -> None:
-    """Raise `Refused` with INVALID_REQUEST if the request renews and fetches in one."""
+    """Raise `Refused` with INVALID_REQUEST if a request both renews and fetches."""
     if body.get("is_renew_ack", False) and any(
         body[name] for name in ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
     ):
@@ -92,7 +92,7 @@ def _session(request: Request, key: tuple[str, str], *, acknowledges: bool) -> S
 
 
 async def _fetched(request: Request, session: ShareSession, leaders: LeaderHints) -> dict[Part, dict[str, Any]]:
-    """What the member has acquired of the partitions of its session, once that is enough or the time is up."""
+    """Return the acquired records of the session's partitions once there is enough or the time is up."""
     body, clock = request.body, request.cluster.clock
     parts = _rotated(list(session.partitions), body["share_session_epoch"])
     if not parts or body["max_records"] <= 0 or body["max_bytes"] <= 0:
@@ -112,11 +112,11 @@ async def _fetched(request: Request, session: ShareSession, leaders: LeaderHints
 
 
 def _rotated(parts: Sequence[Part], epoch: int) -> list[Part]:
-    """The partitions, another one first each time."""
+    """Return the partitions, starting with a different one each time."""
     first = epoch % len(parts) if parts else 0
     return [*parts[first:], *parts[:first]]
 
 
-def _is_news(session: ShareSession, part: Part, answer: Mapping[str, Any]) -> bool:
-    failed = bool(answer.get("error_code", Error.NONE))
-    return session.news(part, has_records=bool(answer["records"]), has_error=failed)
+def _must_send(session: ShareSession, part: Part, result: Mapping[str, Any]) -> bool:
+    failed = bool(result.get("error_code", Error.NONE))
+    return session.must_send(part, has_records=bool(result["records"]), has_error=failed)

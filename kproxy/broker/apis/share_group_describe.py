@@ -1,6 +1,6 @@
 """ShareGroupDescribe: describes share groups: epochs, assignor, members and their assignments.
 
-Version 0 was another API.
+Version 0 had a different layout.
 
 Leaves out: nothing.
 """
@@ -21,7 +21,7 @@ from kproxy.broker.shares.share_requests import check_enabled
 
 @api("ShareGroupDescribe", lowest=1)
 def share_group_describe(request: Request) -> Body:
-    """Answer for each group in turn."""
+    """Return the description of each group."""
     return {"groups": [_described(request, each) for each in request.body["group_ids"]]}
 
 

@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat: lets a member join or leave a share group, stay alive, and receive its assignment.
 
-The assignor is Kafka's `simple`. Partitions are assigned in the answer to the first heartbeat that names their topic,
-not in that to the next, and at once, not at most every `share.assignment.interval.ms`. Version 0 was another API.
+The assignor is Kafka's `simple`. Partitions are assigned in the response to the first heartbeat that names their topic,
+not the next one, and immediately, not at most every `share.assignment.interval.ms`. Version 0 had a different layout.
 
 Leaves out: nothing.
 """
@@ -17,13 +17,13 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.shares.group import LEAVING, ShareBeat
+from kproxy.broker.shares.group import LEAVING, ShareHeartbeat
 from kproxy.broker.shares.share_requests import check_enabled, check_member_id
 
 
 @api("ShareGroupHeartbeat", lowest=1)
 def share_group_heartbeat(request: Request) -> Body:
-    """Answer at once."""
+    """Return the member's epoch and assignment."""
     body = request.body
     group_id, topics = body["group_id"], body["subscribed_topic_names"]
     try:
@@ -37,7 +37,7 @@ def share_group_heartbeat(request: Request) -> Body:
         groups = request.cluster.part(Groups)
         joins = body["member_epoch"] == 0
         if joins:
-            groups.check_room(sum(map(len, topics or ())))
+            groups.check_capacity(sum(map(len, topics or ())))
         elif groups.get(group_id) is None and body["member_epoch"] != LEAVING:
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return groups.share(group_id, create=joins).heartbeat(_beat(request))
@@ -46,7 +46,7 @@ def share_group_heartbeat(request: Request) -> Body:
 
 
 def _check(body: Mapping[str, Any]) -> None:
-    """Raise `Refused` with INVALID_REQUEST unless the request is one that a client can mean."""
+    """Raise `Refused` with INVALID_REQUEST if the request is invalid."""
     for name, label in (("member_id", "MemberId"), ("group_id", "GroupId"), ("rack_id", "RackId")):
         if body[name] is not None and not body[name].strip():
             raise Refused(Error.INVALID_REQUEST, f"{label} can't be empty.")
@@ -56,10 +56,10 @@ def _check(body: Mapping[str, Any]) -> None:
         raise Refused(Error.INVALID_REQUEST, "MemberEpoch is invalid.")
 
 
-def _beat(request: Request) -> ShareBeat:
+def _beat(request: Request) -> ShareHeartbeat:
     body = request.body
     topics = body["subscribed_topic_names"]
-    return ShareBeat(
+    return ShareHeartbeat(
         body["member_id"],
         body["member_epoch"],
         request.client_id or "",

@@ -13,14 +13,14 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.pending import answer_of
+from kproxy.broker.groups.pending import response_of
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
 
 @api("SyncGroup")
 async def sync_group(request: Request) -> Body:
-    """Wait until the leader has synced."""
+    """Wait until the leader has sent the assignments."""
     body = request.body
     group_id = body["group_id"]
     protocol = body.get("protocol_type"), body.get("protocol_name")
@@ -36,11 +36,11 @@ async def sync_group(request: Request) -> Body:
         if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise Refused(Error.UNKNOWN_MEMBER_ID)
         assignments = {each["member_id"]: each["assignment"] for each in body["assignments"]}
-        groups.check_room(sum(map(len, assignments.values())))
+        groups.check_capacity(sum(map(len, assignments.values())))
         instance_id = body.get("group_instance_id")
         sync = functools.partial(
             group.sync, body["member_id"], instance_id, body["generation_id"], protocol, assignments
         )
-        return await answer_of(sync)
+        return await response_of(sync)
     except Refused as refused:
         return {"error_code": refused.error, "assignment": b""}

@@ -18,7 +18,7 @@ from kproxy.broker.transactions.verify import verify_commit
 
 @api("TxnOffsetCommit")
 async def txn_offset_commit(request: Request) -> Body:
-    """Answer for each partition when what was staged is safe."""
+    """Return the result for each partition once the offsets are durable."""
     body = request.body
     rows = OffsetRows(request)
     with rows.refusing(list(rows)):
@@ -29,7 +29,7 @@ async def txn_offset_commit(request: Request) -> Body:
         with rows.refusing(valid):
             _stage(request, rows, valid)
     await request.cluster.journal.synced()
-    return {"topics": rows.answered()}
+    return {"topics": rows.response_topics()}
 
 
 def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
@@ -52,7 +52,7 @@ def _stage(request: Request, rows: OffsetRows, valid: list[OffsetRow]) -> None:
         )
         commits = rows.commits(valid, check)
     except Refused as refused:
-        if refused.error is Error.STALE_MEMBER_EPOCH:  # which producers do not know
+        if refused.error is Error.STALE_MEMBER_EPOCH:  # unknown to producers
             raise Refused(Error.ILLEGAL_GENERATION) from None
         raise
     request.cluster.part(Offsets).stage(*producer, group_id, commits)

@@ -13,7 +13,7 @@ from kproxy.broker.request import Request
 
 @api("UnregisterBroker")
 def unregister_broker(request: Request) -> Body:
-    """Answer; one that is up is not forgotten, unlike in Kafka, where it would come back as fenced."""
+    """Return the error code; a running broker is rejected, unlike in Kafka, where it would come back fenced."""
     node = request.cluster.nodes.get(request.body["broker_id"])
     if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}

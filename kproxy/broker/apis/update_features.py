@@ -20,7 +20,7 @@ _UPGRADE: Final = 1
 
 @api("UpdateFeatures")
 def update_features(request: Request) -> Body:
-    """All of them, or none: the answer is one error, below version 2 with one for each feature."""
+    """Update all features or none: the response has one error, before version 2 repeated for each feature."""
     body, features = request.body, request.cluster.part(Features)
     updates = body["feature_updates"]
     try:
@@ -41,8 +41,8 @@ def update_features(request: Request) -> Body:
 def _check(features: Features, update: Mapping[str, Any]) -> None:
     name, level = update["feature"], update["max_version_level"]
     known, now = features.known.get(name), features.level(name)
-    said = "The update failed for all features since the following feature had an error: "
-    wrong = f"{said}Invalid update version {level} for feature {name}. "
+    prefix = "The update failed for all features since the following feature had an error: "
+    wrong = f"{prefix}Invalid update version {level} for feature {name}. "
     if known is None or not (level == 0 or known.lowest <= level <= known.highest) or level < known.lowest:
         range_ = f"versions {known.lowest}-{known.highest}" if known else "the feature"
         raise Refused(Error.INVALID_UPDATE_VERSION, f"{wrong}Local controller does not support {range_}.")

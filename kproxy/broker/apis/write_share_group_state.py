@@ -1,7 +1,7 @@
 """WriteShareGroupState: updates the state of share partitions.
 
-What it says is put over what was there; members of the group have to acquire anew. Here there is one state for all
-brokers, so that every broker answers as if it were the share coordinator. A partition keeps at most 10,000 batches.
+The new state replaces the old one; members of the group have to acquire records again. All brokers share one state, so
+every broker responds as the share coordinator. A partition keeps at most 10,000 batches.
 
 Leaves out: NOT_COORDINATOR.
 """
@@ -16,7 +16,7 @@ from kproxy.broker.groups.assignors import Part
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.inflight import RecordState
-from kproxy.broker.shares.state_requests import answered, check, combined, state_of
+from kproxy.broker.shares.state_requests import check, combined, responses, state_of
 from kproxy.broker.shares.states import UNKNOWN, ShareState, ShareStates, StateBatch
 
 _MOST_BATCHES: Final = 10_000
@@ -27,33 +27,33 @@ _KEPT: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARC
 
 @api("WriteShareGroupState")
 async def write_share_group_state(request: Request) -> Body:
-    """Answer when it is kept."""
+    """Return the results once the state is durable."""
 
-    def one(part: Part, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         state = state_of(request, part, "Write")
-        check(request, part, state, asked)
-        _write(state, asked)
+        check(request, part, state, entry)
+        _write(state, entry)
         if state.live is not None:
             state.live.close()
             state.live = None
-        request.cluster.part(ShareStates).keep(request.body["group_id"], part, state)
+        request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
         return {}
 
-    answer = answered(request, one)
+    response = responses(request, one)
     await request.cluster.journal.synced()
-    return answer
+    return response
 
 
-def _write(state: ShareState, asked: Mapping[str, Any]) -> None:
-    start = state.start_offset if asked["start_offset"] < 0 else asked["start_offset"]
-    said = [
+def _write(state: ShareState, entry: Mapping[str, Any]) -> None:
+    start = state.start_offset if entry["start_offset"] < 0 else entry["start_offset"]
+    new_batches = [
         StateBatch(each["first_offset"], each["last_offset"], each["delivery_state"], each["delivery_count"])
-        for each in asked["state_batches"]
+        for each in entry["state_batches"]
     ]
-    complete = asked.get("delivery_complete_count", UNKNOWN)
-    if not all(map(_can_be, said)) or not UNKNOWN <= complete <= _MAX_INT64 - max(start, 0):
+    complete = entry.get("delivery_complete_count", UNKNOWN)
+    if not all(map(_can_be, new_batches)) or not UNKNOWN <= complete <= _MAX_INT64 - max(start, 0):
         raise Refused(Error.INVALID_REQUEST)
-    batches = combined([*state.batches, *said], max(start, 0))
+    batches = combined([*state.batches, *new_batches], max(start, 0))
     if len(batches) > _MOST_BATCHES:
         raise Refused(Error.INVALID_REQUEST)
     state.start_offset, state.complete, state.batches = start, complete, batches

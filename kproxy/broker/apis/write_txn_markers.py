@@ -22,13 +22,13 @@ from kproxy.broker.transactions.offsets_partitions import OFFSETS_TOPIC, place_o
 
 @api("WriteTxnMarkers")
 async def write_txn_markers(request: Request) -> Body:
-    """Answer for each partition, by producer."""
-    answers: dict[int, dict[str, dict[int, Error]]] = {}
+    """Return the result for each partition, by producer."""
+    results: dict[int, dict[str, dict[int, Error]]] = {}
     for marker in request.body["markers"]:
         for topic in marker["topics"]:
             for index in topic["partition_indexes"]:
                 error = _ended(request, marker, (topic["name"], index))
-                answers.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
+                results.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
     await request.cluster.part(Logs).synced()  # the markers
     await request.cluster.journal.synced()
     return {
@@ -45,7 +45,7 @@ async def write_txn_markers(request: Request) -> Body:
                     for name, partitions in topics.items()
                 ],
             }
-            for producer_id, topics in answers.items()
+            for producer_id, topics in results.items()
         ]
     }
 
@@ -63,7 +63,7 @@ def _ended(request: Request, marker: Mapping[str, Any], place: Place) -> Error:
             return Error.NONE
         state = log.producers.get(producer_id)
         ongoing = state is not None and state.transaction_start is not None and state.epoch == epoch
-        if ongoing and marker.get("transaction_version", 0) >= BUMPING:  # its end would have bumped the epoch
+        if ongoing and marker.get("transaction_version", 0) >= BUMPING:  # ending it would have incremented the epoch
             raise Refused(Error.INVALID_PRODUCER_EPOCH)
         log.append_marker(producer_id, epoch, marker["coordinator_epoch"], commit=marker["transaction_result"])
     except Refused as refused:

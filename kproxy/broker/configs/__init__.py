@@ -1,4 +1,4 @@
-"""Configs of topics, brokers, groups and client metrics: what was set, what holds, what may be set."""
+"""Configs of topics, brokers, groups and client metrics: settings, effective values, validation."""
 
 from kproxy.broker.configs.configs import CODES, Config, Configs
 

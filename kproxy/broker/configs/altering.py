@@ -1,4 +1,4 @@
-"""Whether configs may be set for a resource."""
+"""Checks whether configs may be set for a resource."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEVELS: Final = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 
 
 def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str, str]) -> None:
-    """Raise `Refused` unless these can be set for a resource: INVALID_CONFIG, INVALID_REQUEST."""
+    """Raise `Refused` with INVALID_CONFIG or INVALID_REQUEST unless these can be set for a resource."""
     for key, value in settings.items():
         fact = configs.fact(kind, key)
         if kind == "broker":
@@ -34,14 +34,14 @@ def check_settings(configs: Configs, kind: str, name: str, settings: Mapping[str
 def check_min_isr(
     configs: Configs, kind: str, name: str, mentioned: Collection[str], settings: Mapping[str, str]
 ) -> None:
-    """Raise `Refused` with INVALID_CONFIG if a change takes away what eligible leader replicas need (KIP-966).
+    """Raise `Refused` with INVALID_CONFIG if a change breaks what eligible leader replicas need (KIP-966).
 
     Args:
-        configs: Of the cluster.
-        kind: Of the resource.
-        name: Of the resource.
-        mentioned: The configs that the request names.
-        settings: What would be set after it.
+        configs: The cluster's configs.
+        kind: The resource type.
+        name: The resource name.
+        mentioned: The configs in the request.
+        settings: The settings after the change.
     """
     if kind == "broker" and configs.min_isr_is_set:
         if name and MIN_ISR in mentioned:
@@ -51,7 +51,7 @@ def check_min_isr(
 
 
 def _check_dynamic(name: str, fact: Fact) -> None:
-    """Whether a broker takes the config while it runs."""
+    """Raise `Refused` unless a broker's config can be changed at runtime."""
     if fact.type == UNKNOWN:
         return
     if OF_LISTENER.fullmatch(fact.name):
@@ -75,8 +75,8 @@ def _check_level(logger: str, level: str) -> None:
 
 
 def _check_tiered(configs: Configs, key: str, value: str) -> None:
-    wanted = key == "remote.storage.enable" and value == "true"
-    if wanted and configs.broker("remote.log.storage.system.enable") != "true":
+    requested = key == "remote.storage.enable" and value == "true"
+    if requested and configs.broker("remote.log.storage.system.enable") != "true":
         raise Refused(
             Error.INVALID_CONFIG,
             "Tiered Storage functionality is disabled in the broker. "

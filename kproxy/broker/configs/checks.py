@@ -1,4 +1,4 @@
-"""Whether a value is one that a config can have."""
+"""Checks whether a value is valid for a config."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _BITS: Final = {3: 31, 4: 15, 5: 63}
 #: The config type of lists.
 LIST: Final = 7
 
-#: Words that are all there is (org.apache.kafka.storage.internals.log.LogConfig).
-_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+#: The allowed values of enumerated configs (org.apache.kafka.storage.internals.log.LogConfig).
+_ALLOWED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "cleanup.policy": ("compact", "delete"),
     "compression.type": ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     "message.timestamp.type": ("CreateTime", "LogAppendTime"),
 }
-#: The least value of numbers that have one.
+#: The minimum value of numeric configs that have one.
 _LEAST: Final[Mapping[str, float]] = {
     "delete.retention.ms": 0,
     "file.delete.delay.ms": 0,
@@ -42,7 +42,7 @@ _LEAST: Final[Mapping[str, float]] = {
     "segment.ms": 1,
 }
 _LEAST_SINCE_4_1: Final[Mapping[str, float]] = {**_LEAST, "segment.bytes": 1024 * 1024}
-#: What clients are chosen by for metrics (org.apache.kafka.server.metrics.ClientMetricsConfigs).
+#: The keys for selecting clients for metrics (org.apache.kafka.server.metrics.ClientMetricsConfigs).
 _SELECTORS: Final = (
     "client_instance_id", "client_id", "client_software_name", "client_software_version", "client_source_address",
     "client_source_port",
@@ -50,7 +50,7 @@ _SELECTORS: Final = (
 
 
 def check(fact: Fact, value: str, line: ReleaseLine) -> None:
-    """Raise `Refused` unless the config can have the value: INVALID_CONFIG, UNKNOWN_SERVER_ERROR before 2.1."""
+    """Raise `Refused` unless the value is valid: with INVALID_CONFIG, before 2.1 with UNKNOWN_SERVER_ERROR."""
     least = _LEAST_SINCE_4_1 if line.since("4.1") else _LEAST if line.since("2.2") else {}
     try:
         _check(fact, value, least)
@@ -60,7 +60,7 @@ def check(fact: Fact, value: str, line: ReleaseLine) -> None:
 
 
 def check_match(value: str) -> None:
-    """Raise `Refused` with INVALID_CONFIG unless these are patterns of clients: ``client_id=a.*,...``."""
+    """Raise `Refused` with INVALID_CONFIG unless these are valid client patterns: ``client_id=a.*,...``."""
     for each in filter(None, (each.strip() for each in value.split(","))):
         selector, separator, _ = each.partition("=")
         if not separator or selector.strip() not in _SELECTORS:
@@ -68,7 +68,7 @@ def check_match(value: str) -> None:
 
 
 def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
-    """Raise `ValueError` unless the brokers can begin with these; what they do not know is let be, as in Kafka."""
+    """Raise `ValueError` unless the brokers can start with these; unknown configs are ignored, as in Kafka."""
     for key, value in configs.items():
         if (fact := facts("broker", line.name).get(key)) is not None:
             try:
@@ -78,7 +78,7 @@ def check_static(configs: Mapping[str, str], line: ReleaseLine) -> None:
 
 
 def _check(fact: Fact, value: str, least: Mapping[str, float]) -> None:
-    """Raise `ValueError` with the reason unless the config can have the value."""
+    """Raise `ValueError` with the reason if the value is invalid."""
     try:
         number = _PARSERS.get(fact.type, _text)(value, _BITS.get(fact.type, 0))
     except ValueError:
@@ -87,14 +87,14 @@ def _check(fact: Fact, value: str, least: Mapping[str, float]) -> None:
         raise ValueError(f"Not a number of type {_TYPES[fact.type]}") from None
     if number is not None and number < least.get(fact.name, number):
         raise ValueError(f"Value must be at least {least[fact.name]}")
-    if words := _WORDS.get(fact.name):
+    if allowed := _ALLOWED_VALUES.get(fact.name):
         for each in filter(None, value.split(",")) if fact.type == LIST else [value]:
-            if each.strip() not in words:
-                raise ValueError(f"String must be one of: {', '.join(words)}")
+            if each.strip() not in allowed:
+                raise ValueError(f"String must be one of: {', '.join(allowed)}")
 
 
 def _text(value: str, bits: int) -> None:
-    """Any text will do."""
+    """Accept any text."""
 
 
 def _boolean(value: str, bits: int) -> None:

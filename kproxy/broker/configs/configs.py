@@ -1,4 +1,4 @@
-"""Configs: what was set for each resource, and what holds where nothing was."""
+"""Configs: the settings of each resource, and the effective values."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from kproxy.broker.features import Features
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-#: Kinds of resources that have configs, and their codes on the wire.
+#: Resource types with configs, and their codes on the wire.
 CODES: Final[Mapping[str, int]] = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
 
-#: Where a value was set, by kind of resource; codes on the wire.
+#: Config sources by resource type; codes on the wire.
 _SET: Final = {"topic": 1, "broker": 2, "broker_logger": 6, "client_metrics": 7, "group": 8}
 _DYNAMIC_DEFAULT: Final = 3
 _STATIC: Final = 4
 _DEFAULT: Final = 5
 
-#: Where a developer's desk is better off than with Kafka's own defaults.
-_OURS: Final = {
-    "default.replication.factor": "3",  # as far as there are brokers: so that one can be stopped
+#: Defaults that suit development better than Kafka's.
+_DEFAULT_OVERRIDES: Final = {
+    "default.replication.factor": "3",  # limited to the number of brokers; lets one be stopped
     "delete.topic.enable": "true",  # was false before 1.0
-    "group.initial.rebalance.delay.ms": "0",  # nobody waits at a desk for more members
+    "group.initial.rebalance.delay.ms": "0",  # no wait for further members
 }
-#: Times of topics that the brokers have in several units, and those in ms; the first that is set holds.
+#: Time configs of topics that brokers have in several units, most specific first; the first one that is set applies.
 _TIMES: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
     "retention.ms": (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
     "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
     "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
 }
-#: First release line that has a kind of resource with configs.
+#: The first release line that has configs for a resource type.
 _SINCE: Final = {"broker_logger": "2.4", "client_metrics": "3.7", "group": "4.0"}
 MIN_ISR: Final = "min.insync.replicas"
-#: A broker's config for one of its listeners: ``listener.name.internal.ssl.keystore.location``.
+#: A broker config for one listener: ``listener.name.internal.ssl.keystore.location``.
 OF_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 _LOGGERS: Final = ("root", "kafka", "org.apache.kafka")
 _STRING: Final = 2
@@ -47,7 +47,7 @@ _STRING: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value under the name, and from the source, that it was set with."""
+    """A value with the name and source that it was set with."""
 
     name: str
     value: str | None
@@ -56,7 +56,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One config of a resource as clients are told of it; `synonyms` are all values, its own first."""
+    """One config of a resource as reported to clients; `synonyms` are all its values in order of precedence."""
 
     fact: Fact
     value: str | None
@@ -64,59 +64,59 @@ class Config:
     synonyms: tuple[Setting, ...]
 
     @property
-    def shown(self) -> str | None:
-        """The value, unless it is a secret."""
+    def visible_value(self) -> str | None:
+        """The value; None if it is a secret."""
         return None if self.fact.sensitive else self.value
 
 
 class Configs:
-    """Every config of a cluster. A resource is a kind (`CODES`) and a name; ``""`` is all brokers."""
+    """All configs of a cluster. A resource is a type (`CODES`) and a name; ``""`` means all brokers."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.line = cluster.line
-        self.edition = 0  # another one when something was set
+        self.edition = 0  # changes with every setting
         self._set: dict[tuple[str, str], dict[str, str]] = {}
-        for key, kept in cluster.journal.entries("configs"):
+        for key, stored in cluster.journal.entries("configs"):
             kind, _, name = key.partition(":")
-            self._set[kind, name] = dict(kept)
+            self._set[kind, name] = dict(stored)
 
     def has(self, kind: str) -> bool:
-        """Whether the release knows of configs of a kind of resource."""
+        """Whether the release has configs for a resource type."""
         return self.line.since(_SINCE[kind]) if kind in _SINCE else True
 
     def broker(self, key: str) -> str:
-        """What holds for the brokers, e.g. of ``num.partitions``; ``""`` where there is no default."""
+        """Return the brokers' effective value, e.g. of ``num.partitions``; ``""`` if there is no default."""
         return next((each.value for each in self._of_brokers(key) if each.value is not None), "")
 
     def topic(self, name: str, key: str) -> str:
-        """What holds for a topic, e.g. of ``retention.ms``."""
+        """Return a topic's effective value, e.g. of ``retention.ms``."""
         return self._holds("topic", name, key)
 
     def group(self, name: str, key: str) -> str:
-        """What holds for a group, e.g. of ``consumer.session.timeout.ms``."""
+        """Return a group's effective value, e.g. of ``consumer.session.timeout.ms``."""
         return self._holds("group", name, key)
 
     def names(self, kind: str) -> list[str]:
-        """The resources of a kind for which something was set."""
+        """Return the resources of a type that have settings."""
         return [name for each, name in self._set if each == kind]
 
     def of(self, kind: str, name: str) -> Mapping[str, str]:
-        """What was set for a resource itself."""
+        """Return the settings of a resource."""
         own = self._set.get((kind, name), {})
         if kind == "broker" and not name and MIN_ISR not in own and self.min_isr_is_set:
             return {MIN_ISR: next(self._static(MIN_ISR)).value or "", **own}
         return own
 
-    def knows(self, kind: str, key: str) -> bool:
-        """Whether a kind of resource has a config in this release."""
+    def has_config(self, kind: str, key: str) -> bool:
+        """Whether a resource type has a config in this release."""
         return key in _facts(kind, self.line.name)
 
     def fact(self, kind: str, key: str) -> Fact:
-        """What is known of a config.
+        """Return the definition of a config.
 
         Raises:
-            Refused: INVALID_CONFIG, INVALID_REQUEST: the kind of resource has no such config.
+            Refused: INVALID_CONFIG, INVALID_REQUEST: the resource type has no such config.
         """
         found = _facts(kind, self.line.name).get(key)
         if found is not None:
@@ -131,11 +131,11 @@ class Configs:
 
     @property
     def min_isr_is_set(self) -> bool:
-        """Whether ``min.insync.replicas`` has to be set for all brokers: eligible leader replicas are on (KIP-966)."""
+        """Whether ``min.insync.replicas`` must be set for all brokers: eligible leader replicas are on (KIP-966)."""
         return self._cluster.part(Features).level("eligible.leader.replicas.version") > 0
 
     def set(self, kind: str, name: str, settings: Mapping[str, str]) -> None:
-        """Replace what was set for a resource; it has been checked."""
+        """Replace the settings of a resource; they must be valid."""
         self.edition += 1
         if settings:
             self._set[kind, name] = dict(settings)
@@ -144,17 +144,17 @@ class Configs:
         self._cluster.journal.put("configs", f"{kind}:{name}", settings or None)
 
     def forget(self, kind: str, name: str) -> None:
-        """The resource is gone."""
+        """Remove the settings of a deleted resource."""
         if (kind, name) in self._set:
             self.set(kind, name, {})
 
     def described(self, kind: str, name: str, settings: Mapping[str, str] | None = None) -> list[Config]:
-        """Every config of a resource; with `settings` as if these were set for it."""
+        """Return every config of a resource; with `settings`, as if these were set."""
         own = self.of(kind, name) if settings is None else settings
         known = _facts(kind, self.line.name)
         unlisted = [self.fact(kind, key) for key in own if key not in known] if kind == "broker" else []
         made = (self._config(kind, name, fact, own) for fact in [*known.values(), *unlisted])
-        # Of all brokers in sum there is only what was set.
+        # The default for all brokers only has what was set.
         return [each for each in made if kind != "broker" or name or each.source != _DEFAULT]
 
     def _config(self, kind: str, name: str, fact: Fact, own: Mapping[str, str]) -> Config:
@@ -181,25 +181,25 @@ class Configs:
             yield Setting(fact.name, fact.default, _DEFAULT)
 
     def _of_brokers(self, key: str) -> Iterator[Setting]:
-        """The values that a config of the brokers has; the first holds."""
+        """Return the values of a broker config in order of precedence."""
         if (dynamic := self.of("broker", "").get(key)) is not None:
             yield Setting(key, dynamic, _DYNAMIC_DEFAULT)
         yield from self._static(key)
 
     def _static(self, key: str) -> Iterator[Setting]:
-        """The values that a config of the brokers has before somebody sets it while they run."""
+        """Return the values of a broker config without dynamic settings."""
         fact = all_facts("broker", self.line.name).get(key)
         default = None if fact is None else fact.default
         static = self._cluster.options.configs.get(key)
-        if static is None and _OURS.get(key) != default:
-            static = _OURS.get(key)
+        if static is None and _DEFAULT_OVERRIDES.get(key) != default:
+            static = _DEFAULT_OVERRIDES.get(key)
         if static is not None:
             yield Setting(key, static, _STATIC)
         if default is not None:
             yield Setting(key, default, _DEFAULT)
 
     def _of_node(self, name: str) -> Mapping[str, str]:
-        """What a broker has in its server.properties."""
+        """Return the configs in a broker's server.properties."""
         node = next((each for each in self._cluster.nodes.values() if str(each.id) == name), None)
         if node is None:
             return {}
@@ -218,9 +218,9 @@ class Configs:
         }
 
     def _unlisted(self, key: str) -> Fact:
-        """A config that a broker takes without having it in its list: of a listener, or one that only a plug-in knows.
+        """Return a config that a broker accepts without listing it: of a listener, or of a plug-in.
 
-        Nobody sees the values of those that it does not know: they may be secret.
+        Values of unknown configs are hidden: they may be secret.
         """
         of_listener = OF_LISTENER.fullmatch(key)
         if of_listener and (base := facts("broker", self.line.name).get(of_listener[1])) is not None:

@@ -1,4 +1,4 @@
-"""The resource that a request about configs means."""
+"""The resource in a request about configs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS: Final = {code: kind for kind, code in CODES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource, and what its configs are guarded by: a kind and a name of an ACL's resource."""
+    """A resource, with the type and name of the resource that ACLs protect it by."""
 
     kind: str
     name: str
@@ -25,15 +25,15 @@ class Resource:
     guarded: str
 
 
-def resource(request: Request, asked: Mapping[str, Any]) -> Resource:
-    """The resource with a request's ``resource_type`` and ``resource_name``.
+def resource(request: Request, entry: Mapping[str, Any]) -> Resource:
+    """Return the resource with a request's ``resource_type`` and ``resource_name``.
 
     Raises:
-        Refused: There is none: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
+        Refused: It does not exist or is invalid: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION.
     """
-    kind, name = _KINDS.get(asked["resource_type"]), asked["resource_name"]
+    kind, name = _KINDS.get(entry["resource_type"]), entry["resource_name"]
     if kind is None or not request.cluster.part(Configs).has(kind):
-        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {asked['resource_type']}")
+        raise Refused(Error.INVALID_REQUEST, f"Unknown resource type {entry['resource_type']}")
     if kind == "topic":
         check_name(name)
         if request.cluster.part(Topics).named(name) is None:

@@ -1,1 +1,1 @@
-"""Fetch without its waiting: what partitions have for a reader, and the sessions of readers (KIP-227)."""
+"""Fetch, without the waiting: reading partitions, and fetch sessions (KIP-227)."""

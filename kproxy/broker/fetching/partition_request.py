@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-#: A topic's id, or in versions before 13 its name, and the index of the partition.
+#: A topic id, or before version 13 a topic name, and a partition index.
 Key: TypeAlias = tuple[str, int]
 
 
 class PartitionRequest(NamedTuple):
-    """From where, and at most how much; -1 is no epoch that the reader knows of."""
+    """The fetch offset and size limit of one partition; an epoch of -1 is unknown."""
 
     key: Key
     offset: int
@@ -18,13 +18,13 @@ class PartitionRequest(NamedTuple):
     leader_epoch: int
 
 
-def topic_key(asked: Mapping[str, Any]) -> str:
-    """What a request calls a topic."""
-    return str(asked["topic_id"] if "topic_id" in asked else asked["topic"])
+def topic_key(entry: Mapping[str, Any]) -> str:
+    """Return the topic id or name in a request."""
+    return str(entry["topic_id"] if "topic_id" in entry else entry["topic"])
 
 
-def wanted(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
-    """What a request lists, in its order; of a partition that is there twice the last holds."""
+def requested_partitions(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
+    """Return the partitions in a request, in order; the last of duplicates applies."""
     found = {}
     for topic in body["topics"]:
         for each in topic["partitions"]:
@@ -34,8 +34,8 @@ def wanted(body: Mapping[str, Any]) -> dict[Key, PartitionRequest]:
     return found
 
 
-def forgotten(body: Mapping[str, Any]) -> list[Key]:
-    """The partitions that a session is to ask no longer."""
+def forgotten_partitions(body: Mapping[str, Any]) -> list[Key]:
+    """Return the partitions to remove from a session."""
     return [
         (topic_key(topic), index) for topic in body.get("forgotten_topics_data", ()) for index in topic["partitions"]
     ]

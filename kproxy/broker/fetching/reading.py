@@ -1,4 +1,4 @@
-"""Reading: what one partition has for a reader."""
+"""Reads one partition for a client."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _UNKNOWN: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Err
 
 
 class Read(NamedTuple):
-    """The answer for a partition without its records, those, and where more would come from (None if it is refused).
+    """The result for a partition without its records, the records, and the next offset (None after an error).
 
-    `urgent`: the reader is not kept waiting for others.
+    `urgent`: respond without waiting for other partitions.
     """
 
     key: Key
     topic: str
-    answer: dict[str, Any]
+    result: dict[str, Any]
     batches: list[StoredBatch]
     log: Log | None
     urgent: bool = False
 
     @property
     def size(self) -> int:
-        """Bytes of the batches."""
+        """Size of the batches in bytes."""
         return sum(len(batch.data) for batch in self.batches)
 
 
@@ -56,37 +56,37 @@ class PartitionReader:
         self._is_follower = request.body.get("replica_id", state.get("replica_id", -1)) >= 0
         self.leaders = LeaderHints(request)
 
-    def read(self, wanted: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
-        """What a partition has.
+    def read(self, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
+        """Read a partition.
 
         Args:
-            wanted: Of it.
-            limit: Bytes that the answer has room for.
-            one_at_least: The first batch is given even if it is larger than that.
+            requested: The request for it.
+            limit: Bytes left in the response.
+            one_at_least: Return the first batch even if it is larger than the limit.
         """
         try:
-            topic = self._topic(wanted.key[0])
+            topic = self._topic(requested.key[0])
         except Refused as refused:
-            name = "" if self._request.version >= _BY_TOPIC_ID_FROM else wanted.key[0]
-            return Read(wanted.key, name, _refused(wanted, refused.error), [], None)
+            name = "" if self._request.version >= _BY_TOPIC_ID_FROM else requested.key[0]
+            return Read(requested.key, name, _refused(requested, refused.error), [], None)
         try:
-            partition = self._partition(topic, wanted)
-            return self._read(partition, wanted, limit, one_at_least=one_at_least)
+            partition = self._partition(topic, requested)
+            return self._read(partition, requested, limit, one_at_least=one_at_least)
         except Refused as refused:
-            answer = _refused(wanted, refused.error)
+            result = _refused(requested, refused.error)
             moved = refused.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
             if moved and self._request.version >= _LEADERS_FROM:
-                answer["current_leader"] = self.leaders.current(self._topics.partition(topic.name, wanted.key[1]))
+                result["current_leader"] = self.leaders.current(self._topics.partition(topic.name, requested.key[1]))
             urgent = refused.error not in _UNKNOWN
-            return Read(wanted.key, topic.name, answer, [], None, urgent)
+            return Read(requested.key, topic.name, result, [], None, urgent)
 
     def records(self, read: Read, offset: int, limit: int) -> list[bytes]:
-        """What was read, in pieces, in the record format that the version of the request knows.
+        """Return what was read, in chunks, in the record format of the request's version.
 
         Args:
             read: The partition.
-            offset: That was asked for.
-            limit: Bytes; before version 3 what is beyond is cut off.
+            offset: The requested offset.
+            limit: Maximum number of bytes; before version 3 the result is truncated to it.
 
         Raises:
             Refused: UNSUPPORTED_COMPRESSION_TYPE.
@@ -117,10 +117,14 @@ class PartitionReader:
             require(self._request, "READ", "TOPIC", topic.name)
         return topic
 
-    def _partition(self, topic: Topic, wanted: PartitionRequest) -> Partition:
+    def _partition(self, topic: Topic, requested: PartitionRequest) -> Partition:
         request = self._request
         partition = self._topics.led_by(
-            request.node, topic, wanted.key[1], wanted.leader_epoch, any_replica=request.version >= _FOLLOWERS_FROM
+            request.node,
+            topic,
+            requested.key[1],
+            requested.leader_epoch,
+            any_replica=request.version >= _FOLLOWERS_FROM,
         )
         if self._is_follower:  # no broker replicates from here, so that it is none of the replicas
             raise Refused(Error.NOT_LEADER_OR_FOLLOWER)
@@ -128,15 +132,15 @@ class PartitionReader:
             raise Refused(Error.UNSUPPORTED_COMPRESSION_TYPE)
         return partition
 
-    def _read(self, partition: Partition, wanted: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
+    def _read(self, partition: Partition, requested: PartitionRequest, limit: int, *, one_at_least: bool) -> Read:
         log = partition.log
-        if not log.start_offset <= wanted.offset <= log.end_offset:
+        if not log.start_offset <= requested.offset <= log.end_offset:
             raise Refused(Error.OFFSET_OUT_OF_RANGE)
         end = log.last_stable_offset if self._committed else log.high_watermark
-        limit = min(limit, wanted.max_bytes)
+        limit = min(limit, requested.max_bytes)
         one_at_least |= self._request.version < _ONE_BATCH_FROM  # cut off later
-        batches = log.read(wanted.offset, end, limit, one_at_least=one_at_least)
-        answer: dict[str, Any] = {
+        batches = log.read(requested.offset, end, limit, one_at_least=one_at_least)
+        result: dict[str, Any] = {
             "partition_index": partition.index,
             "error_code": Error.NONE,
             "high_watermark": log.high_watermark,
@@ -145,17 +149,17 @@ class PartitionReader:
             "aborted_transactions": None,
         }
         if self._committed:
-            upper = batches[-1].last_offset + 1 if batches else wanted.offset
-            answer["aborted_transactions"] = [
+            upper = batches[-1].last_offset + 1 if batches else requested.offset
+            result["aborted_transactions"] = [
                 {"producer_id": each.producer_id, "first_offset": each.first_offset}
-                for each in log.aborted(wanted.offset, upper)
+                for each in log.aborted(requested.offset, upper)
             ]
-        return Read(wanted.key, partition.topic, answer, batches, log)
+        return Read(requested.key, partition.topic, result, batches, log)
 
 
-def _refused(wanted: PartitionRequest, error: Error) -> dict[str, Any]:
+def _refused(requested: PartitionRequest, error: Error) -> dict[str, Any]:
     return {
-        "partition_index": wanted.key[1],
+        "partition_index": requested.key[1],
         "error_code": error,
         "high_watermark": -1,
         "log_start_offset": -1,

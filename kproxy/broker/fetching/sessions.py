@@ -1,4 +1,4 @@
-"""Fetch sessions: a reader says once what it wants, then only what has changed; so does the broker (KIP-227).
+"""Fetch sessions: requests and responses only contain what has changed since the last one (KIP-227).
 
 Source: Kafka's FetchSession.scala.
 """
@@ -16,7 +16,7 @@ from kproxy.broker.fetching.partition_request import Key, PartitionRequest
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-_FULL: Final = 0  # epochs that begin a session, and that want none
+_FULL: Final = 0  # epochs that start a session, and that use none
 _SESSIONLESS: Final = -1
 _NO_SESSION: Final = 0
 _MAX_INT32: Final = 2**31 - 1
@@ -26,65 +26,65 @@ EVICTABLE_AFTER_MS: Final = 120_000
 
 
 @dataclass(slots=True)
-class _Told:
-    """A partition of a session: what is wanted of it, and what its reader was told of it last."""
+class _SessionPartition:
+    """A partition of a session: its last request, and its last response."""
 
-    wanted: PartitionRequest
+    requested: PartitionRequest
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def is_news(self, answer: Mapping[str, Any], *, has_records: bool) -> bool:
-        """Whether an answer has to be sent; takes note of it."""
-        failed = bool(answer["error_code"])
-        start = answer["log_start_offset"]
-        high_watermark = -1 if failed else answer["high_watermark"]
-        news = failed or has_records or (high_watermark, start) != (self.high_watermark, self.log_start_offset)
+    def update(self, result: Mapping[str, Any], *, has_records: bool) -> bool:
+        """Whether the result must be sent; records it as sent."""
+        failed = bool(result["error_code"])
+        start = result["log_start_offset"]
+        high_watermark = -1 if failed else result["high_watermark"]
+        changed = failed or has_records or (high_watermark, start) != (self.high_watermark, self.log_start_offset)
         self.high_watermark, self.log_start_offset = high_watermark, start
-        return news
+        return changed
 
 
 @dataclass(slots=True)
 class _Session:
-    """A session; `epoch` is that of the request that it expects next."""
+    """A session; `epoch` is the one expected in the next request."""
 
     id: int
     by_topic_id: bool
-    partitions: dict[Key, _Told]
+    partitions: dict[Key, _SessionPartition]
     epoch: int
     used_at: int
 
 
 class FetchContext:
-    """One Fetch: what it wants, listed or known of its session, and which of the answers are sent."""
+    """One Fetch: its partitions, listed or from its session, and which results to send."""
 
-    def __init__(self, wanted: Collection[PartitionRequest], session: _Session | None, *, full: bool) -> None:
-        self.wanted = wanted
+    def __init__(self, requested: Collection[PartitionRequest], session: _Session | None, *, full: bool) -> None:
+        self.requested = requested
         self._session = session
         self._full = full
         self._epoch = session.epoch if session is not None else 0
 
     @property
     def session_id(self) -> int:
-        """That the answer says; 0 is none."""
+        """The session id for the response; 0 is none."""
         return self._session.id if self._session is not None else _NO_SESSION
 
-    def news(self, answers: Iterable[tuple[Key, Mapping[str, Any], bool]]) -> set[Key]:
-        """The partitions whose answers are sent, of all; partitions with records go behind the others next time.
+    def changed_results(self, results: Iterable[tuple[Key, Mapping[str, Any], bool]]) -> set[Key]:
+        """Select the partitions to send; those with records move to the end for the next time.
 
         Args:
-            answers: Of every partition, and whether they have records.
+            results: The result of every partition, and whether it has records.
 
         Raises:
-            Refused: INVALID_FETCH_SESSION_EPOCH: the session went on meanwhile.
+            Refused: INVALID_FETCH_SESSION_EPOCH: the session has advanced meanwhile.
         """
         session, sent = self._session, set()
         if session is None:
-            return {key for key, _, _ in answers}
+            return {key for key, _, _ in results}
         if session.epoch != self._epoch:
             raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
-        for key, answer, has_records in answers:
-            told = session.partitions[key]
-            if told.is_news(answer, has_records=has_records) or self._full:
+        for key, result, has_records in results:
+            partition = session.partitions[key]
+            if partition.update(result, has_records=has_records) or self._full:
                 sent.add(key)
             if has_records and not self._full:
                 session.partitions[key] = session.partitions.pop(key)
@@ -92,38 +92,38 @@ class FetchContext:
 
 
 class Sessions:
-    """The fetch sessions of one broker: a thousand, then those that were not used for two minutes make room."""
+    """The fetch sessions of one broker: at most a thousand; those unused for two minutes are evicted."""
 
     def __init__(self) -> None:
-        self._sessions: dict[int, _Session] = {}  # the one that was used longest ago first
+        self._sessions: dict[int, _Session] = {}  # least recently used first
 
     def begin(
         self,
         session_id: int,
         epoch: int,
-        wanted: Mapping[Key, PartitionRequest],
+        requested: Mapping[Key, PartitionRequest],
         forgotten: Iterable[Key],
         now: int,
         *,
         by_topic_id: bool,
     ) -> FetchContext:
-        """Take a request.
+        """Start processing a request.
 
         Args:
-            session_id: As it says; 0 is none.
-            epoch: Of the session, as it says: 0 begins one, -1 ends it.
-            wanted: What it lists.
-            forgotten: What it wants no longer.
+            session_id: From the request; 0 is none.
+            epoch: Session epoch in the request: 0 starts a session, -1 closes it.
+            requested: The listed partitions.
+            forgotten: The partitions to remove.
             now: Time in ms.
-            by_topic_id: It is of a version that names topics by their ids.
+            by_topic_id: Whether the version identifies topics by id.
 
         Raises:
             Refused: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
         """
         if epoch in (_FULL, _SESSIONLESS):
             self._sessions.pop(session_id, None)
-            session = self._made(wanted, now, by_topic_id=by_topic_id) if epoch == _FULL else None
-            return FetchContext(wanted.values(), session, full=True)
+            session = self._create(requested, now, by_topic_id=by_topic_id) if epoch == _FULL else None
+            return FetchContext(requested.values(), session, full=True)
         found = self._sessions.get(session_id)
         if found is None:
             raise Refused(Error.FETCH_SESSION_ID_NOT_FOUND)
@@ -131,11 +131,11 @@ class Sessions:
             raise Refused(Error.INVALID_FETCH_SESSION_EPOCH)
         if found.by_topic_id != by_topic_id:
             raise Refused(Error.FETCH_SESSION_TOPIC_ID_ERROR)
-        for key, each in wanted.items():
+        for key, each in requested.items():
             if key in found.partitions:
-                found.partitions[key].wanted = each
+                found.partitions[key].requested = each
             else:
-                found.partitions[key] = _Told(each)
+                found.partitions[key] = _SessionPartition(each)
         for key in forgotten:
             found.partitions.pop(key, None)
         del self._sessions[session_id]
@@ -143,10 +143,10 @@ class Sessions:
             return FetchContext((), None, full=True)
         self._sessions[session_id] = found
         found.used_at, found.epoch = now, _following(epoch)
-        return FetchContext([each.wanted for each in found.partitions.values()], found, full=False)
+        return FetchContext([each.requested for each in found.partitions.values()], found, full=False)
 
-    def _made(self, wanted: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
-        """A new session, if there is room for one."""
+    def _create(self, requested: Mapping[Key, PartitionRequest], now: int, *, by_topic_id: bool) -> _Session | None:
+        """Create a session, if there is room for one."""
         if len(self._sessions) >= SLOTS:
             oldest = next(iter(self._sessions.values()))
             if now - oldest.used_at <= EVICTABLE_AFTER_MS:
@@ -155,7 +155,7 @@ class Sessions:
         session_id = _NO_SESSION
         while session_id == _NO_SESSION or session_id in self._sessions:
             session_id = random.randint(1, _MAX_INT32)  # noqa: S311 - as in Kafka, it protects nothing
-        partitions = {key: _Told(each) for key, each in wanted.items()}
+        partitions = {key: _SessionPartition(each) for key, each in requested.items()}
         session = _Session(session_id, by_topic_id, partitions, _following(_FULL), now)
         self._sessions[session_id] = session
         return session
@@ -168,7 +168,7 @@ class FetchSessions:
         self._of_nodes: dict[int, Sessions] = {}
 
     def of(self, node: BrokerNode) -> Sessions:
-        """Those of one broker."""
+        """Return the sessions of one broker."""
         return self._of_nodes.setdefault(node.id, Sessions())
 
 

@@ -1,1 +1,1 @@
-"""Groups of the built-in broker: classic and consumer groups, and the offsets that groups commit."""
+"""Groups of the built-in broker: classic and consumer groups, and committed offsets."""

@@ -1,6 +1,6 @@
-"""The assignors of consumer groups: who is to have which partitions.
+"""The assignors of consumer groups.
 
-Source: UniformAssignor and RangeAssignor of Kafka 4.3; racks are not looked at, nor does Kafka's default configuration.
+Source: UniformAssignor and RangeAssignor of Kafka 4.3; racks are ignored, as in Kafka's default configuration.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-#: The id of a topic and the index of one of its partitions.
+#: A topic id and a partition index.
 Part: TypeAlias = tuple[str, int]
 
-_MOST_PASSES: Final = 10  # over the members, to even out what they have
+_MOST_PASSES: Final = 10  # over the members, for balancing
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """What an assignor knows of a member: the ids of its topics, and the partitions that it was to have so far."""
+    """A member for the assignor: its topic ids, and its previous target assignment."""
 
     id: str
     instance_id: str | None
@@ -26,18 +26,18 @@ class Subscriber:
     target: frozenset[Part]
 
 
-#: Takes the members and the number of partitions of each topic; gives the partitions of each member.
+#: Takes the members and the number of partitions of each topic; returns the partitions of each member.
 Assignor: TypeAlias = Callable[[Collection[Subscriber], Mapping[str, int]], dict[str, frozenset[Part]]]
 
 
 def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
-    """Give members about the same number of partitions, and of what they have take away as little as that needs."""
+    """Balance the number of partitions per member, moving as few as possible."""
     share = _Share(members, topics)
     free = {(topic, index) for topic, count in topics.items() for index in range(count)}
     for each in members:
-        kept = {part for part in each.target if part[0] in each.topics} & free
-        free -= kept
-        share.give_all(each.id, kept)
+        stored = {part for part in each.target if part[0] in each.topics} & free
+        free -= stored
+        share.give_all(each.id, stored)
     for part in sorted(free):
         if (member := share.poorest(part[0])) is not None:
             share.give(member, part)
@@ -46,7 +46,7 @@ def uniform(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[
 
 
 def range_(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
-    """Give each member a run of each topic's partitions, the same run of topics that have equally many."""
+    """Assign each member a range of each topic's partitions; topics with equal partition counts get equal ranges."""
     given: dict[str, set[Part]] = {each.id: set() for each in members}
     ranked = sorted(members, key=lambda each: (each.instance_id is None, each.instance_id or each.id))
     for topic, count in topics.items():
@@ -59,17 +59,16 @@ def range_(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[s
     return {member: frozenset(parts) for member, parts in given.items()}
 
 
-#: By the names that clients ask for; the first is the default.
+#: By the names in requests; the first is the default.
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": range_}
 
 
 class _Share:
-    """Who has what, and who of a topic's readers has least."""
+    """The assignment in progress, with the least loaded reader of each topic."""
 
     def __init__(self, members: Collection[Subscriber], topics: Mapping[str, int]) -> None:
         self.parts: dict[str, set[Part]] = {each.id: set() for each in members}
-        # Readers of the same topics share a heap of (load, member): entries that are no longer so are put right when
-        # they come up.
+        # Readers of the same topics share a heap of (load, member); outdated entries are corrected when they come up.
         readers = {topic: tuple(each.id for each in members if topic in each.topics) for topic in topics}
         heaps = {each: [(0, member) for member in sorted(each)] for each in set(readers.values())}
         self._heaps = {topic: heaps[each] for topic, each in readers.items()}
@@ -81,7 +80,7 @@ class _Share:
         self.parts[member].update(parts)
 
     def poorest(self, topic: str) -> str | None:
-        """The reader of a topic that has least; None if nobody reads it."""
+        """Return the reader of a topic with the fewest partitions; None if there is none."""
         heap = self._heaps[topic]
         while heap:
             load, member = heap[0]
@@ -91,7 +90,7 @@ class _Share:
         return None
 
     def even_out(self) -> None:
-        """Move partitions from those who have more to those who have at least two less."""
+        """Move partitions from members to others that have at least two fewer."""
         for _ in range(_MOST_PASSES):
             if not sum(self._move(*each) for each in self._richest_first()):
                 return

@@ -1,6 +1,6 @@
-"""ClassicGroup: what the members of a classic group ask for, and what they are answered.
+"""ClassicGroup: handles the requests of a classic group's members.
 
-Source: ClassicGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ClassicGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic_member import ClassicMember, Joining
-from kproxy.broker.groups.group import Answer, PlaceCheck, no_check
+from kproxy.broker.groups.group import PlaceCheck, Respond, no_check
 from kproxy.broker.groups.rebalance import GONE, SYNC, RebalanceState, Rounds
 from kproxy.broker.groups.settings import MOST_MEMBERS
 from kproxy.broker.groups.subscriptions import CONSUMER
@@ -20,31 +20,31 @@ from kproxy.broker.groups.subscriptions import CONSUMER
 if TYPE_CHECKING:
     from kproxy.broker.groups.offsets import Committed
 
-_NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000  # of one that waits for the first answer to its JoinGroup
+_NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000  # for a new member waiting for its first JoinGroup response
 
 
 class ClassicGroup(Rounds):
-    """A group whose members assign among themselves."""
+    """A group whose leader assigns the partitions."""
 
-    def join(self, asked: Joining, answer: Answer) -> None:
-        """A member joins, or joins again; answered when all have.
+    def join(self, joining: Joining, respond: Respond) -> None:
+        """A member joins or rejoins; the response is sent when all members have joined.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
-        if not self._has_room(asked.member_id):
-            self._forget(asked.member_id)
+        if not self._has_capacity(joining.member_id):
+            self._forget(joining.member_id)
             raise Refused(Error.GROUP_MAX_SIZE_REACHED)
-        if not self._supports(asked.protocol_type, asked.protocols):
+        if not self._supports(joining.protocol_type, joining.protocols):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
-        if not asked.member_id:
-            self._join_new(asked, answer)
-        elif asked.member_id not in self._pending:
-            self._join_again(self._checked(asked.member_id, asked.instance_id), asked, answer)
-        elif asked.instance_id is None:
-            self._add(asked.member_id, asked, answer)
+        if not joining.member_id:
+            self._join_new(joining, respond)
+        elif joining.member_id not in self._pending:
+            self._join_again(self._checked(joining.member_id, joining.instance_id), joining, respond)
+        elif joining.instance_id is None:
+            self._add(joining.member_id, joining, respond)
         else:
-            raise Refused(Error.UNKNOWN_SERVER_ERROR)  # as Kafka: only dynamic members are told their ids first
+            raise Refused(Error.UNKNOWN_SERVER_ERROR)  # as in Kafka: only dynamic members get their id first
 
     def sync(
         self,
@@ -53,17 +53,17 @@ class ClassicGroup(Rounds):
         generation: int,
         protocol: tuple[str | None, str | None],
         assignments: Mapping[str, bytes],
-        answer: Answer,
+        respond: Respond,
     ) -> None:
-        """A member asks for its assignment; the leader brings those of all.
+        """A member requests its assignment; the leader sends the assignments of all.
 
         Args:
-            member_id: Who asks.
+            member_id: The member.
             instance_id: Of a static member.
-            generation: That it joined.
-            protocol: Type and name that it knows; None before version 5.
-            assignments: By member; used of the leader alone.
-            answer: Called when the leader has synced.
+            generation: The generation that it joined.
+            protocol: Protocol type and name in the request; None before version 5.
+            assignments: By member; ignored unless it is the leader.
+            respond: Called when the leader has synced.
 
         Raises:
             Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
@@ -71,23 +71,23 @@ class ClassicGroup(Rounds):
         """
         member = self._of_generation(member_id, instance_id, generation)
         known = zip(protocol, (self.protocol_type, self.protocol), strict=True)
-        if any(None not in (theirs, ours) and theirs != ours for theirs, ours in known):
+        if any(None not in (sent, current) and sent != current for sent, current in known):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
         if self._now is RebalanceState.PREPARING:
             raise Refused(Error.REBALANCE_IN_PROGRESS)
         self._synced(member_id)
-        member.sync = answer
+        member.sync = respond
         if self._now is RebalanceState.STABLE:
-            member.answer_sync(self._assigned(member))
+            member.respond_to_sync(self._assigned(member))
         elif member_id == self.leader:
             for each in self.members.values():
                 each.assignment = assignments.get(each.id, b"")
             self._propagate()
             self._become(RebalanceState.STABLE)
-            self._context.keep(self)
+            self._context.store(self)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A member is there.
+        """Keep a member alive.
 
         Raises:
             Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
@@ -97,7 +97,7 @@ class ClassicGroup(Rounds):
             raise Refused(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
-        """Members go: their ids, which static ones may leave empty, and instance ids. What became of each."""
+        """Remove members, given by member id (optional for static ones) and instance id. Return the result for each."""
         errors = [self._leave(*each) for each in members]
         if Error.NONE in errors and not self.is_empty:
             self._prepare_or_complete()
@@ -119,7 +119,7 @@ class ClassicGroup(Rounds):
         return no_check
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody may."""
+        """Allow everyone to fetch offsets."""
 
     def check_offset_deletion(self) -> None:
         if not self.is_empty and self.protocol_type != CONSUMER:
@@ -137,14 +137,14 @@ class ClassicGroup(Rounds):
         return committed.at if known else None
 
     def close(self) -> None:
-        """It is gone, or one of another kind: who waits is to join again."""
+        """Close the group, or hand over to one of another type: waiting members must rejoin."""
         super().close()
         for member in self.members.values():
-            member.answer_join({"error_code": Error.REBALANCE_IN_PROGRESS, "member_id": member.id})
-            member.answer_sync({"error_code": Error.REBALANCE_IN_PROGRESS})
+            member.respond_to_join({"error_code": Error.REBALANCE_IN_PROGRESS, "member_id": member.id})
+            member.respond_to_sync({"error_code": Error.REBALANCE_IN_PROGRESS})
 
     def described(self) -> Mapping[str, Any]:
-        """The group as DescribeGroups gives it."""
+        """Return the group as in DescribeGroups."""
         stable = self._now is RebalanceState.STABLE
         return {
             "group_id": self.id,
@@ -164,7 +164,7 @@ class ClassicGroup(Rounds):
             ],
         }
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         return {
             "type": self.type,
             "generation": self.generation,
@@ -172,16 +172,16 @@ class ClassicGroup(Rounds):
             "protocol": self.protocol,
             "leader": self.leader,
             "since": self._since,
-            "members": [each.kept() for each in self.members.values()],
+            "members": [each.stored() for each in self.members.values()],
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        self.generation, self.protocol_type = kept["generation"], kept["protocol_type"]
-        self.settle([ClassicMember.restored(each) for each in kept["members"]], kept["protocol"], kept["leader"])
-        self._since = kept["since"]
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        self.generation, self.protocol_type = stored["generation"], stored["protocol_type"]
+        self.settle([ClassicMember.restored(each) for each in stored["members"]], stored["protocol"], stored["leader"])
+        self._since = stored["since"]
 
-    def _has_room(self, member_id: str) -> bool:
-        """Whether who asks can join; the bound on those who were only told their ids is ours, not Kafka's."""
+    def _has_capacity(self, member_id: str) -> bool:
+        """Whether the member can join; the limit on members that only got an id is kproxy's, not Kafka's."""
         if not member_id and len(self._pending) >= MOST_MEMBERS:
             return False
         preparing = self._now is RebalanceState.PREPARING
@@ -214,65 +214,65 @@ class ClassicGroup(Rounds):
             raise Refused(Error.UNKNOWN_MEMBER_ID)
         return member
 
-    def _join_new(self, asked: Joining, answer: Answer) -> None:
-        made = f"{asked.client_id if asked.instance_id is None else asked.instance_id}-{uuid.uuid4()}"
-        if asked.instance_id is not None and (known := self._static.get(asked.instance_id)) is not None:
-            self._replace(self.members[known], made, asked, answer)
-        elif asked.instance_id is not None or not asked.learns_id:
-            self._add(made, asked, answer)
+    def _join_new(self, joining: Joining, respond: Respond) -> None:
+        new_id = f"{joining.client_id if joining.instance_id is None else joining.instance_id}-{uuid.uuid4()}"
+        if joining.instance_id is not None and (known := self._static.get(joining.instance_id)) is not None:
+            self._replace(self.members[known], new_id, joining, respond)
+        elif joining.instance_id is not None or not joining.learns_id:
+            self._add(new_id, joining, respond)
         else:
-            self._pending.add(made)
-            self._timers.set(made, asked.session_timeout_ms, functools.partial(self._expire, made))
-            answer({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": made})
+            self._pending.add(new_id)
+            self._timers.set(new_id, joining.session_timeout_ms, functools.partial(self._expire, new_id))
+            respond({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": new_id})
 
-    def _join_again(self, member: ClassicMember, asked: Joining, answer: Answer) -> None:
+    def _join_again(self, member: ClassicMember, joining: Joining, respond: Respond) -> None:
         leads = member.id == self.leader
-        same = member.joins_as(asked.protocols)
+        same = member.joins_as(joining.protocols)
         if same and (self._now is RebalanceState.COMPLETING or (self._now is RebalanceState.STABLE and not leads)):
-            answer(self._joined(member))  # it missed the answer of this generation
+            respond(self._joined(member))  # it missed the response of this generation
         else:
-            self._update(member, asked, answer)
+            self._update(member, joining, respond)
             self._prepare_or_complete()
 
-    def _add(self, member_id: str, asked: Joining, answer: Answer) -> None:
-        member = asked.member(member_id, answer)
+    def _add(self, member_id: str, joining: Joining, respond: Respond) -> None:
+        member = joining.member(member_id, respond)
         self._delayed_again = self._now is RebalanceState.PREPARING and self._before is RebalanceState.EMPTY
         if not self.members:
-            self.protocol_type = asked.protocol_type
+            self.protocol_type = joining.protocol_type
         self.members[member_id] = member
-        if asked.instance_id is not None:
-            self._static[asked.instance_id] = member_id
+        if joining.instance_id is not None:
+            self._static[joining.instance_id] = member_id
         self.leader = self.leader or member_id
         self._pending.discard(member_id)
         self._expect(member, _NEW_MEMBER_TIMEOUT_MS)
         self._prepare_or_complete()
 
-    def _update(self, member: ClassicMember, asked: Joining, answer: Answer) -> None:
-        member.protocols = asked.protocols
-        member.session_timeout_ms = asked.session_timeout_ms
-        member.rebalance_timeout_ms = asked.rebalance_timeout_ms
-        member.join = answer
+    def _update(self, member: ClassicMember, joining: Joining, respond: Respond) -> None:
+        member.protocols = joining.protocols
+        member.session_timeout_ms = joining.session_timeout_ms
+        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
+        member.join = respond
 
-    def _replace(self, member: ClassicMember, new_id: str, asked: Joining, answer: Answer) -> None:
-        """A static member comes back without its id: it gets a new one, and who still has the old one is fenced."""
-        member.answer_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
-        member.answer_sync({"error_code": Error.FENCED_INSTANCE_ID})
+    def _replace(self, member: ClassicMember, new_id: str, joining: Joining, respond: Respond) -> None:
+        """A static member returns without its id: it gets a new one, and the old one is fenced."""
+        member.respond_to_join({"error_code": Error.FENCED_INSTANCE_ID, "member_id": member.id})
+        member.respond_to_sync({"error_code": Error.FENCED_INSTANCE_ID})
         leads, old_leader = member.id == self.leader, self.leader
         self._forget(member.id)
         member.id, member.is_new = new_id, False
         self.members[new_id] = member
-        self._static[asked.instance_id or ""] = new_id
+        self._static[joining.instance_id or ""] = new_id
         self.leader = new_id if leads else self.leader
         self._expect(member)
-        self._update(member, asked, answer)
+        self._update(member, joining, respond)
         if self._now is not RebalanceState.STABLE:
             self.prepare() if self._now is RebalanceState.COMPLETING else self._complete_if_all_joined()
         elif self._voted() != self.protocol:
             self.prepare()
-        else:  # as it was: no round
-            self._context.keep(self)
-            known: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it takes itself for a follower
-            member.answer_join(self._joined(member) | ({"skip_assignment": leads} if asked.skips else known))
+        else:  # unchanged: no rebalance
+            self._context.store(self)
+            known: dict[str, Any] = {"leader": old_leader, "members": []}  # so that it acts as a follower
+            member.respond_to_join(self._joined(member) | ({"skip_assignment": leads} if joining.skips else known))
 
     def _synced(self, member_id: str) -> None:
         self._unsynced.discard(member_id)
@@ -284,7 +284,7 @@ class ClassicGroup(Rounds):
             if not member_id:
                 member_id = self._static.get(instance_id or "", "")
             if member_id not in self._pending:
-                self._checked(member_id, instance_id).answer_join(GONE)
+                self._checked(member_id, instance_id).respond_to_join(GONE)
         except Refused as refused:
             return refused.error
         self._forget(member_id)

@@ -1,7 +1,7 @@
 """Members of a consumer group that still use the classic protocol, during a rolling upgrade of clients.
 
-Source: what GroupMetadataManager does for JoinGroup, SyncGroup, Heartbeat and LeaveGroup to a ConsumerGroup, in Kafka
-4.3 (online migration, KIP-848).
+Source: GroupMetadataManager, for JoinGroup, SyncGroup, Heartbeat and LeaveGroup to a ConsumerGroup, in Kafka 4.3
+(online migration, KIP-848).
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from kproxy.broker.groups.assignors import Part
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.classic_member import ClassicMember, Joining
 from kproxy.broker.groups.consumer_member import ConsumerMember, MemberState
-from kproxy.broker.groups.group import Answer
+from kproxy.broker.groups.group import Respond
 from kproxy.broker.groups.reconciliation import Reconciliation
 from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription, version_of, write_assignment
 
 
 class Bridge(Reconciliation):
-    """Answers members that speak the classic protocol; each has its own generation, which is its epoch."""
+    """Handles members with the classic protocol; each has its own generation, which is its member epoch."""
 
-    def join(self, asked: Joining, answer: Answer) -> None:
-        """A member joins or joins again; answered at once.
+    def join(self, joining: Joining, respond: Respond) -> None:
+        """A member joins or rejoins; the response is immediate.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
         """
-        member_id = asked.member_id or new_uuid()
-        self._check_room(member_id)
-        if not self._supports(asked):
+        member_id = joining.member_id or new_uuid()
+        self._check_capacity(member_id)
+        if not self._supports(joining):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
-        if not asked.member_id and asked.instance_id is None and asked.learns_id:
-            answer({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": member_id})
+        if not joining.member_id and joining.instance_id is None and joining.learns_id:
+            respond({"error_code": Error.MEMBER_ID_REQUIRED, "member_id": member_id})
             return
-        protocol, data = next(iter(asked.protocols.items()))
+        protocol, data = next(iter(joining.protocols.items()))
         if (subscription := read_subscription(data)) is None:
             raise Refused(Error.UNKNOWN_SERVER_ERROR, "the subscription cannot be read")
-        member = self._joining(asked, member_id)
+        member = self._joining_member(joining, member_id)
         subscribed = member.topics != frozenset(subscription["topics"]) or member.regex != ""
-        member.classic = asked
+        member.classic = joining
         member.topics, member.regex = frozenset(subscription["topics"]), ""
         member.rack_id = subscription.get("rack_id") or member.rack_id
-        member.client_id, member.client_host = asked.client_id, asked.client_host
-        member.rebalance_timeout_ms = asked.rebalance_timeout_ms
+        member.client_id, member.client_host = joining.client_id, joining.client_host
+        member.rebalance_timeout_ms = joining.rebalance_timeout_ms
         owned = self._parts(subscription.get("owned_partitions", ()))
         self._progress(member, owned, None, subscribed=subscribed)
         self._timers.cancel(f"join-{member.id}")
         self._limit("sync", member)
-        answer(
+        respond(
             {
                 "member_id": member.id,
                 "generation_id": member.epoch,
@@ -68,13 +68,13 @@ class Bridge(Reconciliation):
         generation: int,
         protocol: tuple[str | None, str | None],
         assignments: Mapping[str, bytes],
-        answer: Answer,
+        respond: Respond,
     ) -> None:
-        """A member asks for its assignment, as `ClassicGroup.sync`; answered at once, and nobody brings any."""
-        member, asked = self._of_generation(member_id, instance_id, generation)
-        own, data = next(iter(asked.protocols.items()))
+        """Return a member's assignment, like `ClassicGroup.sync`, but immediately; members send no assignments."""
+        member, joining = self._of_generation(member_id, instance_id, generation)
+        own, data = next(iter(joining.protocols.items()))
         known = zip(protocol, (CONSUMER, own), strict=True)
-        if any(theirs is not None and theirs != ours for theirs, ours in known):
+        if any(sent is not None and sent != current for sent, current in known):
             raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
         if self.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED:
             self._limit("join", member)
@@ -82,10 +82,10 @@ class Bridge(Reconciliation):
         self._timers.cancel(f"sync-{member.id}")
         self._expect(member)
         assignment = write_assignment(self.named(member.assigned), version_of(data))
-        answer({"protocol_type": CONSUMER, "protocol_name": own, "assignment": assignment})
+        respond({"protocol_type": CONSUMER, "protocol_name": own, "assignment": assignment})
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """A member is there.
+        """Keep a member alive.
 
         Raises:
             Refused: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
@@ -99,7 +99,7 @@ class Bridge(Reconciliation):
             raise Refused(Error.REBALANCE_IN_PROGRESS)
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
-        """Members go, or an admin client has them out: their ids and instance ids. What became of each."""
+        """Remove members, given by member id and instance id, e.g. for an admin client. Return the result for each."""
         errors = []
         gone = set()
         for member_id, instance_id in members:
@@ -112,29 +112,29 @@ class Bridge(Reconciliation):
         return errors
 
     def named(self, parts: Iterable[Part]) -> dict[str, list[int]]:
-        """Partitions by the names of their topics, without those that are gone."""
+        """Return partitions by topic name, without deleted topics."""
         found: dict[str, list[int]] = {}
         for topic_id, index in sorted(parts):
             if (topic := self._context.topics.with_id(topic_id)) is not None:
                 found.setdefault(topic.name, []).append(index)
         return found
 
-    def _supports(self, asked: Joining) -> bool:
+    def _supports(self, joining: Joining) -> bool:
         others = [each.classic for each in self.members.values() if each.classic is not None]
-        return asked.protocol_type == CONSUMER and any(
-            all(name in each.protocols for each in others) for name in asked.protocols
+        return joining.protocol_type == CONSUMER and any(
+            all(name in each.protocols for each in others) for name in joining.protocols
         )
 
-    def _joining(self, asked: Joining, member_id: str) -> ConsumerMember:
-        if asked.instance_id is None:
+    def _joining_member(self, joining: Joining, member_id: str) -> ConsumerMember:
+        if joining.instance_id is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
-        if asked.member_id:
-            return self._known(member_id, asked.instance_id)
-        if (known := self._static.get(asked.instance_id)) is not None:
+        if joining.member_id:
+            return self._known(member_id, joining.instance_id)
+        if (known := self._static.get(joining.instance_id)) is not None:
             member = self._replace(self.members[known], member_id)
         else:
-            member = self.members[member_id] = ConsumerMember(member_id, asked.instance_id)
-        self._static[asked.instance_id] = member_id
+            member = self.members[member_id] = ConsumerMember(member_id, joining.instance_id)
+        self._static[joining.instance_id] = member_id
         return member
 
     def _of_generation(
@@ -148,12 +148,12 @@ class Bridge(Reconciliation):
         return member, member.classic
 
     def _limit(self, step: str, member: ConsumerMember) -> None:
-        """Have the member out unless it takes a step in its rebalance timeout."""
+        """Remove the member unless it performs a step within its rebalance timeout."""
         out = functools.partial(self._remove, {member.id})
         self._timers.set(f"{step}-{member.id}", member.rebalance_timeout_ms, out)
 
     def _waits(self, member: ConsumerMember) -> bool:
-        """Whether others still have what the member is to get."""
+        """Whether other members still own partitions of the member's target."""
         others = (each for each in self.members.values() if each is not member)
         taken = {part for each in others for part in (*each.assigned, *each.revoking)}
         return any(part in taken for part in self.target[member.id] - member.assigned.keys())
@@ -168,22 +168,22 @@ class Bridge(Reconciliation):
             self._become_classic()
 
     def _become_classic(self) -> None:
-        """Become a classic group when no member is left that speaks the new protocol."""
+        """Become a classic group when no member uses the new protocol any more."""
         settings = self._context.settings
         fits = len(self.members) <= settings.classic_size and settings.migrates("downgrade")
         if self.members and fits and all(each.classic is not None for each in self.members.values()):
-            made = ClassicGroup(self.id, self._context)
-            made.protocol_type, made.generation = CONSUMER, self.epoch
+            new_id = ClassicGroup(self.id, self._context)
+            new_id.protocol_type, new_id.generation = CONSUMER, self.epoch
             members = [self._as_classic(each) for each in self.members.values()]
-            made.settle(members, None, members[0].id)
-            self._context.replace(made)
+            new_id.settle(members, None, members[0].id)
+            self._context.replace(new_id)
             if not all(each.is_at(self.epoch) for each in self.members.values()):
-                made.prepare()
+                new_id.prepare()
 
     def _as_classic(self, member: ConsumerMember) -> ClassicMember:
         assert member.classic is not None
-        asked = member.classic
-        version = version_of(next(iter(asked.protocols.values())))
-        made = asked.member(member.id, None)
-        made.assignment = write_assignment(self.named(self.target.get(member.id, ())), version)
-        return made
+        joining = member.classic
+        version = version_of(next(iter(joining.protocols.values())))
+        new_id = joining.member(member.id, None)
+        new_id.assignment = write_assignment(self.named(self.target.get(member.id, ())), version)
+        return new_id

@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
-from kproxy.broker.groups.group import Answer
+from kproxy.broker.groups.group import Respond
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What a JoinGroup asks for. `protocols` are names and metadata, best first.
+    """The contents of a JoinGroup. `protocols` are names and metadata, preferred first.
 
-    `learns_id`: a new member is first told its id and then joins with that (from version 4 on).
-    `skips`: a static leader that comes back is told to leave the assignment as it is (from version 9 on).
+    `learns_id`: a new member first gets an id and then joins with it (from version 4 on).
+    `skips`: a returning static leader is told to skip the assignment (from version 9 on).
     """
 
     member_id: str
@@ -29,17 +29,17 @@ class Joining:
     learns_id: bool = True
     skips: bool = True
 
-    def kept(self) -> Mapping[str, Any]:
-        """What of it outlives a restart."""
+    def stored(self) -> Mapping[str, Any]:
+        """The state to store for a restart."""
         return {**{each.name: getattr(self, each.name) for each in fields(self)}, "protocols": _texts(self.protocols)}
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> Self:
-        """What was kept."""
-        return cls(**{**kept, "protocols": _bytes(kept["protocols"])})
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the stored state."""
+        return cls(**{**stored, "protocols": _bytes(stored["protocols"])})
 
-    def member(self, member_id: str, answer: Answer | None) -> ClassicMember:
-        """A member that asks for that; a new one if it waits for its first answer."""
+    def member(self, member_id: str, respond: Respond | None) -> ClassicMember:
+        """Return a member with these contents; a new one if it waits for its first response."""
         return ClassicMember(
             member_id,
             self.instance_id,
@@ -48,14 +48,14 @@ class Joining:
             self.session_timeout_ms,
             self.rebalance_timeout_ms,
             self.protocols,
-            is_new=answer is not None,
-            join=answer,
+            is_new=respond is not None,
+            join=respond,
         )
 
 
 @dataclass(slots=True)
 class ClassicMember:
-    """A member, and the answers that it waits for: `join` and `sync`. `is_new` until its first join is answered."""
+    """A member, and its pending responses: `join` and `sync`. `is_new` until its first join is complete."""
 
     id: str
     instance_id: str | None
@@ -66,17 +66,17 @@ class ClassicMember:
     protocols: Mapping[str, bytes]
     assignment: bytes = b""
     is_new: bool = False
-    join: Answer | None = None
-    sync: Answer | None = None
+    join: Respond | None = None
+    sync: Respond | None = None
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         return 500 + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols.items())
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for an answer, and so need not call."""
+        """Whether it waits for a response, and so need not send heartbeats."""
         return self.join is not None or self.sync is not None
 
     def joins_as(self, protocols: Mapping[str, bytes]) -> bool:
@@ -84,25 +84,25 @@ class ClassicMember:
         return list(self.protocols.items()) == list(protocols.items())
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it likes best."""
+        """Return the candidate that it prefers."""
         return next(each for each in self.protocols if each in candidates)
 
-    def answer_join(self, body: Mapping[str, Any]) -> None:
-        """Answer its JoinGroup, if it waits for that."""
+    def respond_to_join(self, body: Mapping[str, Any]) -> None:
+        """Respond to its JoinGroup, if one is pending."""
         if self.join is not None:
             self.join(body)
             self.join = None
 
-    def answer_sync(self, body: Mapping[str, Any]) -> bool:
-        """Answer its SyncGroup, if it waits for that; whether it did."""
+    def respond_to_sync(self, body: Mapping[str, Any]) -> bool:
+        """Respond to its SyncGroup, if one is pending; return whether it was."""
         if self.sync is None:
             return False
         self.sync(body)
         self.sync = None
         return True
 
-    def kept(self) -> Mapping[str, Any]:
-        """What of it outlives a restart."""
+    def stored(self) -> Mapping[str, Any]:
+        """The state to store for a restart."""
         return {
             "id": self.id,
             "instance_id": self.instance_id,
@@ -115,10 +115,10 @@ class ClassicMember:
         }
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> Self:
-        """The member that was kept."""
-        assignment = base64.b64decode(kept["assignment"])
-        return cls(**{**kept, "protocols": _bytes(kept["protocols"]), "assignment": assignment})
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the stored member."""
+        assignment = base64.b64decode(stored["assignment"])
+        return cls(**{**stored, "protocols": _bytes(stored["protocols"]), "assignment": assignment})
 
 
 def _text(data: bytes) -> str:

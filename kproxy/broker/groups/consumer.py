@@ -1,6 +1,6 @@
-"""ConsumerGroup: what the members of a consumer group ask for, and what they are answered (KIP-848).
+"""ConsumerGroup: handles the requests of a consumer group's members (KIP-848).
 
-Source: ConsumerGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ConsumerGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic_compat import Bridge
 from kproxy.broker.groups.consumer_member import AWAY, LEAVING, ConsumerMember
 from kproxy.broker.groups.group import PlaceCheck, no_check
-from kproxy.broker.groups.heartbeat import Beat, check_epoch, check_since, stale
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat, check_epoch, check_since, stale
 from kproxy.broker.groups.interests import matcher
 from kproxy.broker.groups.partition_rows import by_topic, named
 
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 
 
 class ConsumerGroup(Bridge):
-    """A group whose members are assigned partitions by the broker."""
+    """A group whose partitions the broker assigns."""
 
-    def beat(self, beat: Beat) -> Mapping[str, Any]:
-        """A member joins, says that it is there, or goes; what it is answered.
+    def consumer_heartbeat(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
+        """Process a heartbeat, which joins, keeps alive or leaves; return the response.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
                 UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
         """
-        if beat.epoch in (LEAVING, AWAY):
-            return self._leave(beat)
-        if beat.regex:
-            matcher(beat.regex)
-        member = self._member(beat)
-        subscribed = self._take(member, beat)
-        moved = self._progress(member, beat.owned, beat.visible, subscribed=subscribed)
-        answer: dict[str, Any] = {
+        if heartbeat.epoch in (LEAVING, AWAY):
+            return self._leave(heartbeat)
+        if heartbeat.regex:
+            matcher(heartbeat.regex)
+        member = self._member(heartbeat)
+        subscribed = self._update_member(member, heartbeat)
+        moved = self._progress(member, heartbeat.owned, heartbeat.visible, subscribed=subscribed)
+        response: dict[str, Any] = {
             "member_id": member.id,
             "member_epoch": member.epoch,
             "heartbeat_interval_ms": self._context.settings.heartbeat_interval_ms(self.id),
         }
-        if beat.epoch == 0 or beat.is_full or moved:
-            answer["assignment"] = {"topic_partitions": by_topic(member.assigned)}
-        return answer
+        if heartbeat.epoch == 0 or heartbeat.is_full or moved:
+            response["assignment"] = {"topic_partitions": by_topic(member.assigned)}
+        return response
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
@@ -71,7 +71,7 @@ class ConsumerGroup(Bridge):
             raise Refused(stale(member))
 
     def check_offset_deletion(self) -> None:
-        """Of topics that nobody subscribes to they can."""
+        """Allow deletion; offsets of subscribed topics are excluded by `is_subscribed`."""
 
     def is_subscribed(self, topic: str) -> bool:
         return any(topic in self._interests.names(each) for each in self.members.values())
@@ -80,7 +80,7 @@ class ConsumerGroup(Bridge):
         return committed.at
 
     def described(self) -> Mapping[str, Any]:
-        """The group as ConsumerGroupDescribe gives it."""
+        """Return the group as in ConsumerGroupDescribe."""
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -107,15 +107,15 @@ class ConsumerGroup(Bridge):
             ],
         }
 
-    def _member(self, beat: Beat) -> ConsumerMember:
-        """Whose heartbeat it is; a new member if it joins."""
-        self._check_room(beat.member_id)
-        if beat.epoch != 0:
-            member = self._known(beat.member_id, beat.instance_id)
-            check_epoch(member, beat)
+    def _member(self, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
+        """Return the member of a heartbeat; a new one if it joins."""
+        self._check_capacity(heartbeat.member_id)
+        if heartbeat.epoch != 0:
+            member = self._known(heartbeat.member_id, heartbeat.instance_id)
+            check_epoch(member, heartbeat)
             return member
-        member_id = beat.member_id or new_uuid()
-        known = self._static.get(beat.instance_id) if beat.instance_id is not None else None
+        member_id = heartbeat.member_id or new_uuid()
+        known = self._static.get(heartbeat.instance_id) if heartbeat.instance_id is not None else None
         if known is None:
             return self.members.setdefault(member_id, ConsumerMember(member_id))
         old = self.members[known]
@@ -127,24 +127,24 @@ class ConsumerGroup(Bridge):
             raise Refused(Error.UNRELEASED_INSTANCE_ID, message)
         return self._replace(old, member_id)
 
-    def _take(self, member: ConsumerMember, beat: Beat) -> bool:
-        """Take note of what the member says of itself; whether it subscribes to something else than before."""
+    def _update_member(self, member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> bool:
+        """Update the member from its heartbeat; return whether its subscription has changed."""
         before = member.topics, member.regex
-        if beat.instance_id is not None:
-            member.instance_id = beat.instance_id
-            self._static[beat.instance_id] = member.id
+        if heartbeat.instance_id is not None:
+            member.instance_id = heartbeat.instance_id
+            self._static[heartbeat.instance_id] = member.id
         for name in ("rack_id", "rebalance_timeout_ms", "topics", "regex", "assignor"):
-            if (said := getattr(beat, name)) is not None:
-                setattr(member, name, said)
+            if (value := getattr(heartbeat, name)) is not None:
+                setattr(member, name, value)
         member.classic = None
-        member.client_id, member.client_host = beat.client_id, beat.client_host
+        member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
         return before != (member.topics, member.regex)
 
-    def _leave(self, beat: Beat) -> Mapping[str, Any]:
-        member = self._known(beat.member_id, beat.instance_id)
-        if beat.epoch == AWAY:
+    def _leave(self, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
+        member = self._known(heartbeat.member_id, heartbeat.instance_id)
+        if heartbeat.epoch == AWAY:
             member.go_away()
-            self._context.keep(self)
+            self._context.store(self)
         else:
             self._remove({member.id})
-        return {"member_id": member.id, "member_epoch": beat.epoch}
+        return {"member_id": member.id, "member_epoch": heartbeat.epoch}

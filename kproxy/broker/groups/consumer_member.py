@@ -1,4 +1,4 @@
-"""ConsumerMember: a member of a consumer group, and how it gets from what it has to what it is to have (KIP-848)."""
+"""ConsumerMember: a member of a consumer group, and its transition to its target assignment (KIP-848)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Final, Self
 from kproxy.broker.groups.assignors import Part
 from kproxy.broker.groups.classic_member import Joining
 
-#: The member epochs of those who go, for good or as static members for a while.
+#: The member epochs for leaving: permanently, or temporarily as a static member.
 LEAVING: Final = -1
 AWAY: Final = -2
 
 
 class MemberState(StrEnum):
-    """How far a member is on its way to its target."""
+    """How far a member has progressed towards its target."""
 
     STABLE = "stable"
-    UNREVOKED = "unrevoked"  # has yet to say that it has given up what it was told to
-    UNRELEASED = "unreleased"  # waits for partitions that others still have
+    UNREVOKED = "unrevoked"  # has not confirmed that it revoked partitions
+    UNRELEASED = "unreleased"  # waits for partitions that others still own
 
 
 @dataclass(slots=True)
@@ -28,13 +28,13 @@ class ConsumerMember:
     """A member of a consumer group.
 
     Attributes:
-        epoch: The newest target that it has reached.
-        previous_epoch: Its epoch before that: the answer that told it the new one may have been lost.
+        epoch: The newest target epoch that it has reached.
+        previous_epoch: Its epoch before that: the response with the new one may have been lost.
         topics: Names that it subscribes to.
         regex: A pattern of such names, or empty.
-        assigned: What it was told that it has, each since which epoch.
-        revoking: What it was told to give up and has not said that it has.
-        classic: What it asked for with its last JoinGroup, if it speaks the classic protocol.
+        assigned: The partitions assigned to it, with the epoch of each assignment.
+        revoking: The partitions that it must revoke and has not confirmed.
+        classic: The contents of its last JoinGroup, if it uses the classic protocol.
     """
 
     id: str
@@ -55,17 +55,17 @@ class ConsumerMember:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         brought = () if self.classic is None else self.classic.protocols.values()
         return 1000 + sum(50 + len(each) for each in self.topics) + len(self.regex) + sum(map(len, brought))
 
     @property
     def session_timeout_ms(self) -> int | None:
-        """That it asked for itself, which only the classic protocol has."""
+        """The session timeout that it requested, which only the classic protocol has."""
         return None if self.classic is None else self.classic.session_timeout_ms
 
     def is_at(self, epoch: int) -> bool:
-        """Whether it has all of the target of an epoch."""
+        """Whether it has the complete target of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def reconcile(
@@ -78,15 +78,15 @@ class ConsumerMember:
         *,
         changed: bool,
     ) -> None:
-        """Go as far towards a target as others and the member itself allow: first give up, then get.
+        """Advance towards a target as far as possible: first revoke, then assign.
 
         Args:
-            epoch: Of the target.
-            target: What it is to have.
+            epoch: The target's epoch.
+            target: The target assignment.
             subscribed: The ids of its topics.
-            taken: What others have or have not yet given up.
-            owned: What it says that it has; None if it does not say.
-            changed: Its subscription is another than before.
+            taken: Partitions that others own or have not yet revoked.
+            owned: The partitions that it reports; None if it reports none.
+            changed: Whether its subscription has changed.
 
         Source: CurrentAssignmentBuilder.
         """
@@ -97,7 +97,7 @@ class ConsumerMember:
             self._unsubscribe(subscribed, owned)
 
     def replaced_by(self, member_id: str) -> Self:
-        """The same static member under the id that it has come back with."""
+        """Return the same static member with the id that it has returned with."""
         return type(self)(
             member_id,
             self.instance_id,
@@ -115,42 +115,42 @@ class ConsumerMember:
         )
 
     def go_away(self) -> None:
-        """A static member that will come back: its partitions stay its own."""
+        """A static member leaves temporarily; it keeps its partitions."""
         self.epoch = AWAY
         self.revoking = {}
         self.assigned = dict.fromkeys(self.assigned, 0)
 
-    def kept(self) -> Mapping[str, Any]:
-        """What of it outlives a restart."""
+    def stored(self) -> Mapping[str, Any]:
+        """The state to store for a restart."""
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "topics": sorted(self.topics),
             "assigned": _listed(self.assigned),
             "revoking": _listed(self.revoking),
-            "classic": None if self.classic is None else self.classic.kept(),
+            "classic": None if self.classic is None else self.classic.stored(),
         }
 
     @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> Self:
-        """The member that was kept."""
-        assigned, revoking = ({(t, i): e for t, i, e in kept[name]} for name in ("assigned", "revoking"))
-        plain = {name: kept[name] for name in _PLAIN}
-        made = cls(**plain, topics=frozenset(kept["topics"]), assigned=assigned, revoking=revoking)
-        made.state = MemberState(kept["state"])
-        made.classic = None if kept["classic"] is None else Joining.restored(kept["classic"])
+    def restored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the stored member."""
+        assigned, revoking = ({(t, i): e for t, i, e in stored[name]} for name in ("assigned", "revoking"))
+        plain = {name: stored[name] for name in _PLAIN}
+        made = cls(**plain, topics=frozenset(stored["topics"]), assigned=assigned, revoking=revoking)
+        made.state = MemberState(stored["state"])
+        made.classic = None if stored["classic"] is None else Joining.restored(stored["classic"])
         return made
 
     def _advance(self, epoch: int, target: set[Part], taken: Collection[Part], owned: Collection[Part] | None) -> None:
-        kept = {part: since for part, since in self.assigned.items() if part in target}
+        stored = {part: since for part, since in self.assigned.items() if part in target}
         given_up = {part: since for part, since in self.assigned.items() if part not in target}
         if given_up and _has_any(owned, given_up):
-            self.assigned, self.revoking = kept, given_up
+            self.assigned, self.revoking = stored, given_up
             self.state = MemberState.UNREVOKED
             self.previous_epoch = self.epoch
             return
-        missing = target - kept.keys()
+        missing = target - stored.keys()
         free = {part for part in missing if part not in taken}
-        self.assigned = kept | dict.fromkeys(sorted(free), epoch)
+        self.assigned = stored | dict.fromkeys(sorted(free), epoch)
         self.revoking = {}
         self.state = MemberState.STABLE if free == missing else MemberState.UNRELEASED
         self.previous_epoch, self.epoch = self.epoch, epoch
@@ -184,7 +184,7 @@ _PLAIN: Final = (
 
 
 def _has_any(owned: Collection[Part] | None, parts: Collection[Part]) -> bool:
-    """Whether a member has some of these, as far as it says: if it does not, it has."""
+    """Whether a member owns any of these; assumed if it does not report."""
     return owned is None or any(part in parts for part in owned)
 
 

@@ -1,4 +1,4 @@
-"""Group: what every kind of group answers when offsets are committed, fetched or deleted, or the group itself is."""
+"""Group: what all types of groups have in common: committing, fetching and deleting offsets, deleting the group."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     from kproxy.broker.groups.settings import GroupSettings
     from kproxy.broker.topics import Topics
 
-#: Takes the body of the answer to a request that waits.
-Answer: TypeAlias = Callable[[Mapping[str, Any]], None]
-#: Called with the id of a topic and the index of a partition; raises `Refused` if its offset cannot be committed.
+#: Takes the response body of a pending request.
+Respond: TypeAlias = Callable[[Mapping[str, Any]], None]
+#: Called with a topic id and a partition index; raises `Refused` if its offset cannot be committed.
 PlaceCheck: TypeAlias = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """What groups need of the cluster.
+    """What groups need from the cluster.
 
-    `keep` is called when what outlives a restart of a group has changed, `replace` with a group that another becomes.
+    `store` is called when a group's stored state has changed, `replace` with the group that another one becomes.
     """
 
     clock: Clock
     settings: GroupSettings
     topics: Topics
-    keep: Callable[[Group], None]
+    store: Callable[[Group], None]
     replace: Callable[[Group], object]
     cluster: Cluster
 
 
 class Group(ABC):
-    """A group of any kind.
+    """A group of any type.
 
     Attributes:
-        type: Kafka's name of the kind, e.g. ``classic``.
-        id: The group's.
-        protocol_type: ``consumer``, ``connect``, ...; empty where the group never had a member.
-        gives_way: Without members and offsets it is forgotten in time.
+        type: Kafka's name of the type, e.g. ``classic``.
+        id: The group id.
+        protocol_type: ``consumer``, ``connect``, ...; empty if the group never had a member.
+        is_removable: Without members and offsets, it is eventually deleted.
     """
 
     type: ClassVar[str]
-    gives_way: ClassVar[bool] = True
+    is_removable: ClassVar[bool] = True
 
     def __init__(self, group_id: str, context: GroupContext) -> None:
         self.id = group_id
@@ -63,7 +63,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """About how many bytes the members' data take."""
+        """Approximate size of the members' data in bytes."""
 
     @property
     @abstractmethod
@@ -74,14 +74,14 @@ class Group(ABC):
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
     ) -> PlaceCheck:
-        """Whether who says that may commit offsets; gives the check of each partition.
+        """Raise `Refused` unless the sender may commit offsets; return the check for each partition.
 
         Args:
-            member_id: Empty for clients that only keep their offsets here.
+            member_id: Empty for clients that only store their offsets here.
             instance_id: Of a static member.
-            epoch: Generation or member epoch, -1 for those clients.
-            transactional: Within a transaction.
-            version: Of OffsetCommit, or of TxnOffsetCommit.
+            epoch: Generation or member epoch; -1 for clients without membership.
+            transactional: Whether the commit is part of a transaction.
+            version: Of OffsetCommit or TxnOffsetCommit.
 
         Raises:
             Refused: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, STALE_MEMBER_EPOCH, ...
@@ -89,11 +89,11 @@ class Group(ABC):
 
     @abstractmethod
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Raise `Refused` unless who says that may fetch offsets."""
+        """Raise `Refused` unless the sender may fetch offsets."""
 
     @abstractmethod
     def check_offset_deletion(self) -> None:
-        """Raise `Refused` unless offsets can be deleted, those of `is_subscribed` aside."""
+        """Raise `Refused` unless offsets can be deleted, except those of subscribed topics (`is_subscribed`)."""
 
     def check_deletion(self) -> None:
         """Raise `Refused` unless the group can be deleted."""
@@ -102,34 +102,34 @@ class Group(ABC):
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
-        """Whether some member reads the topic, as far as can be known."""
+        """Whether a member subscribes to the topic, as far as known."""
 
     @abstractmethod
     def unused_since(self, committed: Committed) -> int | None:
-        """Since when nobody uses an offset, in ms since the epoch; None while somebody may."""
+        """Return since when an offset is unused, in ms since the epoch; None while it may be in use."""
 
     @abstractmethod
-    def kept(self) -> Mapping[str, Any]:
-        """What of it outlives a restart, with its `type`."""
+    def stored(self) -> Mapping[str, Any]:
+        """The state to store for a restart, with its `type`."""
 
     @abstractmethod
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Go on from what was kept: who was a member has its session timeout to call."""
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        """Restore the stored state: members have one session timeout to send a heartbeat."""
 
     @abstractmethod
     def close(self) -> None:
-        """It is gone: no timer calls it any more."""
+        """Close the group: cancel its timers."""
 
 
 class Timers:
-    """Timers by name; setting one anew forgets what it was set to."""
+    """Timers by name; setting one replaces it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._set: dict[str, Timer] = {}
 
     def set(self, name: str, delay_ms: int, call: Callable[[], None]) -> None:
-        """Have `call` called once, unless the timer is set anew or cancelled before."""
+        """Call `call` once after the delay, unless the timer is replaced or cancelled."""
         self.cancel(name)
 
         def over() -> None:
@@ -139,19 +139,19 @@ class Timers:
         self._set[name] = self._clock.later(delay_ms, over)
 
     def has(self, name: str) -> bool:
-        """Whether it is set and not over."""
+        """Whether it is set and pending."""
         return name in self._set
 
     def cancel(self, name: str) -> None:
-        """Forget a timer, if it is set."""
+        """Cancel a timer, if it is set."""
         if (handle := self._set.pop(name, None)) is not None:
             handle.cancel()
 
     def cancel_all(self) -> None:
-        """Forget all."""
+        """Cancel all timers."""
         for name in list(self._set):
             self.cancel(name)
 
 
 def no_check(topic_id: str, partition: int) -> None:
-    """Every partition's offset can be committed."""
+    """Allow the commit."""

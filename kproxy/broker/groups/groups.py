@@ -1,4 +1,4 @@
-"""Groups: all groups of a cluster, of whatever kind."""
+"""Groups: all groups of a cluster, of every type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.group import Group, GroupContext
-from kproxy.broker.groups.heartbeat import Beat
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.groups.settings import GroupSettings
 from kproxy.broker.groups.upgrade import upgrade
@@ -24,24 +24,24 @@ G = TypeVar("G", bound=Group)
 _KINDS: Final[dict[str, type[Group]]] = {each.type: each for each in (ClassicGroup, ConsumerGroup, ShareGroup)}
 _TABLE: Final = "groups"
 _MOST_GROUPS: Final = 10_000
-_MOST_BYTES: Final = 64 << 20  # of what all members brought: subscriptions, assignments
+_MOST_BYTES: Final = 64 << 20  # of all members' data: subscriptions, assignments
 
 
 class Groups:
-    """The groups of a cluster, by their ids. One that has neither members nor offsets is forgotten in time."""
+    """The groups of a cluster by id. A group without members and offsets is eventually deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.settings = cluster.part(GroupSettings)
         self._clock = cluster.clock
         self._journal = cluster.journal
         self._offsets = cluster.part(Offsets)
-        self._context = GroupContext(cluster.clock, self.settings, cluster.part(Topics), self.keep, self.add, cluster)
+        self._context = GroupContext(cluster.clock, self.settings, cluster.part(Topics), self.store, self.add, cluster)
         self._by_id: dict[str, Group] = {}
         self._tidied = cluster.clock.now()
-        self._brought = 0  # bytes, at most: what has gone since they were last counted is in it
-        for group_id, kept in cluster.journal.entries(_TABLE):
-            group = self._by_id[group_id] = _KINDS[kept["type"]](group_id, self._context)
-            group.restore(kept)
+        self._member_bytes = 0  # upper bound in bytes: includes members that left since the last count
+        for group_id, stored in cluster.journal.entries(_TABLE):
+            group = self._by_id[group_id] = _KINDS[stored["type"]](group_id, self._context)
+            group.restore(stored)
         for group_id in self._offsets.groups():
             if group_id not in self._by_id:
                 self.add(ClassicGroup(group_id, self._context))
@@ -51,25 +51,25 @@ class Groups:
         return iter(list(self._by_id.values()))
 
     def get(self, group_id: str) -> Group | None:
-        """A group of any kind."""
+        """Return a group of any type."""
         self._tidy()
         return self._by_id.get(group_id)
 
     def find(self, group_id: str) -> Group:
-        """A group of any kind; raises `Refused` with GROUP_ID_NOT_FOUND if there is none."""
+        """Return a group of any type; raise `Refused` with GROUP_ID_NOT_FOUND if it does not exist."""
         if (found := self.get(group_id)) is None:
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return found
 
     def for_commits(self, group_id: str) -> Group:
-        """A group, or a new one without members: clients may keep their offsets here and do nothing else."""
+        """Return a group, or a new one without members, for clients that only store offsets."""
         return self.get(group_id) or self.add(ClassicGroup(group_id, self._context))
 
     def classic(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        """A group that classic members can join, new where there is none or an empty one of another kind.
+        """Return a group for classic members; creates it if it does not exist or is empty and of another type.
 
         Raises:
-            Refused: INCONSISTENT_GROUP_PROTOCOL when they cannot.
+            Refused: INCONSISTENT_GROUP_PROTOCOL if classic members cannot join.
         """
         group = self.get(group_id)
         if isinstance(group, ClassicGroup):
@@ -80,37 +80,37 @@ class Groups:
             return group
         raise Refused(Error.INCONSISTENT_GROUP_PROTOCOL)
 
-    def beat(self, group_id: str, beat: Beat) -> Mapping[str, Any]:
-        """A heartbeat of a member of a consumer group; the group of one who joins may yet have to be made.
+    def consumer_heartbeat(self, group_id: str, heartbeat: ConsumerHeartbeat) -> Mapping[str, Any]:
+        """Process a heartbeat of a consumer group member; joining may create the group.
 
         Raises:
-            Refused: GROUP_ID_NOT_FOUND when there is no such group and can be none, and as `ConsumerGroup.beat`.
+            Refused: GROUP_ID_NOT_FOUND if the group cannot exist; see also `ConsumerGroup.consumer_heartbeat`.
         """
         group = self.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return group.beat(beat)
-        if group is None and beat.epoch != 0:
-            kind = "Consumer group" if beat.epoch > 0 else "Group"
+            return group.consumer_heartbeat(heartbeat)
+        if group is None and heartbeat.epoch != 0:
+            kind = "Consumer group" if heartbeat.epoch > 0 else "Group"
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
-        if beat.epoch != 0 or not isinstance(group, ClassicGroup | None):
+        if heartbeat.epoch != 0 or not isinstance(group, ClassicGroup | None):
             raise Refused(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        self._make_room(group_id)
+        self._ensure_capacity(group_id)
         made = ConsumerGroup(group_id, self._context)
         try:
             if group is not None and not group.is_empty:
                 upgrade(group, made, self._context)
-            answer = made.beat(beat)
-        except Refused:  # and who is refused leaves no group behind
+            answer = made.consumer_heartbeat(heartbeat)
+        except Refused:  # a rejected member does not create a group
             made.close()
             raise
         self.add(made)
         return answer
 
     def share(self, group_id: str, *, create: bool = False) -> ShareGroup:
-        """A share group, with `create` a new one where there is none.
+        """Return a share group; with `create`, a new one if it does not exist.
 
         Raises:
-            Refused: GROUP_ID_NOT_FOUND when there is none, or it is of another kind.
+            Refused: GROUP_ID_NOT_FOUND if it does not exist or has another type.
         """
         group = self.get(group_id)
         if group is None and create:
@@ -121,52 +121,52 @@ class Groups:
         return group
 
     def add(self, group: G) -> G:
-        """Have a group, in place of the one with its id.
+        """Add a group, replacing the one with its id.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED when there are too many.
+            Refused: GROUP_MAX_SIZE_REACHED if there are too many.
         """
-        self._make_room(group.id)
+        self._ensure_capacity(group.id)
         before = self._by_id.get(group.id)
         self._by_id[group.id] = group
         if before is not None and before is not group:
             before.close()
-            self.keep(group)
+            self.store(group)
         return group
 
     def delete(self, group: Group) -> None:
-        """Forget a group and its offsets."""
+        """Delete a group and its offsets."""
         self._drop(group)
         self._offsets.forget(group.id)
 
-    def keep(self, group: Group) -> None:
-        """Have what a group is now outlive a restart."""
-        self._journal.put(_TABLE, group.id, group.kept())
+    def store(self, group: Group) -> None:
+        """Store a group's state for a restart."""
+        self._journal.put(_TABLE, group.id, group.stored())
 
-    def check_room(self, size: int) -> None:
-        """Raise `Refused` with GROUP_MAX_SIZE_REACHED if members cannot bring so many bytes more."""
-        self._brought += size
-        if self._brought > _MOST_BYTES:
-            self._brought = size + sum(each.size for each in self._by_id.values())
-        if self._brought > _MOST_BYTES:
-            self._brought -= size
+    def check_capacity(self, size: int) -> None:
+        """Raise `Refused` with GROUP_MAX_SIZE_REACHED if there is no room for that many bytes of member data."""
+        self._member_bytes += size
+        if self._member_bytes > _MOST_BYTES:
+            self._member_bytes = size + sum(each.size for each in self._by_id.values())
+        if self._member_bytes > _MOST_BYTES:
+            self._member_bytes -= size
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"members have brought {_MOST_BYTES} bytes")
 
-    def _make_room(self, group_id: str) -> None:
+    def _ensure_capacity(self, group_id: str) -> None:
         if group_id not in self._by_id and len(self._by_id) >= _MOST_GROUPS:
             self._tidy(at_once=True)
             if len(self._by_id) >= _MOST_GROUPS:
                 raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"there are {_MOST_GROUPS} groups")
 
     def _tidy(self, *, at_once: bool = False) -> None:
-        """Forget offsets that nobody has used for long, and groups that have nothing left."""
+        """Delete expired offsets, and groups that have nothing left."""
         now = self._clock.now()
         if not at_once and now < self._tidied + self.settings.retention_check_ms:
             return
         self._tidied = now
         for group in list(self._by_id.values()):
             self._expire_offsets(group, now)
-            if not group.gives_way or not group.is_empty:
+            if not group.is_removable or not group.is_empty:
                 continue
             if not self._offsets.of(group.id) and not self._offsets.pending(group.id):
                 self._drop(group)

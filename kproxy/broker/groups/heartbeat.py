@@ -11,10 +11,10 @@ from kproxy.broker.groups.consumer_member import ConsumerMember
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """A ConsumerGroupHeartbeat; None is what a member does not say again.
+class ConsumerHeartbeat:
+    """A ConsumerGroupHeartbeat; None means unchanged since the last one.
 
-    `visible` says whether who asks may know of a topic.
+    `visible` tells whether the principal may see a topic.
     """
 
     member_id: str
@@ -32,27 +32,27 @@ class Beat:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything."""
+        """Whether it contains every field."""
         subscribes = self.topics is not None or self.regex is not None
         return subscribes and self.rebalance_timeout_ms is not None and self.owned is not None
 
 
-def check_epoch(member: ConsumerMember, beat: Beat) -> None:
-    """Raise `Refused` with FENCED_MEMBER_EPOCH unless the member knows its epoch, or has missed only the last one."""
-    if beat.epoch == member.epoch:
+def check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
+    """Raise `Refused` with FENCED_MEMBER_EPOCH unless the member has its current epoch, or missed only the last one."""
+    if heartbeat.epoch == member.epoch:
         return
-    missed = beat.owned is not None and all(part in member.assigned for part in beat.owned)
-    if beat.epoch > member.epoch or beat.epoch != member.previous_epoch or not missed:
-        kind = "greater" if beat.epoch > member.epoch else "smaller"
+    missed = heartbeat.owned is not None and all(part in member.assigned for part in heartbeat.owned)
+    if heartbeat.epoch > member.epoch or heartbeat.epoch != member.previous_epoch or not missed:
+        kind = "greater" if heartbeat.epoch > member.epoch else "smaller"
         message = (
-            f"The consumer group member has a {kind} member epoch ({beat.epoch}) than the one known by the group "
+            f"The consumer group member has a {kind} member epoch ({heartbeat.epoch}) than the one known by the group "
             f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
         )
         raise Refused(Error.FENCED_MEMBER_EPOCH, message)
 
 
 def check_since(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> None:
-    """Raise `Refused` unless the member has had the partition since that epoch or an older one."""
+    """Raise `Refused` unless the member has owned the partition since that epoch or an older one."""
     part = topic_id, partition
     since = member.assigned.get(part, member.revoking.get(part))
     if since is None or epoch < since:
@@ -60,5 +60,5 @@ def check_since(member: ConsumerMember, epoch: int, topic_id: str, partition: in
 
 
 def stale(member: ConsumerMember) -> Error:
-    """The error for an epoch that is not the member's; the classic protocol has one of its own."""
+    """Return the error for an outdated epoch; the classic protocol has its own."""
     return Error.STALE_MEMBER_EPOCH if member.classic is None else Error.ILLEGAL_GENERATION

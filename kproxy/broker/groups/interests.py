@@ -1,4 +1,4 @@
-"""Interests: which topics the members of a consumer group read, by name and by pattern."""
+"""Interests: the topics that members of a consumer group subscribe to, by name and by pattern."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.filters.pattern import PatternError, compile_pattern
 
 
 class Interests:
-    """The topics that members subscribe to; patterns are looked up anew when topics have come or gone."""
+    """The topics that members subscribe to; patterns are matched again when topics are created or deleted."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
@@ -20,11 +20,11 @@ class Interests:
         self._looked_at: frozenset[str] = frozenset()
 
     def refresh(self, patterns: Collection[str], visible: Callable[[str], bool]) -> None:
-        """Look up patterns that are new, or all if there are other topics than before.
+        """Match new patterns, or all of them if the set of topics has changed.
 
         Args:
             patterns: Of all members.
-            visible: Whether who asks may know of a topic.
+            visible: Whether the principal may see a topic.
         """
         if not patterns:
             self._matching.clear()
@@ -38,22 +38,22 @@ class Interests:
         self._looked_at = names
 
     def names(self, member: ConsumerMember) -> frozenset[str]:
-        """The names of a member's topics, whether there are such or not."""
+        """Return the names of a member's topics, including missing ones."""
         return member.topics | self._matching.get(member.regex, frozenset())
 
     def topics(self, *members: ConsumerMember) -> list[Topic]:
-        """The topics of members that there are."""
+        """Return the existing topics of members."""
         names = frozenset().union(*map(self.names, members))
         return [topic for name in names if (topic := self._topics.named(name)) is not None]
 
     def partitions(self, members: Iterable[ConsumerMember]) -> dict[str, int]:
-        """How many partitions the topics of members have, by their ids."""
+        """Return the number of partitions of the members' topics, by topic id."""
         return {topic.id: len(topic.partitions) for topic in self.topics(*members)}
 
 
 @functools.lru_cache(maxsize=256)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """What says whether a whole name matches a pattern in RE2's syntax, of which this reads what filters do.
+    """Return a function that matches whole names against a pattern in RE2 syntax, of which filters support a subset.
 
     Raises:
         Refused: INVALID_REGULAR_EXPRESSION.

@@ -19,44 +19,44 @@ from kproxy.broker.topics import Topic, Topics
 
 @dataclass(slots=True)
 class OffsetRow:
-    """A partition that a request names; `topic` is None if there is no such."""
+    """A partition in a request; `topic` is None if it does not exist."""
 
-    asked: Mapping[str, Any]
+    entry: Mapping[str, Any]
     topic: Topic | None
     error: Error = Error.NONE
 
 
 class OffsetRows:
-    """The partitions that a request names under `topics`, as OffsetCommit, TxnOffsetCommit and OffsetDelete do."""
+    """The partitions under `topics` in OffsetCommit, TxnOffsetCommit or OffsetDelete."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._by_topic: list[tuple[Mapping[str, Any], list[OffsetRow]]] = []
         topics = request.cluster.part(Topics)
-        for asked in request.body["topics"]:
+        for entry in request.body["topics"]:
             try:
-                topic, error = topics.find(asked.get("name"), asked.get("topic_id")), Error.NONE
+                topic, error = topics.find(entry.get("name"), entry.get("topic_id")), Error.NONE
             except Refused as refused:
                 topic, error = None, refused.error
-            # What is there and what is not is nobody's business who may not read it.
-            name = asked.get("name") if topic is None else topic.name
+            # Clients without READ permission must not learn whether a topic exists.
+            name = entry.get("name") if topic is None else topic.name
             if name is not None and not allowed(request, "READ", "TOPIC", name):
                 error = Error.TOPIC_AUTHORIZATION_FAILED
-            self._by_topic.append((asked, [OffsetRow(each, topic, error) for each in asked["partitions"]]))
+            self._by_topic.append((entry, [OffsetRow(each, topic, error) for each in entry["partitions"]]))
         for row in self.valid():
-            if not 0 <= row.asked["partition_index"] < len(row.topic.partitions if row.topic else ()):
+            if not 0 <= row.entry["partition_index"] < len(row.topic.partitions if row.topic else ()):
                 row.error = Error.UNKNOWN_TOPIC_OR_PARTITION
 
     def __iter__(self) -> Iterator[OffsetRow]:
         return (row for _, rows in self._by_topic for row in rows)
 
     def valid(self) -> list[OffsetRow]:
-        """Those that nothing is said against so far."""
+        """The rows without an error so far."""
         return [row for row in self if row.error is Error.NONE]
 
     @contextmanager
     def refusing(self, rows: Collection[OffsetRow]) -> Iterator[None]:
-        """What is refused inside is refused for all of these."""
+        """Record an error raised inside the block for all of these rows."""
         try:
             yield
         except Refused as refused:
@@ -66,27 +66,27 @@ class OffsetRows:
     def commits(
         self, rows: Iterable[OffsetRow], check: PlaceCheck, expires: int | None = None
     ) -> dict[Place, Committed]:
-        """What is to be committed; text that is too long is refused.
+        """Return the offsets to commit; overlong metadata is rejected.
 
         Args:
             rows: The partitions.
-            check: Of each partition; may raise `Refused`.
-            expires: When the offsets are to be forgotten, in ms since the epoch.
+            check: Called for each partition; may raise `Refused`.
+            expires: When the offsets expire, in ms since the epoch.
         """
         cluster = self._request.cluster
         now, longest = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
         found = {}
         for row in rows:
             assert row.topic is not None
-            index, metadata = row.asked["partition_index"], row.asked["committed_metadata"] or ""
+            index, metadata = row.entry["partition_index"], row.entry["committed_metadata"] or ""
             if len(metadata) > longest:
                 row.error = Error.OFFSET_METADATA_TOO_LARGE
                 continue
             check(row.topic.id, index)
-            at = row.asked.get("commit_timestamp", -1)
+            at = row.entry.get("commit_timestamp", -1)
             found[row.topic.name, index] = Committed(
-                row.asked["committed_offset"],
-                row.asked.get("committed_leader_epoch", -1),
+                row.entry["committed_offset"],
+                row.entry.get("committed_leader_epoch", -1),
                 metadata,
                 now if at == -1 else at,
                 row.topic.id,
@@ -94,15 +94,15 @@ class OffsetRows:
             )
         return found
 
-    def answered(self) -> list[dict[str, Any]]:
-        """The topics of the response."""
+    def response_topics(self) -> list[dict[str, Any]]:
+        """Return the topics of the response."""
         return [
             {
-                "name": asked.get("name", ""),
-                "topic_id": asked.get("topic_id", NULL_UUID),
+                "name": entry.get("name", ""),
+                "topic_id": entry.get("topic_id", NULL_UUID),
                 "partitions": [
-                    {"partition_index": row.asked["partition_index"], "error_code": row.error} for row in rows
+                    {"partition_index": row.entry["partition_index"], "error_code": row.error} for row in rows
                 ],
             }
-            for asked, rows in self._by_topic
+            for entry, rows in self._by_topic
         ]

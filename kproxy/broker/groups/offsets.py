@@ -1,4 +1,4 @@
-"""Offsets: how far groups have come in the partitions that they read, and what transactions have staged of it."""
+"""Offsets: the committed offsets of groups, and those staged by transactions."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from kproxy.broker.topics import Topics
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-#: A topic's name and the index of one of its partitions.
+#: A topic name and a partition index.
 Place: TypeAlias = tuple[str, int]
 
-_MOST_OFFSETS: Final = 1_000_000  # of all groups, staged ones too; who would have more is refused
+_MOST_OFFSETS: Final = 1_000_000  # of all groups, including staged ones; further commits are rejected
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """How far a group has come in one partition.
+    """A group's committed offset in one partition.
 
     Attributes:
         offset: Of the next record to read.
-        leader_epoch: Of the record before that; -1 where the client did not say.
-        metadata: Whatever the client wants to read again.
+        leader_epoch: Of the record before that; -1 if the client sent none.
+        metadata: The client's text.
         at: When it was committed, in ms since the epoch.
-        topic_id: Of the topic at that time: one of the same name that is made later has no offsets.
-        expires: When it is forgotten whatever the group does, in ms since the epoch; None if only the brokers'
-            retention counts (before OffsetCommit v5 a client could ask for a time of its own).
+        topic_id: Of the topic at that time: a recreated topic has no offsets.
+        expires: When it expires regardless of the group's state, in ms since the epoch; None if only the brokers'
+            retention applies (before OffsetCommit v5 a client could set a retention time).
     """
 
     offset: int
@@ -43,15 +43,15 @@ class Committed:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _StoredOffset:
     committed: Committed
-    order: int  # of all commits, staged or not: the later one holds
+    order: int  # over all commits, staged or not: the latest one applies
 
 
 class Offsets:
     """The committed offsets of all groups.
 
-    Those that a transaction commits are staged until its coordinator completes it; nobody is shown them before.
+    Offsets committed in a transaction are staged, and hidden, until its coordinator completes it.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -59,51 +59,53 @@ class Offsets:
         self._journal = cluster.journal
         self._orders = itertools.count()
         self._count = 0
-        self._committed: dict[str, dict[Place, _Kept]] = {}
-        self._staged: dict[str, dict[int, dict[Place, tuple[int, _Kept]]]] = {}  # group -> producer id -> (epoch, ...)
+        self._committed: dict[str, dict[Place, _StoredOffset]] = {}
+        self._staged: dict[
+            str, dict[int, dict[Place, tuple[int, _StoredOffset]]]
+        ] = {}  # group -> producer id -> (epoch, ...)
         for key, value in cluster.journal.entries("offsets"):
             group, topic, partition = json.loads(key)
-            self._put(group, (topic, partition), _Kept(Committed(**value), next(self._orders)))
+            self._store(group, (topic, partition), _StoredOffset(Committed(**value), next(self._orders)))
         for key, value in cluster.journal.entries("staged offsets"):
             group, topic, partition, producer_id = json.loads(key)
             epoch, fields = value["producer_epoch"], value["committed"]
             staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
-            staged[topic, partition] = epoch, _Kept(Committed(**fields), next(self._orders))
+            staged[topic, partition] = epoch, _StoredOffset(Committed(**fields), next(self._orders))
             self._count += 1
 
     def groups(self) -> Iterator[str]:
-        """Every group that has offsets, committed or staged."""
+        """Return every group with offsets, committed or staged."""
         return iter(list(dict.fromkeys((*self._committed, *self._staged))))
 
     def of(self, group: str) -> Mapping[Place, Committed]:
-        """What a group has committed. Offsets of topics that are gone are forgotten here."""
-        kept = self._committed.get(group, {})
-        for place in [each for each, one in kept.items() if self._is_gone(each[0], one.committed)]:
+        """Return a group's committed offsets. Removes the offsets of deleted topics."""
+        stored = self._committed.get(group, {})
+        for place in [each for each, one in stored.items() if self._is_deleted(each[0], one.committed)]:
             self.delete(group, place)
-        return {place: one.committed for place, one in kept.items()}
+        return {place: one.committed for place, one in stored.items()}
 
     def commit(self, group: str, commits: Mapping[Place, Committed]) -> None:
-        """Take note of offsets of a group.
+        """Store offsets of a group.
 
         Raises:
-            Refused: INVALID_COMMIT_OFFSET_SIZE when all groups together have too many.
+            Refused: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
         """
-        self._check_room(len(commits))
+        self._check_capacity(len(commits))
         for place, committed in commits.items():
-            self._put(group, place, _Kept(committed, next(self._orders)))
+            self._store(group, place, _StoredOffset(committed, next(self._orders)))
             self._journal.put("offsets", _key(group, place), asdict(committed))
 
     def delete(self, group: str, place: Place) -> None:
-        """Forget an offset of a group; staged ones stay."""
-        kept = self._committed.get(group, {})
-        if kept.pop(place, None) is not None:
+        """Delete an offset of a group; staged ones stay."""
+        stored = self._committed.get(group, {})
+        if stored.pop(place, None) is not None:
             self._count -= 1
             self._journal.put("offsets", _key(group, place), None)
-        if not kept:
+        if not stored:
             self._committed.pop(group, None)
 
     def forget(self, group: str) -> None:
-        """Forget all offsets of a group, staged ones too: it was deleted."""
+        """Delete all offsets of a deleted group, including staged ones."""
         for place in list(self._committed.get(group, ())):
             self.delete(group, place)
         for producer_id, staged in self._staged.pop(group, {}).items():
@@ -111,56 +113,56 @@ class Offsets:
                 self._unstage(group, place, producer_id)
 
     def stage(self, producer_id: int, producer_epoch: int, group: str, commits: Mapping[Place, Committed]) -> None:
-        """Take note of offsets that hold if the producer's transaction is committed.
+        """Stage offsets, which take effect if the producer's transaction commits.
 
         Raises:
-            Refused: INVALID_COMMIT_OFFSET_SIZE when all groups together have too many.
+            Refused: INVALID_COMMIT_OFFSET_SIZE if all groups together have too many.
         """
-        self._check_room(len(commits))
+        self._check_capacity(len(commits))
         staged = self._staged.setdefault(group, {}).setdefault(producer_id, {})
         for place, committed in commits.items():
             self._count += place not in staged
-            staged[place] = producer_epoch, _Kept(committed, next(self._orders))
+            staged[place] = producer_epoch, _StoredOffset(committed, next(self._orders))
             value = {"producer_epoch": producer_epoch, "committed": asdict(committed)}
             self._journal.put("staged offsets", _key(group, place, producer_id), value)
 
     def complete(self, producer_id: int, producer_epoch: int, group: str, commit: bool) -> None:
-        """A producer's transaction has ended: what it staged for the group holds from now on, or is dropped.
+        """Apply or discard the offsets that a completed transaction staged for the group.
 
-        Offsets that were committed outside of it since then stay, and what a newer epoch has staged stays staged.
+        Offsets committed outside of it since then stay, and so do those staged by a newer epoch.
         """
         producers = self._staged.get(group, {})
         staged = producers.get(producer_id, {})
         for place in [each for each, (epoch, _) in staged.items() if epoch <= producer_epoch]:
-            _, kept = staged.pop(place)
+            _, stored = staged.pop(place)
             self._unstage(group, place, producer_id)
             before = self._committed.get(group, {}).get(place)
-            if commit and (before is None or before.order < kept.order):
-                self._put(group, place, kept)
-                self._journal.put("offsets", _key(group, place), asdict(kept.committed))
+            if commit and (before is None or before.order < stored.order):
+                self._store(group, place, stored)
+                self._journal.put("offsets", _key(group, place), asdict(stored.committed))
         if not staged:
             producers.pop(producer_id, None)
         if not producers:
             self._staged.pop(group, None)
 
     def pending(self, group: str) -> frozenset[Place]:
-        """The partitions whose offsets some transaction has staged."""
+        """Return the partitions with staged offsets."""
         return frozenset(place for staged in self._staged.get(group, {}).values() for place in staged)
 
-    def _put(self, group: str, place: Place, kept: _Kept) -> None:
+    def _store(self, group: str, place: Place, stored: _StoredOffset) -> None:
         offsets = self._committed.setdefault(group, {})
         self._count += place not in offsets
-        offsets[place] = kept
+        offsets[place] = stored
 
     def _unstage(self, group: str, place: Place, producer_id: int) -> None:
         self._count -= 1
         self._journal.put("staged offsets", _key(group, place, producer_id), None)
 
-    def _is_gone(self, topic: str, committed: Committed) -> bool:
+    def _is_deleted(self, topic: str, committed: Committed) -> bool:
         found = self._topics.named(topic)
         return found is None or found.id != committed.topic_id
 
-    def _check_room(self, more: int) -> None:
+    def _check_capacity(self, more: int) -> None:
         if self._count + more > _MOST_OFFSETS:
             raise Refused(Error.INVALID_COMMIT_OFFSET_SIZE, f"more than {_MOST_OFFSETS} offsets are committed")
 

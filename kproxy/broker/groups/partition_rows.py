@@ -1,4 +1,4 @@
-"""Partitions of members as answers show them: topic by topic."""
+"""Partitions of members in responses, grouped by topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """``topic_id`` and ``partitions`` of each topic, in the order of the ids."""
+    """Return ``topic_id`` and ``partitions`` of each topic, sorted by id."""
     found: dict[str, list[int]] = {}
     for topic_id, index in sorted(parts):
         found.setdefault(topic_id, []).append(index)
@@ -20,6 +20,6 @@ def by_topic(parts: Iterable[Part]) -> list[dict[str, Any]]:
 
 
 def named(parts: Iterable[Part], topics: Topics) -> list[dict[str, Any]]:
-    """The same with ``topic_name``; without topics that are gone."""
+    """Return the same with ``topic_name``; without deleted topics."""
     found = ((topics.with_id(each["topic_id"]), each) for each in by_topic(parts))
     return [{**each, "topic_name": topic.name} for topic, each in found if topic is not None]

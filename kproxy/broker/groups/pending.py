@@ -1,4 +1,4 @@
-"""Waiting for the answer of a group."""
+"""Waiting for the response of a group."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kproxy.broker.groups.group import Answer
+from kproxy.broker.groups.group import Respond
 
 
-async def answer_of(ask: Callable[[Answer], None]) -> Mapping[str, Any]:
-    """Ask a group, and wait until it answers. Like Kafka it does not learn that a client has gone meanwhile."""
+async def response_of(call: Callable[[Respond], None]) -> Mapping[str, Any]:
+    """Call a group and wait for its response. As in Kafka, a client that disconnects meanwhile is not noticed."""
     future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-    ask(lambda body: None if future.done() else future.set_result(body))
+    call(lambda body: None if future.done() else future.set_result(body))
     return await future

@@ -1,6 +1,6 @@
 """The rebalance of a classic group, from one generation to the next.
 
-Source: ClassicGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ClassicGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kproxy.broker.groups.classic_member import ClassicMember
 from kproxy.broker.groups.group import Group, GroupContext, Timers
 from kproxy.broker.groups.subscriptions import CONSUMER, read_subscription
 
-#: What a member is told whose place was taken from it.
+#: The response to a member that has been replaced.
 GONE: Final[Mapping[str, Any]] = {"error_code": Error.UNKNOWN_MEMBER_ID, "member_id": ""}
 
-#: Names of timers; the others are those of members, which have a hyphen.
+#: Names of timers; others are member ids, which contain a hyphen.
 JOIN: Final = "join"
 SYNC: Final = "sync"
 
 
 class RebalanceState(StrEnum):
-    """Where a group is in its round."""
+    """The state of a group's rebalance."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -34,10 +34,10 @@ class RebalanceState(StrEnum):
 
 
 class Rounds(Group):
-    """The members of a classic group, and the round that they are in.
+    """The members of a classic group, and their rebalance.
 
-    A round begins when somebody comes or goes: all are to join. When all have, or the longest rebalance timeout is
-    over, there is a new generation; when its leader has synced, the group is stable.
+    A rebalance starts when a member joins or leaves: all members must rejoin. When all have, or the longest rebalance
+    timeout has passed, a new generation begins; when its leader has synced, the group is stable.
     """
 
     type = "classic"
@@ -52,9 +52,9 @@ class Rounds(Group):
         self._before = RebalanceState.EMPTY
         self._since = context.clock.now()
         self._static: dict[str, str] = {}  # instance -> member
-        self._pending: set[str] = set()  # were told their ids and have not joined yet
+        self._pending: set[str] = set()  # got their ids and have not joined yet
         self._unsynced: set[str] = set()
-        self._delayed_again = False  # somebody has joined while the group waits for its first members
+        self._delayed_again = False  # a member joined during the initial delay
         self._topics: frozenset[str] | None = None
         self._timers = Timers(context.clock)
 
@@ -74,7 +74,7 @@ class Rounds(Group):
         self._timers.cancel_all()
 
     def settle(self, members: Collection[ClassicMember], protocol: str | None, leader: str | None) -> None:
-        """Be stable with these members, or empty without any; with None they vote for the protocol."""
+        """Become stable with these members, or empty without any; if `protocol` is None they vote for it."""
         self.members = {each.id: each for each in members}
         self._static = {each.instance_id: each.id for each in members if each.instance_id is not None}
         self.protocol, self.leader = protocol or (self._voted() if members else None), leader
@@ -84,7 +84,7 @@ class Rounds(Group):
             self._expect(each)
 
     def prepare(self) -> None:
-        """Begin a round."""
+        """Start a rebalance."""
         if self._now is RebalanceState.COMPLETING:
             for each in self.members.values():
                 each.assignment = b""
@@ -112,7 +112,7 @@ class Rounds(Group):
             self._complete()
 
     def _wait_for_more(self, delay: int, remaining: int) -> None:
-        """Let an empty group wait for more than its first member: again and again while there come some."""
+        """Extend the initial delay of an empty group as long as members keep joining."""
 
         def over() -> None:
             if self._delayed_again and remaining:
@@ -125,7 +125,7 @@ class Rounds(Group):
         self._timers.set(JOIN, delay, over)
 
     def _complete(self) -> None:
-        """Nobody else is waited for: those who have joined make the next generation."""
+        """Complete the join phase: the members that have joined form the next generation."""
         self._timers.cancel(JOIN)
         for late in [each for each in self.members.values() if each.join is None and each.instance_id is None]:
             self._forget(late.id)
@@ -138,10 +138,10 @@ class Rounds(Group):
         self._topics = self._subscribed()
         self._become(RebalanceState.COMPLETING if self.members else RebalanceState.EMPTY)
         if not self.members:
-            self._context.keep(self)
+            self._context.store(self)
             return
         for each in self.members.values():
-            each.answer_join(self._joined(each))
+            each.respond_to_join(self._joined(each))
             self._expect(each)
             each.is_new = False
         self._timers.set(SYNC, self._rebalance_timeout_ms(), self._sync_over)
@@ -156,7 +156,7 @@ class Rounds(Group):
             body = (
                 {"error_code": error, "protocol_type": None, "protocol_name": None} if error else self._assigned(each)
             )
-            if each.answer_sync(body):
+            if each.respond_to_sync(body):
                 self._expect(each)
 
     def _joined(self, member: ClassicMember) -> dict[str, Any]:
@@ -192,15 +192,15 @@ class Rounds(Group):
         self._since = self._context.clock.now()
 
     def _expect(self, member: ClassicMember, timeout_ms: int | None = None) -> None:
-        """Have the member out unless it is heard of in time, by default in its session timeout."""
+        """Remove the member unless it is active in time, by default within its session timeout."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self._timers.set(member.id, timeout_ms, functools.partial(self._expire, member.id))
 
     def _expire(self, member_id: str) -> None:
         if (member := self.members.get(member_id)) is not None:
             if member.waits and not member.is_new:
-                return  # it is we who are late
-            member.answer_join(GONE)
+                return  # the broker itself was late
+            member.respond_to_join(GONE)
         self._forget(member_id)
         if self._now is RebalanceState.PREPARING:
             if self._all_joined():
@@ -209,7 +209,7 @@ class Rounds(Group):
             self.prepare()
 
     def _forget(self, member_id: str) -> None:
-        """A member, or one that was only told its id, is gone."""
+        """Remove a member, or one that only got an id."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             del self._static[member.instance_id]
@@ -220,7 +220,7 @@ class Rounds(Group):
         self._timers.cancel(member_id)
 
     def _elect(self) -> bool:
-        """Have a leader that has joined; False if nobody has."""
+        """Choose a leader that has joined; return False if nobody has."""
         if self.members[self.leader or ""].join is None:
             joined = next((each.id for each in self.members.values() if each.join is not None), None)
             self.leader = joined or self.leader
@@ -232,7 +232,7 @@ class Rounds(Group):
         return Counter(each.vote(candidates) for each in self.members.values()).most_common(1)[0][0]
 
     def _subscribed(self) -> frozenset[str] | None:
-        """The topics of all members together; None where they do not say."""
+        """Return the topics of all members; None if unknown."""
         if self.protocol_type != CONSUMER:
             return None
         read = [read_subscription(each.protocols[self.protocol or ""]) for each in self.members.values()]

@@ -1,6 +1,6 @@
-"""Reconciliation: who is in a consumer group, what they are to have, and what they have (KIP-848).
+"""Reconciliation: the members of a consumer group, their target assignment, and their current one (KIP-848).
 
-Source: ConsumerGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ConsumerGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kproxy.broker.groups.subscriptions import CONSUMER
 class Reconciliation(Group):
     """The members of a consumer group.
 
-    Every change of members, subscriptions or topics makes a new epoch; the next member that calls has it worked out who
-    is to have what in it, and each then goes there at its own pace.
+    A change of members, subscriptions or topics increments the group epoch; the next heartbeat computes its target
+    assignment, and each member then moves towards its target at its own pace.
     """
 
     type = CONSUMER
@@ -34,7 +34,7 @@ class Reconciliation(Group):
         self.members: dict[str, ConsumerMember] = {}
         self.target: dict[str, frozenset[Part]] = {}
         self._static: dict[str, str] = {}  # instance -> member
-        self._partitions: dict[str, int] = {}  # of each topic that members subscribe to, when the epoch began
+        self._partitions: dict[str, int] = {}  # of each subscribed topic at the start of the epoch
         self._interests = Interests(context.topics)
         self._timers = Timers(context.clock)
 
@@ -58,30 +58,30 @@ class Reconciliation(Group):
 
     @property
     def assignor(self) -> str:
-        """The one that most members ask for."""
-        asked = Counter(each.assignor for each in self.members.values() if each.assignor)
-        return asked.most_common(1)[0][0] if asked else next(iter(ASSIGNORS))
+        """The assignor that most members request."""
+        votes = Counter(each.assignor for each in self.members.values() if each.assignor)
+        return votes.most_common(1)[0][0] if votes else next(iter(ASSIGNORS))
 
     def close(self) -> None:
         self._timers.cancel_all()
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         return {
             "type": self.type,
             "epoch": self.epoch,
             "assignment_epoch": self.assignment_epoch,
-            "members": [each.kept() for each in self.members.values()],
+            "members": [each.stored() for each in self.members.values()],
             "target": {member: sorted(parts) for member, parts in self.target.items()},
             "partitions": self._partitions,
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        target = {member: frozenset((t, i) for t, i in parts) for member, parts in kept["target"].items()}
-        self.settle(kept["epoch"], [ConsumerMember.restored(each) for each in kept["members"]], target)
-        self.assignment_epoch, self._partitions = kept["assignment_epoch"], dict(kept["partitions"])
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        target = {member: frozenset((t, i) for t, i in parts) for member, parts in stored["target"].items()}
+        self.settle(stored["epoch"], [ConsumerMember.restored(each) for each in stored["members"]], target)
+        self.assignment_epoch, self._partitions = stored["assignment_epoch"], dict(stored["partitions"])
 
     def settle(self, epoch: int, members: Collection[ConsumerMember], target: Mapping[str, frozenset[Part]]) -> None:
-        """Have these members, who are to have these partitions, in that epoch."""
+        """Set the members, their target assignment, and the epoch."""
         self.epoch = self.assignment_epoch = epoch
         self.target = dict(target)
         self.members = {each.id: each for each in members}
@@ -99,13 +99,13 @@ class Reconciliation(Group):
         *,
         subscribed: bool,
     ) -> bool:
-        """Have a member that has called go as far as it can; whether it has other partitions then.
+        """Advance a member that sent a heartbeat as far as possible; return whether its assignment changed.
 
         Args:
-            member: Who has called.
-            owned: What it says that it has; None if it does not say.
-            visible: Whether it may know of a topic; with None patterns are not looked up.
-            subscribed: It is new, or subscribes to something else than before.
+            member: The member.
+            owned: The partitions that it reports; None if it reports none.
+            visible: Whether it may see a topic; with None, patterns are not matched.
+            subscribed: Whether it is new, or its subscription has changed.
         """
         before = (member.epoch, member.state, dict(member.assigned))
         if visible is not None:
@@ -124,11 +124,11 @@ class Reconciliation(Group):
             member.reconcile(self.assignment_epoch, target, topics, taken, owned, changed=subscribed)
         if (member.epoch, member.state, member.assigned) != before or subscribed:
             self._await_revocation(member)
-            self._context.keep(self)
+            self._context.store(self)
         self._expect(member)
         return member.assigned != before[2]
 
-    def _check_room(self, member_id: str) -> None:
+    def _check_capacity(self, member_id: str) -> None:
         if len(self.members) >= self._context.settings.consumer_size and member_id not in self.members:
             message = f"The consumer group has reached its maximum capacity of {len(self.members)} members."
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
@@ -146,7 +146,7 @@ class Reconciliation(Group):
         return member
 
     def _replace(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member comes back under another id; its partitions stay its own."""
+        """A static member returns with a new id; it keeps its partitions."""
         target = self.target.get(old.id, frozenset())
         self._drop(old.id)
         member = self.members[member_id] = old.replaced_by(member_id)
@@ -167,13 +167,13 @@ class Reconciliation(Group):
         self.assignment_epoch = self.epoch
 
     def _remove(self, members: Collection[str]) -> None:
-        """Members are gone."""
+        """Remove members."""
         if members:
             for each in members:
                 self._drop(each)
             self.epoch += 1
             self._partitions = self._interests.partitions(self.members.values())
-            self._context.keep(self)
+            self._context.store(self)
 
     def _drop(self, member_id: str) -> None:
         member = self.members.pop(member_id)
@@ -184,12 +184,12 @@ class Reconciliation(Group):
             self._timers.cancel(name)
 
     def _expect(self, member: ConsumerMember) -> None:
-        """Have the member out unless it is heard of in time."""
+        """Remove the member unless it sends a heartbeat in time."""
         timeout_ms = member.session_timeout_ms or self._context.settings.session_timeout_ms(self.id)
         self._timers.set(f"session-{member.id}", timeout_ms, functools.partial(self._remove, {member.id}))
 
     def _await_revocation(self, member: ConsumerMember) -> None:
-        """Have the member out unless it gives up in time what it is told to."""
+        """Remove the member unless it revokes its partitions in time."""
         name = f"revocation-{member.id}"
         if member.state is MemberState.UNREVOKED and member.classic is None:
             self._timers.set(name, member.rebalance_timeout_ms, functools.partial(self._remove, {member.id}))

@@ -1,4 +1,4 @@
-"""What the brokers' configs say about groups."""
+"""The group settings in the brokers' configs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.broker.configs import Configs
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-#: More members than that no group gets, whatever its configs say: their assignments are worked out in this process.
+#: Upper limit of members per group, whatever the configs: assignments are computed in this process.
 MOST_MEMBERS: Final = 1000
 
 
@@ -21,50 +21,50 @@ class GroupSettings:
 
     @property
     def session_timeouts(self) -> range:
-        """What members of classic groups may ask for."""
+        """Minimum and maximum session timeout of classic members."""
         low, high = (self._number(f"group.{each}.session.timeout.ms") for each in ("min", "max"))
         return range(low, high + 1)
 
     @property
     def initial_delay_ms(self) -> int:
-        """How long an empty group waits for more members."""
+        """How long an empty group waits for further members."""
         return self._number("group.initial.rebalance.delay.ms")
 
     @property
     def classic_size(self) -> int:
-        """How many members a classic group can have."""
+        """Maximum number of members of a classic group."""
         return min(self._number("group.max.size"), MOST_MEMBERS)
 
     @property
     def consumer_size(self) -> int:
-        """How many members a consumer group can have."""
+        """Maximum number of members of a consumer group."""
         return min(self._number("group.consumer.max.size"), MOST_MEMBERS)
 
     @property
     def retention_ms(self) -> int:
-        """How long offsets are kept that nobody uses."""
+        """How long unused offsets are kept."""
         return self._number("offsets.retention.minutes") * 60_000
 
     @property
     def retention_check_ms(self) -> int:
-        """How often it is looked whether there are such."""
+        """How often expired offsets are removed."""
         return self._number("offsets.retention.check.interval.ms")
 
     @property
     def metadata_size(self) -> int:
-        """The longest text that may be committed with an offset."""
+        """Maximum length of a commit's metadata."""
         return self._number("offset.metadata.max.bytes")
 
     def session_timeout_ms(self, group: str) -> int:
-        """When a silent member of a consumer group is taken for gone."""
+        """Return after which silence a consumer group member is removed."""
         return int(self._configs.group(group, "consumer.session.timeout.ms"))
 
     def heartbeat_interval_ms(self, group: str) -> int:
-        """How often members of a consumer group are asked to call."""
+        """Return how often members of a consumer group should send heartbeats."""
         return int(self._configs.group(group, "consumer.heartbeat.interval.ms"))
 
     def migrates(self, *policies: str) -> bool:
-        """Whether groups with members may change their protocol as one of these policies lets them."""
+        """Whether groups with members may change their protocol under one of these policies."""
         return self._configs.broker("group.consumer.migration.policy").lower() in (*policies, "bidirectional")
 
     def _number(self, key: str) -> int:

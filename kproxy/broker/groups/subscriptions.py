@@ -1,4 +1,4 @@
-"""The consumer protocol that travels in JoinGroup and SyncGroup: what members subscribe to and are given."""
+"""The consumer protocol in JoinGroup and SyncGroup: subscriptions and assignments."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _NEWEST: Final = 3
 
 
 def read_subscription(data: bytes) -> Mapping[str, Any] | None:
-    """A ConsumerProtocolSubscription behind its version; None if that is not what these bytes are."""
+    """Decode a ConsumerProtocolSubscription with its version; None if the bytes are invalid."""
     return _read("ConsumerProtocolSubscription", data)
 
 
 def read_assignment(data: bytes) -> Mapping[str, Any] | None:
-    """A ConsumerProtocolAssignment behind its version; None if that is not what these bytes are."""
+    """Decode a ConsumerProtocolAssignment with its version; None if the bytes are invalid."""
     return _read("ConsumerProtocolAssignment", data)
 
 
 def write_assignment(partitions: Mapping[str, list[int]], version: int) -> bytes:
-    """A ConsumerProtocolAssignment of these partitions by topic, behind its version."""
+    """Encode a ConsumerProtocolAssignment of these partitions by topic, with its version."""
     version = min(version, _NEWEST)
     assigned = [{"topic": topic, "partitions": indexes} for topic, indexes in partitions.items()]
     made = encode(layout("ConsumerProtocolAssignment", version), {"assigned_partitions": assigned, "user_data": None})
@@ -34,12 +34,12 @@ def write_assignment(partitions: Mapping[str, list[int]], version: int) -> bytes
 
 
 def version_of(data: bytes) -> int:
-    """The version that a subscription or an assignment says it is."""
+    """Return the version of a subscription or assignment."""
     return int.from_bytes(data[:2], "big", signed=True)
 
 
 def _read(name: str, data: bytes) -> Mapping[str, Any] | None:
-    # Like Kafka's own reader: newer versions only add fields behind those that are known.
+    # Like Kafka's reader: newer versions only append fields.
     if len(data) < 2 or (version := version_of(data)) < 0:
         return None
     decoded = decode(layout(name, min(version, _NEWEST)), data, 2)

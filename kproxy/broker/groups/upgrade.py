@@ -1,4 +1,4 @@
-"""Upgrade: a classic group with members becomes a consumer group when the first member joins that speaks its protocol.
+"""Upgrade: a classic group with members becomes a consumer group when the first member with the new protocol joins.
 
 Source: GroupMetadataManager.validateOnlineUpgrade and ConsumerGroup.fromClassicGroup, in Kafka 4.3.
 """
@@ -20,10 +20,10 @@ from kproxy.broker.topics import Topics
 
 
 def upgrade(group: ClassicGroup, made: ConsumerGroup, context: GroupContext) -> None:
-    """Have a new consumer group go on where a classic one is, with its members.
+    """Convert a classic group with its members to a new consumer group.
 
     Raises:
-        Refused: GROUP_ID_NOT_FOUND, it cannot; the sentence says why.
+        Refused: GROUP_ID_NOT_FOUND if it cannot be converted; the message has the reason.
     """
     if not context.settings.migrates("upgrade"):
         raise _refused(group, "online upgrade is disabled.")

@@ -1,4 +1,4 @@
-"""What the partitions hold: batches as they were sent, with the offsets that they got."""
+"""The logs of partitions: batches as sent, with their offsets."""
 
 from kproxy.broker.log.log import Log
 

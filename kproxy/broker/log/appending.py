@@ -1,4 +1,4 @@
-"""Appending: what a client sent goes to the end of a log, once."""
+"""Appends a client's batches to a log, exactly once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class AppendResult(NamedTuple):
-    """The first offset of what was appended, -1 if there was nothing; its LogAppendTime in ms, -1 without.
+    """The first offset appended, -1 if there was nothing; the LogAppendTime in ms, -1 if not used.
 
     A duplicate always has a time, as in Kafka.
     """
@@ -22,16 +22,16 @@ class AppendResult(NamedTuple):
 
 
 def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> AppendResult:
-    """Check record data and append it; a batch that its producer repeats gets the answer that it got before.
+    """Validate record data and append it; a batch that its producer repeats gets the first result again.
 
     Args:
-        log: Of the partition.
-        data: As `prepare` takes it.
-        settings: Of the topic.
+        log: The partition's log.
+        data: See `prepare`.
+        settings: The topic's settings.
         now: For LogAppendTime, ms.
 
     Raises:
-        Refused: As `prepare` and `Producers.check` say; KAFKA_STORAGE_ERROR.
+        Refused: See `prepare` and `ProducerStates.check`; also KAFKA_STORAGE_ERROR.
     """
     prepared = prepare(data, settings, now, log.name)
     if prepared is None:

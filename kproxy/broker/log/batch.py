@@ -1,4 +1,4 @@
-"""Batch: what a log keeps of a batch, and the control batches that brokers write themselves."""
+"""Batches as stored in a log, and the control batches that brokers write."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Header(NamedTuple):
 
     @property
     def transactional(self) -> bool:
-        """Part of a transaction."""
+        """Whether the batch is part of a transaction."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def control(self) -> bool:
-        """Written by a broker, not for consumers."""
+        """Whether a broker wrote the batch; consumers do not see it."""
         return self.attributes & CONTROL != 0
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of its last record; they begin again at 0 behind 2^31 - 1."""
+        """The sequence of its last record; sequences wrap around to 0 after 2^31 - 1."""
         return after(self.base_sequence, self.last_offset_delta)
 
 
@@ -60,41 +60,41 @@ class StoredBatch(NamedTuple):
 
     @property
     def header(self) -> Header:
-        """All that its header says."""
+        """The parsed header."""
         return read_header(self.data)
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as a control batch says it."""
+    """The end of a transaction, from a control batch."""
 
     commit: bool
     coordinator_epoch: int
 
 
 def read_header(data: bytes | bytearray | memoryview, start: int = 0) -> Header:
-    """The header of the batch at `start`.
+    """Parse the header of the batch at `start`.
 
     Raises:
-        struct.error: Fewer bytes than a header has.
+        struct.error: The data is shorter than a header.
     """
     return Header._make(HEADER.unpack_from(data, start))
 
 
 def after(sequence: int, steps: int) -> int:
-    """The sequence so many steps later."""
+    """Return the sequence that many steps later."""
     return (sequence + steps) & _MAX_SEQUENCE
 
 
 def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, end: Marker, at: int) -> StoredBatch:
-    """The control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
+    """Build the control batch that ends a transaction, as Kafka writes it (EndTransactionMarker).
 
     Args:
-        base_offset: Its offset, which is that of its one record.
-        leader_epoch: Of the partition.
-        producer_id: Whose transaction.
-        epoch: Of the producer.
-        end: How it ended.
-        at: When, in ms.
+        base_offset: The offset of its only record.
+        leader_epoch: The partition's leader epoch.
+        producer_id: The producer.
+        epoch: The producer's epoch.
+        end: Whether it commits or aborts.
+        at: Time in ms.
     """
     record = {
         "offset": base_offset,
@@ -115,7 +115,7 @@ def marker(base_offset: int, leader_epoch: int, producer_id: int, epoch: int, en
 
 
 def read_marker(record: dict[str, Any]) -> Marker | None:
-    """The end of a transaction that a control record stands for; None if it is another kind of control record."""
+    """Return the end of a transaction in a control record; None for other control records."""
     kind = control(record["key"])["type"]
     value = record["value"]
     if kind not in ("ABORT", "COMMIT") or value is None or len(value) < _MARKER_VALUE.size:

@@ -1,4 +1,4 @@
-"""Converting: batches made anew where a log has them otherwise than a client sends or reads them."""
+"""Converts batches between the record formats and codecs of clients and logs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kproxy.broker.log.batch import Header, StoredBatch
 
 
 def upgraded(data: bytes, partition: str) -> bytearray:
-    """Message sets of format 0 or 1 as one batch of format 2 with their codec, as Kafka before 4.0 stored them.
+    """Convert message sets of format 0 or 1 to one batch of format 2 with the same codec, as Kafka before 4.0 does.
 
     Args:
-        data: Whole messages of one format.
-        partition: ``topic-0``, for messages.
+        data: Complete messages of one format.
+        partition: ``topic-0``, for error messages.
 
     Raises:
         Refused: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP.
@@ -39,12 +39,12 @@ def upgraded(data: bytes, partition: str) -> bytearray:
 
 
 def rebuilt(header: Header, records: Iterable[dict[str, Any]], compression: str) -> bytearray:
-    """A batch with the same records, compressed otherwise.
+    """Return a batch with the same records, compressed with another codec.
 
     Args:
-        header: Of the batch as it was.
-        records: Its records, as `dissectors.records.decode` gives them.
-        compression: Its codec.
+        header: The original header.
+        records: The records, as returned by `dissectors.records.decode`.
+        compression: The new codec.
     """
     batch = {
         "compression": compression,
@@ -60,13 +60,13 @@ def rebuilt(header: Header, records: Iterable[dict[str, Any]], compression: str)
 
 
 def downgraded(batch: StoredBatch, magic: int, offset: int) -> bytes:
-    """A batch as messages of format 0 or 1, for those who fetch in versions that know no other.
+    """Convert a batch to messages of format 0 or 1, for fetch versions that need it.
 
-    Headers, sequences and, in format 0, timestamps are lost; a control batch becomes nothing. Like Kafka it leaves out
-    records before `offset`, which is asked for, unless they are compressed.
+    Headers, sequences and, in format 0, timestamps are lost; a control batch becomes empty. As in Kafka, records before
+    the requested `offset` are omitted unless they are compressed.
 
     Raises:
-        Refused: UNSUPPORTED_COMPRESSION_TYPE: the old formats have no zstd.
+        Refused: UNSUPPORTED_COMPRESSION_TYPE: the old formats do not support zstd.
     """
     header = batch.header
     if header.control:

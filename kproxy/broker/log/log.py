@@ -17,29 +17,29 @@ from kproxy.broker.log.producers import Aborted, ProducerStates
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-_OVERHEAD: Final = 256  # bytes of memory that a batch takes beside its own
+_OVERHEAD: Final = 256  # bytes of memory per batch, in addition to its data
 
 
 class Log:
     """The batches of a partition, by offset.
 
-    There is one replica of each log for all brokers, so that what is appended is committed at once: the high watermark
-    is the log's end. Every batch is of format 2.
+    All brokers share one log per partition, so appended batches are committed immediately: the high watermark is the
+    log end offset. All batches have format 2.
 
     Attributes:
-        topic: Its topic's name.
+        topic: The topic's name.
         name: ``topic-0``.
-        key: That is no other's, also of a topic of the same name that was deleted.
-        changed: Is told when there is more to read: after an append, the end of a transaction, and when it is closed.
-        producers: Who wrote with a producer id; their transactions.
-        epochs: Where each leader's time began.
+        key: A unique key, different for a recreated topic of the same name.
+        changed: Notified when there is more to read: after an append, the end of a transaction, and on close.
+        producers: The producers with an id that wrote to it, and their transactions.
+        epochs: The start offset of each leader epoch.
         start_offset: The first offset that can be read.
-        end_offset: One past the last.
-        size: Bytes of its batches.
-        closed: The partition is gone.
+        end_offset: One past the last offset.
+        size: Size of its batches in bytes.
+        closed: Whether the partition has been deleted.
 
     Raises:
-        Refused: KAFKA_STORAGE_ERROR: what it had on the disk cannot be read, or its directory not be made.
+        Refused: KAFKA_STORAGE_ERROR: its files cannot be read, or its directory cannot be created.
     """
 
     def __init__(self, cluster: Cluster, topic: str, topic_id: str, index: int) -> None:
@@ -71,17 +71,17 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """One past the last offset below which every transaction has ended."""
+        """One past the last offset below which all transactions are complete."""
         first_open = self.producers.first_open
         return self.end_offset if first_open is None else max(first_open, self.start_offset)
 
     @property
-    def held(self) -> int:
-        """Bytes of memory that it takes."""
+    def memory(self) -> int:
+        """Memory that it uses, in bytes."""
         return self.size + _OVERHEAD * len(self._batches)
 
     def append(self, batch: StoredBatch) -> None:
-        """Add a batch whose offsets follow the last ones, and wake who waits for it.
+        """Append a batch with consecutive offsets, and wake waiting readers.
 
         Raises:
             Refused: KAFKA_STORAGE_ERROR.
@@ -91,11 +91,11 @@ class Log:
                 self._segments.append(batch)
             except OSError as error:
                 raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self.name}: {error.strerror}") from None
-        self._take(batch)
-        self.changed.tell()
+        self._append(batch)
+        self.changed.notify()
 
     def append_marker(self, producer_id: int, producer_epoch: int, coordinator_epoch: int, *, commit: bool) -> int:
-        """End the transaction of a producer in this log with a control batch, also where it has none; its offset.
+        """End a producer's transaction with a control batch, even if it has none here; return the batch's offset.
 
         Raises:
             Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
@@ -107,10 +107,10 @@ class Log:
         return offset
 
     async def synced(self) -> None:
-        """Return when what was appended so far is as safe as was asked for: on the disk, with fsync.
+        """Return when all appended data is as durable as configured: on disk, with fsync.
 
         Raises:
-            Refused: KAFKA_STORAGE_ERROR: it may not be there.
+            Refused: KAFKA_STORAGE_ERROR: the data may be lost.
         """
         if self._segments is not None and self._cluster.options.fsync:
             try:
@@ -119,21 +119,21 @@ class Log:
                 raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self.name}: {error.strerror}") from None
 
     def begin_epoch(self, epoch: int) -> None:
-        """Another leader writes from now on."""
+        """Start a new leader epoch."""
         self.epochs.begin(epoch, self.end_offset)
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
-        """The aborted transactions with records in the offsets from `start` to below `end`, by where they end."""
+        """Return the aborted transactions with records from `start` to below `end`, sorted by their end."""
         return self.producers.aborted(start, end)
 
     def read(self, offset: int, end: int, max_bytes: int, *, one_at_least: bool) -> list[StoredBatch]:
-        """Whole batches from the one that holds `offset` on, below the offset `end`, together at most `max_bytes`.
+        """Return whole batches from the one that contains `offset`, below `end`, at most `max_bytes` in total.
 
         Args:
-            offset: To begin with.
-            end: To end before.
-            max_bytes: Of all.
-            one_at_least: The first is given even if it is larger.
+            offset: First offset.
+            end: One past the last offset.
+            max_bytes: Limit for all batches.
+            one_at_least: Return the first batch even if it is larger.
         """
         found: list[StoredBatch] = []
         for batch in self.batches(offset, end):
@@ -144,7 +144,7 @@ class Log:
         return found
 
     def batches(self, offset: int, end: int) -> Iterator[StoredBatch]:
-        """The batches from the one that holds `offset` on, as long as they begin below `end`."""
+        """Yield the batches from the one that contains `offset`, as long as they start below `end`."""
         for position in range(self._batches.at(offset), len(self._batches)):
             batch = self._batches[position]
             if batch.base_offset >= end:
@@ -153,11 +153,11 @@ class Log:
 
     @property
     def greatest_timestamp(self) -> int:
-        """Of all records, in ms; -1 if there is none."""
+        """The highest timestamp of all records in ms; -1 if there is none."""
         return self._batches.greatest_timestamp
 
     def record_since(self, timestamp: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record of that time or later."""
+        """Return offset and timestamp of the first record of that time or later."""
         for position in range(self._batches.since(timestamp), len(self._batches)):
             [batch] = decode(self._batches[position].data)
             for record in batch["records"]:
@@ -166,20 +166,20 @@ class Log:
         return None
 
     def delete_before(self, offset: int) -> None:
-        """Have the log begin at `offset`; batches that lie before it are forgotten."""
+        """Move the start of the log to `offset`, and delete the batches before it."""
         self.start_offset = offset
         gone = self._batches.delete_first(self._batches.at(offset))
         size = sum(len(batch.data) for batch in gone)
         self.size -= size
         self.producers.forget_before(offset)
         self.epochs.forget_before(offset)
-        self._logs.keep_start(self)
+        self._logs.store_start(self)
         if self._segments is not None:
             self._segments.delete_before(offset)
         self._logs.changed_by(-size - _OVERHEAD * len(gone))
 
     def delete_oldest(self, size: int) -> None:
-        """Forget the oldest batches, so many bytes of them, one at least."""
+        """Delete the oldest batches, of that many bytes in total, at least one."""
         for batch in self.batches(self.start_offset, self.end_offset):
             size -= len(batch.data) + _OVERHEAD
             if size <= 0:
@@ -188,7 +188,7 @@ class Log:
         self.delete_before(self.end_offset)
 
     def retain(self, most_bytes: int, since: int | None) -> None:
-        """Forget the oldest batches that are more than so many bytes (-1 is no limit), or all older than a time."""
+        """Delete the oldest batches beyond a total size in bytes (-1 for no limit), or older than a time."""
         start, left = self.start_offset, self.size
         for batch in self.batches(self.start_offset, self.end_offset):
             left -= len(batch.data)
@@ -200,15 +200,15 @@ class Log:
             self.delete_before(start)
 
     def close(self) -> None:
-        """The partition is gone, and what it held: wake who waits for it."""
+        """Delete the log's data with its partition, and wake waiting readers."""
         self.closed = True
         self._logs.remove(self)
         if self._segments is not None:
             self._segments.delete()
-        self.changed.tell()
+        self.changed.notify()
 
     def stop(self) -> None:
-        """The broker ends; what is on the disk stays there."""
+        """Close the files; the data stays on disk."""
         if self._segments is not None:
             self._segments.close()
 
@@ -218,9 +218,9 @@ class Log:
         if not len(self._batches):
             self.start_offset = max(self.start_offset, batch.base_offset)
         self.epochs.begin(batch.header.partition_leader_epoch, batch.base_offset)
-        self._take(batch)
+        self._append(batch)
 
-    def _take(self, batch: StoredBatch) -> None:
+    def _append(self, batch: StoredBatch) -> None:
         header = batch.header
         self._batches.append(batch)
         self.size += len(batch.data)

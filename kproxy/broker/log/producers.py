@@ -1,4 +1,4 @@
-"""Producers: what a log knows of the producers with an id that wrote to it: sequences, epochs, transactions."""
+"""Producer state of a log: sequences, epochs and transactions of producers with an id."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log.batch import Header, Marker, after
 
 _REMEMBERED: Final = 5  # batches; as many as an idempotent producer may have in flight
-#: Producers without a transaction in progress that a log remembers; Kafka has no such end.
+#: Maximum number of producers without an open transaction that a log remembers; Kafka has no such limit.
 _MOST: Final = 50_000
 
 
 class Sent(NamedTuple):
-    """A batch of a producer, to know it again: inclusive sequences and offsets, time in ms."""
+    """A batch of a producer, for detecting duplicates: inclusive sequences and offsets, time in ms."""
 
     first_sequence: int
     last_sequence: int
@@ -26,9 +26,9 @@ class Sent(NamedTuple):
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted: from its first offset in this log to that of its marker.
+    """An aborted transaction: from its first offset in this log to that of its marker.
 
-    `last_stable_offset` is where consumers of committed records could read up to when it ended.
+    `last_stable_offset` is the last stable offset when it ended.
     """
 
     producer_id: int
@@ -39,15 +39,15 @@ class Aborted(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerState:
-    """What a log knows of one producer; times in ms.
+    """The state of one producer; times in ms.
 
     Attributes:
-        id: The producer's.
-        epoch: The newest that it wrote with; -1 is none.
-        batches: Its last five with that epoch, the oldest first.
-        last_timestamp: The greatest of its last batch, or the time of its last marker.
-        coordinator_epoch: Of the coordinator that ended its last transaction; -1 is none.
-        transaction_start: The first offset of its transaction in progress, None without one.
+        id: The producer id.
+        epoch: The latest epoch that it wrote with; -1 if none.
+        batches: Its last five batches with that epoch, oldest first.
+        last_timestamp: The highest of its last batch, or the time of its last marker.
+        coordinator_epoch: Of the coordinator that ended its last transaction; -1 if none.
+        transaction_start: The first offset of its open transaction, None if it has none.
     """
 
     id: int
@@ -59,7 +59,7 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """Of its last batch; -1 is none."""
+        """The last sequence of its last batch; -1 if none."""
         return self.batches[-1].last_sequence if self.batches else -1
 
 
@@ -69,29 +69,29 @@ class ProducerStates:
     Source: Kafka's ProducerStateManager, ProducerAppendInfo.
 
     Args:
-        name: Of the partition, for messages.
+        name: The partition's name, for error messages.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._states: dict[int, ProducerState] = {}
-        self._open: dict[int, int] = {}  # producer id -> first offset of its transaction; the oldest first
+        self._open: dict[int, int] = {}  # producer id -> first offset of its transaction; oldest first
         self._aborted: list[Aborted] = []  # by last_offset
 
     def __iter__(self) -> Iterator[ProducerState]:
         return iter(self._states.values())
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """What is known of a producer."""
+        """Return the state of a producer."""
         return self._states.get(producer_id)
 
     @property
     def first_open(self) -> int | None:
-        """The first offset of the oldest transaction in progress."""
+        """The first offset of the oldest open transaction."""
         return next(iter(self._open.values()), None)
 
     def duplicate(self, header: Header) -> Sent | None:
-        """The batch among the last ones of its producer that this one repeats."""
+        """Return the recent batch of the same producer that this one repeats."""
         state = self._states.get(header.producer_id)
         if state is None or state.epoch != header.producer_epoch:
             return None
@@ -99,7 +99,7 @@ class ProducerStates:
         return next((sent for sent in state.batches if sent[:2] == sequences), None)
 
     def check(self, header: Header, offset: int) -> None:
-        """Raise unless a batch that is to be written at `offset` follows what its producer wrote before.
+        """Raise `Refused` unless a batch to be written at `offset` continues its producer's sequence and epoch.
 
         Raises:
             Refused: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
@@ -128,7 +128,7 @@ class ProducerStates:
             raise Refused(Error.INVALID_TXN_STATE, f"Expected transactional write from producer {state.id} {where}")
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int) -> None:
-        """Raise unless the transaction of a producer may be ended.
+        """Raise `Refused` unless a producer's transaction may be ended.
 
         Raises:
             Refused: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
@@ -145,7 +145,7 @@ class ProducerStates:
             )
 
     def appended(self, header: Header) -> None:
-        """Take note of a batch that is in the log now."""
+        """Record a batch that has been appended."""
         state = self._of(header.producer_id, header.producer_epoch)
         last_offset = header.base_offset + header.last_offset_delta
         state.batches.append(
@@ -156,7 +156,7 @@ class ProducerStates:
             state.transaction_start = self._open[state.id] = header.base_offset
 
     def ended(self, header: Header, end: Marker) -> None:
-        """Take note of a marker that is in the log now."""
+        """Record a marker that has been appended."""
         state = self._of(header.producer_id, header.producer_epoch)
         state.coordinator_epoch = end.coordinator_epoch
         state.last_timestamp = header.max_timestamp
@@ -169,15 +169,15 @@ class ProducerStates:
             self._aborted.append(Aborted(state.id, first_offset, header.base_offset, stable))
 
     def aborted(self, start: int, end: int) -> list[Aborted]:
-        """The transactions that were aborted with records in the offsets from `start` to below `end`."""
+        """Return the aborted transactions with records from `start` to below `end`."""
         return [each for each in self._aborted if each.last_offset >= start and each.first_offset < end]
 
     def forget_before(self, offset: int) -> None:
-        """The log begins at `offset` now."""
+        """Remove what is before `offset`, the new start of the log."""
         self._aborted = [each for each in self._aborted if each.last_offset >= offset]
 
     def expire(self, before: int) -> None:
-        """Forget who has no transaction in progress and wrote last before a time."""
+        """Remove producers without an open transaction that last wrote before a time."""
         gone = [each.id for each in self if each.transaction_start is None and each.last_timestamp < before]
         for producer_id in gone:
             del self._states[producer_id]

@@ -1,4 +1,4 @@
-"""Settings: the configs of a topic that its logs go by."""
+"""The topic configs that logs use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_LIMIT: Final = (1 << 63) - 1
 
 
 class LogSettings(NamedTuple):
-    """What holds for a topic, by Kafka's names with underscores; sizes in bytes, times in ms, -1 is no limit."""
+    """A topic's effective configs, by Kafka's names with underscores; sizes in bytes, times in ms, -1 for no limit."""
 
     max_message_bytes: int
     compacted: bool
@@ -29,7 +29,7 @@ class LogSettings(NamedTuple):
 
 
 class AllSettings:
-    """The settings of all topics, worked out once for each edition of the configs."""
+    """The settings of all topics, computed once per edition of the configs."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._configs = cluster.part(Configs)
@@ -37,7 +37,7 @@ class AllSettings:
         self._of: dict[str, LogSettings] = {}
 
     def of(self, topic: str) -> LogSettings:
-        """What holds for a topic now."""
+        """Return a topic's current settings."""
         if self._edition != self._configs.edition:
             self._edition = self._configs.edition
             self._of.clear()
@@ -48,7 +48,7 @@ class AllSettings:
 
 
 def settings(cluster: Cluster, topic: str) -> LogSettings:
-    """What holds for a topic now."""
+    """Compute a topic's current settings."""
     return cluster.part(AllSettings).of(topic)
 
 
@@ -69,8 +69,8 @@ def _settings(configs: Configs, topic: str) -> LogSettings:
 
 
 def _timestamp_max_ms(configs: Configs, topic: str, side: str) -> int:
-    """How far a record's time may be from now. Until 3.9 one config bounds the sides that have none (KIP-937)."""
+    """Return how far a record's time may differ from now. Until 3.9 one config applies to both directions (KIP-937)."""
     value = int(configs.topic(topic, f"message.timestamp.{side}.max.ms"))
-    if value == _NO_LIMIT and configs.knows("topic", _DIFFERENCE):
+    if value == _NO_LIMIT and configs.has_config("topic", _DIFFERENCE):
         return int(configs.topic(topic, _DIFFERENCE))
     return value

@@ -1,4 +1,4 @@
-"""Validation: record data from a client becomes a batch that a log can take, or an error."""
+"""Validates record data from a client, and turns it into a batch for a log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 class RecordsRefused(Refused):
-    """Some records of a batch are why it is refused: `records` has their index and what is wrong with each."""
+    """A batch is rejected because of some records: `records` has the index and error of each."""
 
     def __init__(self, error: Error, message: str, records: list[tuple[int, str]]) -> None:
         super().__init__(error, message)
@@ -34,14 +34,14 @@ class RecordsRefused(Refused):
 
 
 class Prepared(NamedTuple):
-    """A batch whose offsets are still to be set, and whether its timestamps are those of the log (-1 if not)."""
+    """A batch without offsets; and its LogAppendTime, -1 if not used."""
 
     header: Header
     data: bytearray
     append_time: int
 
     def at(self, offset: int, leader_epoch: int) -> StoredBatch:
-        """The batch with its offsets and the epoch of the leader, which the CRC does not cover."""
+        """Return the batch with its offsets and leader epoch, which the CRC does not cover."""
         self.data[:8] = offset.to_bytes(8, "big")
         self.data[12:16] = leader_epoch.to_bytes(4, "big", signed=True)
         header = self.header
@@ -49,21 +49,21 @@ class Prepared(NamedTuple):
 
 
 def prepare(data: memoryview, settings: LogSettings, now: int, partition: str) -> Prepared | None:
-    """Check record data as the leader of a partition does, and make one batch of format 2 of it.
+    """Validate record data like a partition's leader, and turn it into one batch of format 2.
 
     Args:
-        data: As a client sent it: a batch of format 2, or message sets of formats 0 and 1.
-        settings: Of the topic.
+        data: From a client: a batch of format 2, or message sets of formats 0 and 1.
+        settings: The topic's settings.
         now: For topics with LogAppendTime, ms.
-        partition: ``topic-0``, for messages.
+        partition: ``topic-0``, for error messages.
 
     Returns:
-        None if there is no whole batch in it: nothing to append, which is no error.
+        None if it contains no complete batch: nothing to append, which is not an error.
 
     Raises:
         RecordsRefused: INVALID_RECORD or INVALID_TIMESTAMP for some of its records.
-        Refused: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD; UNKNOWN_SERVER_ERROR, like Kafka, for what
-            cannot be decompressed.
+        Refused: CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD; UNKNOWN_SERVER_ERROR, as in Kafka, if
+            decompression fails.
 
     Source: Kafka's UnifiedLog.analyzeAndValidateRecords, LogValidator.
     """
@@ -95,9 +95,9 @@ def _checked(data: bytearray, settings: LogSettings, now: int, partition: str) -
     records = _records(data, header)
     _check_records(records, header, settings, now, partition)
     codec = codec_name(header.attributes)
-    wanted = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
-    if wanted != codec:
-        data = rebuilt(header, records, wanted)
+    expected = {"producer": codec, "uncompressed": "none"}.get(settings.compression_type, settings.compression_type)
+    if expected != codec:
+        data = rebuilt(header, records, expected)
         _check_size(len(data), settings, partition)
     if settings.append_time:
         latest, kind = now, TIMESTAMP_TYPE
@@ -116,7 +116,7 @@ def _check_size(size: int, settings: LogSettings, partition: str) -> None:
 
 
 def _header(data: bytearray, partition: str) -> Header:
-    """The header of a batch that a client may write."""
+    """Parse and check the header of a batch from a client."""
     if len(data) < HEADER.size or google_crc32c.value(bytes(data[CRC_START:])) != read_header(data).crc:
         raise Refused(Error.CORRUPT_MESSAGE, f"Record is corrupt in topic partition {partition}.")
     header = read_header(data)
@@ -154,7 +154,7 @@ def _records(data: bytearray, header: Header) -> list[dict[str, Any]]:
             decompressor = Decompressor(DEFAULT_LIMIT)
             payload = decompressor.decompress(codec, payload, offset=0)
             decompressor.charge_records(header.records_count, offset=0)
-        except DecodeError as error:  # Kafka has no code of its own for these
+        except DecodeError as error:  # Kafka has no specific code for these
             raise Refused(Error.UNKNOWN_SERVER_ERROR, error.message) from None
     try:
         records = read_records(payload, header._asdict())
@@ -193,17 +193,17 @@ def _check_records(
         return
     if error is Error.INVALID_TIMESTAMP:
         raise RecordsRefused(error, "One or more records have been rejected due to invalid timestamp", wrong)
-    shown = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in wrong[:3])
+    first_errors = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index, message in wrong[:3])
     raise RecordsRefused(
         error,
         f"One or more records have been rejected due to {len(wrong)} record errors in total, "
-        f"and only showing the first three errors at most: [{shown}]",
+        f"and only showing the first three errors at most: [{first_errors}]",
         wrong,
     )
 
 
 def _stamped(data: bytearray, max_timestamp: int, kind: int) -> Header:
-    """The header once the batch has that timestamp type and maximum; its CRC is made anew only where they change."""
+    """Return the header with that timestamp type and maximum; the CRC is recomputed only if they change."""
     header = read_header(data)
     if header.max_timestamp != max_timestamp or header.attributes & TIMESTAMP_TYPE != kind:
         attributes = header.attributes & ~TIMESTAMP_TYPE | kind

@@ -1,11 +1,11 @@
-"""Quirks: what the built-in broker does wrong on request, so that clients can be watched at it.
+"""Quirks: broker bugs that the built-in broker reproduces on request, to test how clients react.
 
-A quirk says which answers it concerns (API, versions, client, topic, how likely) and what it does to them: write them
-under an edit (`dissectors.edits`), change their values, or behave badly.
+A quirk selects responses (API, versions, client, topic, probability) and changes them: it encodes them with an edit
+(`dissectors.edits`), changes their values, or misbehaves.
 """
 
 from kproxy.broker.quirks.notation import QuirkError, parse
-from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.sets import SETS
 
-__all__ = ["SETS", "Answer", "Quirk", "QuirkError", "parse"]
+__all__ = ["SETS", "Quirk", "QuirkError", "ServedResponse", "parse"]

@@ -1,4 +1,4 @@
-"""Quirks of behaviour: wrong values, errors, answers that come late, twice, not at all, or not whole."""
+"""Quirks of behaviour: wrong values and errors; delayed, repeated, missing or truncated responses."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from dissectors import schemas
 from kproxy.broker.errors import Error
-from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """A kind of behaviour: the words that follow its name, a sentence, and what makes a quirk do it.
+    """A kind of behaviour: its parameters, its description, and the function that configures a quirk for it.
 
-    `make` gets the quirk and the words, and raises ValueError with a sentence where they are wrong.
+    `make` gets the quirk and the parameters, and raises ValueError with a sentence if they are invalid.
     """
 
-    words: tuple[str, ...]
-    says: str
+    parameters: tuple[str, ...]
+    description: str
     make: Callable[..., None]
 
 
@@ -29,10 +29,10 @@ def _error(quirk: Quirk, name: str) -> None:
     except KeyError:
         raise ValueError(f"unknown error {name!r}; use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER") from None
 
-    def before(answer: Answer) -> None:
-        if answer.api == "Produce":  # what was not taken must not be there
-            answer.body = _produced(answer.request)
-        answer.body = _with_errors(answer.body, code)
+    def before(response: ServedResponse) -> None:
+        if response.api == "Produce":  # a rejected batch must not be stored
+            response.body = _produced(response.request)
+        response.body = _with_errors(response.body, code)
 
     quirk.before, quirk.skips = before, quirk.api == "Produce"
 
@@ -53,7 +53,7 @@ def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_errors(body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
-    """The body with the code in its innermost error fields; at the top where there is nothing further in."""
+    """Return the body with the code in its innermost error fields; at the top level if there are no others."""
     made, found = _innermost(body, code)
     return made if found else {**body, "error_code": code}
 
@@ -76,8 +76,8 @@ def _value(quirk: Quirk, path: str, text: str) -> None:
     if not all(parts):
         raise ValueError(f"{path!r} is not a field path such as brokers[].host")
 
-    def before(answer: Answer) -> None:
-        answer.body = _changed(answer.body, parts, text)
+    def before(response: ServedResponse) -> None:
+        response.body = _changed(response.body, parts, text)
 
     quirk.before = before
 
@@ -95,7 +95,7 @@ def _changed(body: Mapping[str, Any], parts: Sequence[str], text: str) -> Mappin
 
 
 def _like(value: Any, text: str) -> Any:
-    """The text as a value of the same type, as far as that is known."""
+    """Convert the text to the type of the value, if known."""
     if text == "null":
         return None
     if isinstance(value, bool):
@@ -121,47 +121,47 @@ def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
         raise ValueError("versions needs the name of an API")
     key, named = api.key, quirk.api
 
-    def before(answer: Answer) -> None:
+    def before(response: ServedResponse) -> None:
         limits = {"min_version": int(lowest), "max_version": int(highest)}
-        keys = [{**each, **limits} if each["api_key"] == key else each for each in answer.body["api_keys"]]
-        answer.body = {**answer.body, "api_keys": keys}
+        keys = [{**each, **limits} if each["api_key"] == key else each for each in response.body["api_keys"]]
+        response.body = {**response.body, "api_keys": keys}
 
     quirk.api, quirk.before = "ApiVersions", before
-    quirk.says = f"ApiVersions advertises {named} from version {lowest} to {highest}"
+    quirk.description = f"ApiVersions advertises {named} from version {lowest} to {highest}"
 
 
 def _delay(quirk: Quirk, ms: str) -> None:
     if not ms.isdecimal():
         raise ValueError(f"a delay must be a number of milliseconds, not {ms!r}")
 
-    def before(answer: Answer) -> None:
-        answer.delay_ms += int(ms)
+    def before(response: ServedResponse) -> None:
+        response.delay_ms += int(ms)
 
     quirk.before = before
 
 
 def _drop(quirk: Quirk) -> None:
-    quirk.after = lambda answer: answer.frames.clear()
+    quirk.after = lambda response: response.frames.clear()
 
 
 def _duplicate(quirk: Quirk) -> None:
-    quirk.after = lambda answer: answer.frames.extend(answer.frames[:1])
+    quirk.after = lambda response: response.frames.extend(response.frames[:1])
 
 
 def _correlation_id(quirk: Quirk, delta: str) -> None:
     if not delta.lstrip("+-").isdecimal():
         raise ValueError(f"the correlation id's offset must be a number, not {delta!r}")
 
-    def before(answer: Answer) -> None:
-        answer.correlation_id = (answer.correlation_id + int(delta) + 2**31) % 2**32 - 2**31
+    def before(response: ServedResponse) -> None:
+        response.correlation_id = (response.correlation_id + int(delta) + 2**31) % 2**32 - 2**31
 
     quirk.before = before
 
 
 def _close(quirk: Quirk) -> None:
-    def after(answer: Answer) -> None:
-        answer.frames.clear()
-        answer.close = True
+    def after(response: ServedResponse) -> None:
+        response.frames.clear()
+        response.close = True
 
     quirk.after = after
 
@@ -170,9 +170,9 @@ def _cut(quirk: Quirk, size: str) -> None:
     if not size.isdecimal():
         raise ValueError(f"the number of bytes must be a number, not {size!r}")
 
-    def after(answer: Answer) -> None:
-        answer.frames = [frame[: int(size)] for frame in answer.frames[:1]]
-        answer.close = True
+    def after(response: ServedResponse) -> None:
+        response.frames = [frame[: int(size)] for frame in response.frames[:1]]
+        response.close = True
 
     quirk.after = after
 

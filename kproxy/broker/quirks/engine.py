@@ -1,4 +1,4 @@
-"""The quirks of a running cluster: which concern a request, and what becomes of its answer."""
+"""The quirks of a running cluster: selects those for a request, and applies them to its response."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dissectors import schemas
 from dissectors.wire.layout import layout
 from kproxy.broker.frames import Head, without_defaults
 from kproxy.broker.quirks.notation import parse
-from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
 
 class Quirks:
-    """All quirks of a cluster, in the order in which they were given."""
+    """All quirks of a cluster, in the order given."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._quirks = [quirk for text in cluster.options.quirks for quirk in parse(text)]
 
     @property
-    def says(self) -> list[str]:
-        """What each does, a sentence."""
-        return [each.says for each in self._quirks]
+    def description(self) -> list[str]:
+        """The description of each quirk, as sentences."""
+        return [each.description for each in self._quirks]
 
     def of(self, head: Head, body: Mapping[str, Any]) -> Sequence[Quirk]:
-        """Those that happen to this request; throws the dice."""
+        """Return the quirks that apply to this request; random for quirks with a probability."""
         if not self._quirks:
             return ()
         api = schemas.api(head.api_key)
@@ -35,27 +35,29 @@ class Quirks:
         return [each for each in self._quirks if each.concerns(api.name, head.version, head.client_id, body)]
 
 
-def depart(quirks: Sequence[Quirk], head: Head, request: Mapping[str, Any], body: Mapping[str, Any]) -> Answer:
-    """The answer as these quirks have it: what is sent, when, and whether the connection is closed afterwards.
+def apply_quirks(
+    quirks: Sequence[Quirk], head: Head, request: Mapping[str, Any], body: Mapping[str, Any]
+) -> ServedResponse:
+    """Apply quirks to a response: its contents, delay, and whether the connection is closed afterwards.
 
     Args:
-        quirks: That happen.
-        head: Of the request.
-        request: Its body.
-        body: Of the right answer.
+        quirks: The quirks that apply.
+        head: The request's header.
+        request: The request's body.
+        body: The body of the correct response.
 
     Raises:
-        EncodeError: A value that its type cannot hold.
+        EncodeError: A value does not fit its type.
     """
     api = schemas.api(head.api_key)
     assert api is not None
     right = without_defaults(layout(f"{api.name}Response", head.version), body)
-    answer = Answer(api.name, head.version, head.correlation_id, right, request)
+    response = ServedResponse(api.name, head.version, head.correlation_id, right, request)
     for each in quirks:
         if each.before is not None:
-            each.before(answer)
-    answer.write()
+            each.before(response)
+    response.write()
     for each in quirks:
         if each.after is not None:
-            each.after(answer)
-    return answer
+            each.after(response)
+    return response

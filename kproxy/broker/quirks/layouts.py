@@ -1,7 +1,7 @@
-"""Quirks of the layout: an edit in a few words, made whole for each version of a message.
+"""Quirks of the layout: an edit in a few words, completed for each version of a message.
 
-What an edit says of one layout (the index at which a field stands) is looked up there, so that one quirk holds for
-versions whose layouts differ.
+What an edit needs from a specific layout (e.g. a field's index) is looked up there, so one quirk applies to versions
+with different layouts.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final
 from dissectors.edits import KINDS, Edit, EditError
 from dissectors.wire.layout import Layout
 
-#: The words that follow each kind. A field comes first unless the edit is one of the whole frame.
-WORDS: Final[dict[str, tuple[str, ...]]] = {
+#: The parameters of each kind of edit. The first is a field unless the edit applies to the whole frame.
+PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "field_moved": ("FIELD", "PLACE"),
     "field_missing": ("FIELD",),
     "field_duplicated": ("FIELD", "PLACE"),
@@ -38,34 +38,34 @@ WORDS: Final[dict[str, tuple[str, ...]]] = {
     "record_encoding": ("FIELD", "WAY"),
 }
 
-#: A word that is a place among siblings.
+#: Places among siblings, by name.
 _PLACES: Final = {"first": 0, "last": -1}
 
 
-def kind_of(word: str) -> str | None:
-    """The kind of edit that a word names: ``moved`` and ``field_moved`` are one."""
-    return next((name for name in WORDS if word in (name, name.removeprefix("field_"))), None)
+def kind_of(text: str) -> str | None:
+    """Return the kind of edit with that name: ``moved`` and ``field_moved`` are the same."""
+    return next((name for name in PARAMETERS if text in (name, name.removeprefix("field_"))), None)
 
 
-def edit_for(kind: str, words: Sequence[str]) -> Callable[[Layout], Edit]:
-    """What makes the edit for a layout of a body.
+def edit_for(kind: str, parameters: Sequence[str]) -> Callable[[Layout], Edit]:
+    """Return a function that creates the edit for the layout of a body.
 
     Raises:
-        EditError: Not the words of the kind. What is made raises it too, where a layout has no such field.
+        EditError: Invalid parameters. The returned function raises it too, if the layout lacks the field.
     """
-    wanted = WORDS[kind]
-    if len(words) != len(wanted):
-        raise EditError(f"{kind} takes {':'.join(wanted) or 'nothing'}, not {':'.join(words) or 'nothing'}")
-    given = dict(zip(wanted, words, strict=True))
-    field = given.get("FIELD", "header" if kind == "header_version" else "*")
+    expected = PARAMETERS[kind]
+    if len(parameters) != len(expected):
+        raise EditError(f"{kind} takes {':'.join(expected) or 'nothing'}, not {':'.join(parameters) or 'nothing'}")
+    values = dict(zip(expected, parameters, strict=True))
+    field = values.get("FIELD", "header" if kind == "header_version" else "*")
     for name in ("VERSION", "BYTES", "DELTA", "TAG"):
-        if name in given and not given[name].lstrip("+-").isdecimal():
-            raise EditError(f"{name} of {kind} is a number, not {given[name]!r}")
-    if (place := given.get("PLACE")) is not None and place not in _PLACES and not place.isdecimal():
+        if name in values and not values[name].lstrip("+-").isdecimal():
+            raise EditError(f"{name} of {kind} is a number, not {values[name]!r}")
+    if (place := values.get("PLACE")) is not None and place not in _PLACES and not place.isdecimal():
         raise EditError(f"PLACE of {kind} is first, last or an index, not {place!r}")
 
     def make(body: Layout) -> Edit:
-        return Edit.of(kind, _field(kind, field), **_details(kind, field, given, body))
+        return Edit.of(kind, _field(kind, field), **_details(kind, field, values, body))
 
     return make
 
@@ -74,7 +74,7 @@ def _field(kind: str, field: str) -> str:
     return "header.correlation_id" if kind == "duplicated_prefix" else field
 
 
-def _details(kind: str, field: str, given: dict[str, str], body: Layout) -> dict[str, Any]:
+def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dict[str, Any]:
     details: dict[str, Any] = {}
     for name in KINDS[kind].details:
         match name:
@@ -83,24 +83,24 @@ def _details(kind: str, field: str, given: dict[str, str], body: Layout) -> dict
             case "where" if kind == "field_missing":
                 details[name] = _index(body, field)
             case "where" | "place" | "to":
-                details[name] = _place(body, field, given["PLACE"], moved=kind == "field_moved")
+                details[name] = _place(body, field, values["PLACE"], moved=kind == "field_moved")
             case "from_version" | "body_version":
-                details[name] = int(given["VERSION"])
+                details[name] = int(values["VERSION"])
             case "bytes" | "delta" | "tag":
-                details[name] = int(given[name.upper()])
+                details[name] = int(values[name.upper()])
             case "header" | "nullable_from":
                 details[name] = None
             case "prefix":
-                details[name] = given["size|correlation_id"]
+                details[name] = values["size|correlation_id"]
             case "written" if kind == "header_version":
-                details[name] = int(given["VERSION"])
+                details[name] = int(values["VERSION"])
             case "written":
-                details[name] = next(given[word] for word in ("TYPE", "WAY", "fixed|compact") if word in given)
+                details[name] = next(values[each] for each in ("TYPE", "WAY", "fixed|compact") if each in values)
     return details
 
 
 def _struct(body: Layout, field: str) -> tuple[Layout, str]:
-    """The struct that holds a field, and the field's name."""
+    """Return the struct that contains a field, and the field's name."""
     *above, name = field.replace("[]", "").split(".")
     struct = body
     for each in above:

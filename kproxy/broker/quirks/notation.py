@@ -1,7 +1,7 @@
 """Quirks as text: ``API[:VERSIONS]:KIND[:WORDS][,CONDITION=VALUE]``.
 
 ``JoinGroup:2:moved:throttle_time_ms:last``, ``Fetch:delay:500,client=consumer-1``,
-``Produce:3-8:error:NOT_LEADER_OR_FOLLOWER,topic=orders,probability=0.1``. After the versions an edit can stand as JSON.
+``Produce:3-8:error:NOT_LEADER_OR_FOLLOWER,topic=orders,probability=0.1``. The kind can also be an edit as JSON.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dissectors.edits import Edit, EditError, frame_layout
 from dissectors.edits import parse as parse_edit
 from dissectors.wire.layout import Layout, layout
 from kproxy.broker.quirks.behaviours import BEHAVIOURS
-from kproxy.broker.quirks.layouts import WORDS, edit_for, kind_of
-from kproxy.broker.quirks.quirk import Answer, Quirk
+from kproxy.broker.quirks.layouts import PARAMETERS, edit_for, kind_of
+from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.sets import SETS
 
 _VERSIONS: Final = re.compile(r"(\d+)(?:(-)(\d+)|(\+))?")
@@ -26,14 +26,14 @@ _NEWEST: Final = 1000
 
 
 class QuirkError(ValueError):
-    """A text that is no quirk; a sentence that says what to write."""
+    """Raised if a text is not a quirk; the message is a sentence that shows the valid forms."""
 
 
 def parse(text: str) -> list[Quirk]:
-    """The quirks that a text means: those of a named set, or one.
+    """Parse the quirks in a text: those of a named set, or one.
 
     Raises:
-        QuirkError: See there.
+        QuirkError: The text is invalid.
     """
     if text in SETS:
         return [_one(each) for each in SETS[text].quirks]
@@ -70,18 +70,18 @@ def _act(quirk: Quirk, rest: str) -> None:
             raise EditError(f"invalid JSON: {error}") from None
         _write_under(quirk, lambda body: edit)
         return
-    name, *words = rest.split(":")
+    name, *parameters = rest.split(":")
     if behaviour := BEHAVIOURS.get(name):
-        if len(words) != len(behaviour.words):
+        if len(parameters) != len(behaviour.parameters):
             raise ValueError(
-                f"{name} takes {':'.join(behaviour.words) or 'nothing'}, not {':'.join(words) or 'nothing'}"
+                f"{name} takes {':'.join(behaviour.parameters) or 'nothing'}, not {':'.join(parameters) or 'nothing'}"
             )
-        quirk.says = f"{quirk.api} {behaviour.says.format(*words)}"
-        behaviour.make(quirk, *words)
+        quirk.description = f"{quirk.api} {behaviour.description.format(*parameters)}"
+        behaviour.make(quirk, *parameters)
     elif kind := kind_of(name):
-        _write_under(quirk, edit_for(kind, words))
+        _write_under(quirk, edit_for(kind, parameters))
     else:
-        known = [*BEHAVIOURS, *(each.removeprefix("field_") for each in WORDS)]
+        known = [*BEHAVIOURS, *(each.removeprefix("field_") for each in PARAMETERS)]
         raise ValueError(f"unknown kind {name!r}; use one of {', '.join(known)}")
 
 
@@ -90,17 +90,17 @@ def _write_under(quirk: Quirk, make: Callable[[Layout], Edit]) -> None:
     if not edits:
         raise EditError("it fits no version of the response")
 
-    def before(answer: Answer) -> None:
-        edit = edits.get((answer.api, answer.version))
+    def before(response: ServedResponse) -> None:
+        edit = edits.get((response.api, response.version))
         if edit is not None:
-            answer.edit = answer.edit.followed_by(edit) if answer.edit else edit
+            response.edit = response.edit.followed_by(edit) if response.edit else edit
 
     quirk.before = before
-    quirk.says = f"in {quirk.api} responses: {next(iter(edits.values()))}"
+    quirk.description = f"in {quirk.api} responses: {next(iter(edits.values()))}"
 
 
 def _edits(quirk: Quirk, make: Callable[[Layout], Edit]) -> dict[tuple[str, int], Edit]:
-    """The edit for each version that it fits. What is wrong with it, if it fits none, is raised."""
+    """Return the edit for each version that it fits; if it fits none, raise the reason."""
     made: dict[tuple[str, int], Edit] = {}
     wrong: EditError | None = None
     for api in schemas.apis() if quirk.api == "*" else _named(quirk.api):

@@ -1,4 +1,4 @@
-"""Quirk: one thing done wrong, and to which answers."""
+"""Quirk: one broker bug, and the responses that it affects."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dissectors.wire.layout import layout
 
 
 @dataclass(slots=True)
-class Answer:
-    """An answer on its way: its body, how it is written, and what is done with the frames.
+class ServedResponse:
+    """A response in progress: its body, how it is encoded, and how its frames are sent.
 
     Attributes:
         api: Kafka's name.
-        version: Of the body.
-        correlation_id: As it was asked.
+        version: Version of the body.
+        correlation_id: Of the request.
         body: Values by snake_case name.
         request: The body of the request.
-        edit: How it is written; None is right.
-        frames: What is sent, each with its length prefix; made by `write`.
-        delay_ms: Before that.
-        close: The connection is closed afterwards.
+        edit: The edit to encode it with; None for the correct layout.
+        frames: The frames to send, each with its length prefix; set by `write`.
+        delay_ms: Delay before sending.
+        close: Whether the connection is closed afterwards.
     """
 
     api: str
@@ -39,10 +39,10 @@ class Answer:
     close: bool = False
 
     def write(self) -> None:
-        """Make the frame.
+        """Encode the frame.
 
         Raises:
-            EncodeError: A value that its type cannot hold.
+            EncodeError: A value does not fit its type.
         """
         known = schemas.api_by_name(self.api)
         assert known is not None
@@ -51,24 +51,24 @@ class Answer:
         values = {"header": {"correlation_id": self.correlation_id}, "body": self.body}
         try:
             self.frames = [write(self.edit, right, values)]
-        except EditError:  # it fits the quirk's other versions
+        except EditError:  # it only fits other versions of the quirk
             self.frames = [write(None, right, values)]
 
 
-#: Changes the body or how it is written, before there are frames.
-Before: TypeAlias = Callable[[Answer], None]
+#: Changes the body or its edit, before it is encoded.
+Before: TypeAlias = Callable[[ServedResponse], None]
 
 
 @dataclass(slots=True)
 class Quirk:
-    """What is done wrong. `text` is its notation; `says` a sentence.
+    """One bug. `text` is its notation, `description` its description as a sentence.
 
-    `before` acts on an answer before it is written, `after` on its frames. `skips` is set if the request is not even
-    carried out. `times` counts down where it happens only so often.
+    `before` changes a response before it is encoded, `after` its frames. `skips` means that the request is not
+    processed at all. `times` counts down if the number of occurrences is limited.
     """
 
     text: str
-    says: str
+    description: str
     api: str
     versions: range | None = None
     before: Before | None = None
@@ -81,7 +81,7 @@ class Quirk:
     chance: Callable[[], float] = random.random
 
     def concerns(self, api: str, version: int, client_id: str | None, body: Mapping[str, Any]) -> bool:
-        """Whether this request is answered wrongly; throws the dice and counts."""
+        """Whether the quirk applies to this request; random with a probability, and counts occurrences."""
         if self.api not in ("*", api) or (self.versions is not None and version not in self.versions):
             return False
         if self.client is not None and self.client != client_id:
@@ -96,7 +96,7 @@ class Quirk:
 
 
 def _topics(body: Mapping[str, Any]) -> set[Any]:
-    """The names of the topics in a request, wherever it has them."""
+    """Return the names of all topics in a request."""
     found: set[Any] = set()
     for name in ("topics", "topic_data", "topic_partitions", "topic_names"):
         for each in body.get(name) or ():

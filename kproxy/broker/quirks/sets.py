@@ -1,4 +1,4 @@
-"""Named sets of quirks: bugs that brokers really had, one at a time, and brokers that had several."""
+"""Named sets of quirks: single bugs of real brokers, and brokers with several bugs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class QuirkSet:
-    """What a set does in a sentence, and its quirks in their notation."""
+    """A description in a sentence, and the quirks in their notation."""
 
-    says: str
+    description: str
     quirks: tuple[str, ...]
 
 

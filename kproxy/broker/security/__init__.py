@@ -1,1 +1,1 @@
-"""Who a client is, and what it may do: TLS, SASL, users, delegation tokens, ACLs."""
+"""Authentication and authorization: TLS, SASL, users, delegation tokens, ACLs."""

@@ -1,4 +1,4 @@
-"""Acls: who may do what with which resources, as Kafka's StandardAuthorizer decides it."""
+"""ACLs: authorization as in Kafka's StandardAuthorizer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERY: Final = "*"
 _MOST: Final = 10_000
 _TABLE: Final = "acls"
 
-#: Who is allowed one of these operations is allowed the key too.
+#: Permission for one of these operations implies permission for the key.
 _IMPLIED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"),
     "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",),
@@ -27,7 +27,7 @@ _IMPLIED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Acl(NamedTuple):
-    """An entry; kinds, patterns, operations and permissions by Kafka's codes."""
+    """An ACL; resource types, pattern types, operations and permissions are Kafka's codes."""
 
     kind: int
     name: str
@@ -38,13 +38,13 @@ class Acl(NamedTuple):
     permission: int
 
     def covers(self, name: str) -> bool:
-        """Whether it is about the resource of that name."""
+        """Whether it applies to the resource of that name."""
         if self.pattern == _PREFIXED:
             return name.startswith(self.name)
         return self.name in (name, _EVERY)
 
     def concerns(self, principal: str, host: str, operations: frozenset[int]) -> bool:
-        """Whether it is about who asks, from where, and what for."""
+        """Whether it applies to the principal, host and one of the operations."""
         return (
             self.principal in (principal, "User:*")
             and self.host in (host, _EVERY)
@@ -53,7 +53,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """What is the same in the entries that are meant; None and the code for ANY are whatever is there."""
+    """A filter for ACLs; None and the code for ANY match everything."""
 
     kind: int
     name: str | None
@@ -64,7 +64,7 @@ class AclFilter(NamedTuple):
     permission: int
 
     def matches(self, acl: Acl) -> bool:
-        """Whether it means the entry."""
+        """Whether it matches the ACL."""
         return (
             self.kind in (_ANY, acl.kind)
             and self.pattern in (_ANY, _MATCH, acl.pattern)
@@ -77,12 +77,12 @@ class AclFilter(NamedTuple):
 
 
 def read_filter(body: Mapping[str, Any]) -> AclFilter:
-    """What a request means.
+    """Parse the filter in a request.
 
     Raises:
-        Refused: INVALID_REQUEST for codes that Kafka does not have.
+        Refused: INVALID_REQUEST for unknown codes.
     """
-    wanted = AclFilter(
+    wanted_filter = AclFilter(
         body["resource_type_filter"],
         body["resource_name_filter"],
         body.get("pattern_type_filter", _LITERAL),
@@ -91,17 +91,19 @@ def read_filter(body: Mapping[str, Any]) -> AclFilter:
         body["operation"],
         body["permission_type"],
     )
-    if wanted.kind not in _known("resource_type") or wanted.pattern not in _known("pattern_type"):
+    if wanted_filter.kind not in _known("resource_type") or wanted_filter.pattern not in _known("pattern_type"):
         raise Refused(Error.INVALID_REQUEST, "Unknown patternFilter.")
-    if wanted.operation not in _known("acl_operation") or wanted.permission not in _known("acl_permission_type"):
+    if wanted_filter.operation not in _known("acl_operation") or wanted_filter.permission not in _known(
+        "acl_permission_type"
+    ):
         raise Refused(Error.INVALID_REQUEST, "Unknown entryFilter.")
-    return wanted
+    return wanted_filter
 
 
 class Acls:
-    """The ACLs of a cluster. They count only if `enabled`; else everybody may do everything, and there are none.
+    """The ACLs of a cluster. If not `enabled`, everything is allowed, and there are none.
 
-    That and who the super users are can be said by options, and by configs as Kafka's StandardAuthorizer has them.
+    Options, or configs as for Kafka's StandardAuthorizer, enable them and set the super users.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -117,10 +119,10 @@ class Acls:
         return iter(self._acls)
 
     def allow(self, principal: str, host: str, operation: str, kind: str, name: str) -> bool:
-        """Whether somebody may do something; names are Kafka's, e.g. ``READ`` of a ``TOPIC``.
+        """Whether an operation is allowed; names are Kafka's, e.g. ``READ`` of a ``TOPIC``.
 
-        Who is denied it is not allowed it by anything else. With no entry at all about the resource only super users
-        may, or everybody if ``allow.everyone.if.no.acl.found`` is true.
+        Deny takes precedence over allow. Without any ACL for the resource only super users are allowed, or everybody if
+        ``allow.everyone.if.no.acl.found`` is true.
         """
         if not self.enabled or principal in self._super_users:
             return True
@@ -131,11 +133,11 @@ class Acls:
         return not _any(about, _DENY, principal, host, operation) and _any(about, _ALLOW, principal, host, operation)
 
     def allow_some(self, principal: str, host: str, operation: str, kind: str) -> bool:
-        """Whether there can be a resource of a kind with which somebody may do something (KIP-679)."""
+        """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
         if not self.enabled or principal in self._super_users:
             return True
-        kind_code, wanted = codes("resource_type")[kind], _operations(operation, _ALLOW)
-        concerning = [each for each in self if each.kind == kind_code and each.concerns(principal, host, wanted)]
+        kind_code, wanted_filter = codes("resource_type")[kind], _operations(operation, _ALLOW)
+        concerning = [each for each in self if each.kind == kind_code and each.concerns(principal, host, wanted_filter)]
         denied = [each for each in concerning if each.permission == _DENY]
         allowed = [each for each in concerning if each.permission == _ALLOW]
         if not concerning:
@@ -143,7 +145,7 @@ class Acls:
         return any(not any(_swallows(each, one) for each in denied) for one in allowed)
 
     def create(self, acl: Acl) -> None:
-        """Add an entry, unless it is there.
+        """Add an ACL, unless it exists.
 
         Raises:
             Refused: INVALID_REQUEST.
@@ -155,12 +157,12 @@ class Acls:
             self._acls[acl] = None
             self._journal.put(_TABLE, json.dumps(acl), {})
 
-    def matching(self, wanted: AclFilter) -> list[Acl]:
-        """The entries that are meant."""
-        return [each for each in self if wanted.matches(each)]
+    def matching(self, wanted_filter: AclFilter) -> list[Acl]:
+        """Return the ACLs that match."""
+        return [each for each in self if wanted_filter.matches(each)]
 
     def delete(self, acl: Acl) -> None:
-        """Take an entry away."""
+        """Delete an ACL."""
         del self._acls[acl]
         self._journal.put(_TABLE, json.dumps(acl), None)
 
@@ -172,13 +174,13 @@ def _any(acls: list[Acl], permission: int, principal: str, host: str, operation:
 
 @functools.cache
 def _operations(operation: str, permission: int) -> frozenset[int]:
-    """Those that an entry can be about to allow, or deny, the operation."""
+    """Return the operations of ACLs that imply permission, or denial, of the operation."""
     implied = _IMPLIED_BY.get(operation, ()) if permission == _ALLOW else ()
     return frozenset(codes("acl_operation")[each] for each in (operation, *implied))
 
 
 def _swallows(denied: Acl, allowed: Acl) -> bool:
-    """Whether nothing is left of what is allowed."""
+    """Whether a denial covers everything that an ACL allows."""
     if denied.pattern == _LITERAL:
         return denied.name == _EVERY or (allowed.pattern == _LITERAL and allowed.name == denied.name)
     return allowed.name.startswith(denied.name) and allowed.name != _EVERY
@@ -204,7 +206,7 @@ def _check(acl: Acl) -> None:
 
 @functools.cache
 def codes(table: str) -> Mapping[str, int]:
-    """The codes of an enum of the schemas, by name."""
+    """Return the codes of an enum in the schemas, by name."""
     return {name: code for code, name in schemas.enum(table).items()}
 
 

@@ -1,4 +1,4 @@
-"""What proves a SCRAM user (RFC 5802): never the password, but keys that follow from it."""
+"""SCRAM credentials (RFC 5802): keys derived from the password, never the password itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.journal import Value
 
-#: Mechanism -> (its code on the wire, its hash).
+#: Mechanism -> (code on the wire, hash).
 SCRAM: Final[Mapping[str, tuple[int, str]]] = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
@@ -25,7 +25,7 @@ _TABLE: Final = "scram credentials"
 
 
 class Credential(NamedTuple):
-    """The keys of a user for one mechanism."""
+    """A user's keys for one mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -34,55 +34,55 @@ class Credential(NamedTuple):
 
     @classmethod
     def of_salted(cls, digest: str, salt: bytes, salted_password: bytes, iterations: int) -> Self:
-        """From the password as a client has salted and hashed it."""
+        """Derive from a password that the client has salted and hashed."""
         client_key = hmac.digest(salted_password, b"Client Key", digest)
         server_key = hmac.digest(salted_password, b"Server Key", digest)
         return cls(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)
 
     @classmethod
     def of_password(cls, digest: str, password: str) -> Self:
-        """With a salt of its own."""
+        """Derive from a password, with a new salt."""
         salt = os.urandom(16)
         salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, LEAST_ITERATIONS)
         return cls.of_salted(digest, salt, salted, LEAST_ITERATIONS)
 
 
 class Credentials:
-    """The SCRAM users of a cluster: those of its options, and what administrators have made of them."""
+    """The SCRAM credentials of a cluster: from its options, and as changed by administrators."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
-        self._kept: dict[tuple[str, str], Credential] = {}  # (name, mechanism)
+        self._credentials: dict[tuple[str, str], Credential] = {}  # (name, mechanism)
         for mechanism in cluster.options.sasl:
             if mechanism in SCRAM:
                 for name, password in cluster.options.users.items():
-                    self._kept[name, mechanism] = Credential.of_password(SCRAM[mechanism][1], password)
+                    self._credentials[name, mechanism] = Credential.of_password(SCRAM[mechanism][1], password)
         for key, value in self._journal.entries(_TABLE):
             name, mechanism = json.loads(key)
-            self._kept[name, mechanism] = _restored(value)
+            self._credentials[name, mechanism] = _restored(value)
 
     def get(self, name: str, mechanism: str) -> Credential | None:
-        """Of a user, for one mechanism."""
-        return self._kept.get((name, mechanism))
+        """Return a user's credential for a mechanism."""
+        return self._credentials.get((name, mechanism))
 
     def users(self) -> list[str]:
-        """Everybody who has one, once."""
-        return list(dict.fromkeys(name for name, _ in self._kept))
+        """Return the users with credentials, without duplicates."""
+        return list(dict.fromkeys(name for name, _ in self._credentials))
 
-    def check_room(self, name: str, mechanism: str) -> None:
-        """Raise `Refused` with UNACCEPTABLE_CREDENTIAL if one more is too many."""
-        if len(self._kept) >= _MOST and (name, mechanism) not in self._kept:
+    def check_capacity(self, name: str, mechanism: str) -> None:
+        """Raise `Refused` with UNACCEPTABLE_CREDENTIAL if there is no room for another one."""
+        if len(self._credentials) >= _MOST and (name, mechanism) not in self._credentials:
             raise Refused(Error.UNACCEPTABLE_CREDENTIAL, f"there are {_MOST} credentials already")
 
     def put(self, name: str, mechanism: str, credential: Credential) -> None:
-        """Give a user one for a mechanism, or another."""
-        self._kept[name, mechanism] = credential
+        """Set a user's credential for a mechanism."""
+        self._credentials[name, mechanism] = credential
         value = {key: _text(part) for key, part in zip(_KEYS, credential[:3], strict=True)}
         self._journal.put(_TABLE, json.dumps([name, mechanism]), {**value, "iterations": credential.iterations})
 
     def delete(self, name: str, mechanism: str) -> None:
-        """Take it away from a user that has it."""
-        del self._kept[name, mechanism]
+        """Delete an existing credential."""
+        del self._credentials[name, mechanism]
         self._journal.put(_TABLE, json.dumps([name, mechanism]), None)
 
 

@@ -1,4 +1,4 @@
-"""What a SASL mechanism is to a login: messages of the client in, answers out, in the end a name."""
+"""The interface of a SASL mechanism: client messages in, server messages out, finally an identity."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Protocol
 
 
 class LoginFailed(Exception):
-    """The client is not who it says, or does not speak the mechanism.
+    """Authentication failed, or the client violates the mechanism.
 
-    `message` is what it is told; None for what Kafka says of every mechanism alike.
+    `message` is sent to the client; None for Kafka's generic message.
     """
 
     def __init__(self, message: str | None = None) -> None:
@@ -19,12 +19,12 @@ class LoginFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who has logged in.
+    """An authenticated user.
 
     Attributes:
-        name: Of the principal, whose type is User.
-        expires_at: When what proved it expires, in ms since the epoch; None is never.
-        by_token: It was a delegation token.
+        name: Name of the principal, whose type is User.
+        expires_at: When the credential expires, in ms since the epoch; None for never.
+        by_token: Whether it was a delegation token.
     """
 
     name: str
@@ -33,13 +33,13 @@ class Identity:
 
 
 class SaslExchange(Protocol):
-    """One login with one mechanism."""
+    """A login with one mechanism."""
 
-    identity: Identity | None  # once it is over
+    identity: Identity | None  # set when the login is complete
 
     def step(self, message: bytes) -> bytes:
-        """Take a message of the client; the answer.
+        """Process a client message; return the server's message.
 
         Raises:
-            LoginFailed: See there.
+            LoginFailed: The login failed.
         """

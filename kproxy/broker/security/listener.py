@@ -1,4 +1,4 @@
-"""What a listener asks of its clients before it answers them: TLS, certificates, a login."""
+"""The security of a listener: TLS, client certificates, SASL."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _MAP: Final = "listener.security.protocol.map"
 
 @dataclass(frozen=True, slots=True)
 class BrokerListener:
-    """A listener that each broker has; `protocol` is one of Kafka's security protocols."""
+    """A listener of each broker; `protocol` is one of Kafka's security protocols."""
 
     name: str
     protocol: str
 
     @property
     def tls(self) -> bool:
-        """Whether it speaks TLS."""
+        """Whether it uses TLS."""
         return self.protocol.endswith("SSL")
 
     @property
     def sasl(self) -> bool:
-        """Whether its clients log in."""
+        """Whether it uses SASL."""
         return self.protocol.startswith("SASL")
 
 
 def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
-    """The listeners of each broker; where none is named one that does what there are options for.
+    """Return the listeners of each broker; by default one with the protocol that fits the options.
 
     Raises:
-        ValueError: They do not fit the options; a sentence.
+        ValueError: They do not fit the options; the message is a sentence.
     """
     if not options.listeners:
         only = ("SASL_" if options.sasl else "") + ("SSL" if options.tls_certificate else "PLAINTEXT")
@@ -62,10 +62,10 @@ def listeners_of(options: BrokerOptions) -> tuple[BrokerListener, ...]:
 
 
 def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
-    """What the listeners of a cluster speak TLS with; None where they do not.
+    """Return the TLS context of a cluster's listeners; None without TLS.
 
     Raises:
-        ValueError: A file cannot be read, is no certificate or key, or they do not belong together; a sentence.
+        ValueError: A file is unreadable or invalid, or key and certificate do not match; the message is a sentence.
     """
     if options.tls_certificate is None:
         return None
@@ -76,13 +76,13 @@ def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
         if options.tls_client_ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
             context.load_verify_locations(options.tls_client_ca)
-    except OSError as error:  # it does not say which
+    except OSError as error:  # it does not name the file
         raise ValueError(f"TLS with {', '.join(map(str, files))}: {error.strerror}") from None
     return context
 
 
 def check_mechanisms(options: BrokerOptions) -> None:
-    """Raise `ValueError` unless all SASL mechanisms that are asked for are there."""
+    """Raise `ValueError` if a SASL mechanism is unknown."""
     if unknown := [each for each in options.sasl if each not in MECHANISMS]:
         raise ValueError(f"unknown SASL mechanism {unknown[0]}: use one of {', '.join(MECHANISMS)}")
 
@@ -90,13 +90,13 @@ def check_mechanisms(options: BrokerOptions) -> None:
 def new_session(
     cluster: Cluster, listener: BrokerListener, client_host: str, certificate: dict[str, Any] | None
 ) -> ClientSession:
-    """What a connection begins with.
+    """Create the session of a new connection.
 
     Args:
-        cluster: That it is to.
-        listener: That has accepted it.
+        cluster: The cluster.
+        listener: The listener that accepted the connection.
         client_host: As Kafka prints it: ``/127.0.0.1``.
-        certificate: Of the client, as `ssl.SSLSocket.getpeercert` gives it.
+        certificate: The client's, as returned by `ssl.SSLSocket.getpeercert`.
     """
     session = ClientSession(client_host, listener.name)
     if listener.sasl:
@@ -108,7 +108,7 @@ def new_session(
 
 
 def _protocols(text: str) -> dict[str, str]:
-    """The security protocol of each listener, by its name: ``INTERNAL:PLAINTEXT,EXTERNAL:SSL``, and those of Kafka."""
+    """Return protocols by listener name: those in ``INTERNAL:PLAINTEXT,EXTERNAL:SSL``, and Kafka's own names."""
     found = {each: each for each in PROTOCOLS}
     for each in filter(None, (each.strip() for each in text.split(","))):
         name, _, protocol = each.partition(":")
@@ -119,7 +119,7 @@ def _protocols(text: str) -> dict[str, str]:
 
 
 def _check_needs(listeners: Collection[BrokerListener], options: BrokerOptions) -> None:
-    """Raise `ValueError` unless there is what the listeners need, and a listener for what there is."""
+    """Raise `ValueError` if the listeners' requirements are not met, or security options are not used."""
     tls, sasl = [each.name for each in listeners if each.tls], [each.name for each in listeners if each.sasl]
     if tls and options.tls_certificate is None:
         raise ValueError(f"listener {tls[0]} uses TLS but has no certificate: pass tls_certificate, or --tls-cert")

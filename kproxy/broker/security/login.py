@@ -1,4 +1,4 @@
-"""Login: the SASL state of one connection, from the handshake to the end of the session and over to the next.
+"""Login: the SASL state of one connection: handshake, authentication, session expiry, re-authentication.
 
 Source: Kafka's SaslServerAuthenticator, KIP-43, KIP-152, KIP-368.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.request import ClientSession
 
-#: Every mechanism that a cluster can have.
+#: All supported mechanisms.
 MECHANISMS: Final[Mapping[str, Callable[[Cluster], SaslExchange]]] = {
     "PLAIN": Plain,
     **{name: partial(Scram, mechanism=name) for name in SCRAM},
@@ -31,12 +31,12 @@ _SOONEST_AGAIN_MS: Final = 1000  # between two re-authentications
 
 
 class Login:
-    """How far the client of a session has come with its login.
+    """The state of a session's login.
 
     Attributes:
         raw: The next frames are SASL messages without a header, as after SaslHandshake v0.
-        by_token: It has logged in with a delegation token.
-        lifetime_ms: How long the session lasts from the end of the login on; 0 is for ever.
+        by_token: Whether the client logged in with a delegation token.
+        lifetime_ms: Lifetime of the session after the login; 0 for unlimited.
     """
 
     def __init__(self, cluster: Cluster, session: ClientSession) -> None:
@@ -44,7 +44,7 @@ class Login:
         self._session = session
         self._exchange: SaslExchange | None = None
         self._mechanism = ""
-        self._before: tuple[str, str] | None = None  # mechanism and principal of the login before
+        self._before: tuple[str, str] | None = None  # mechanism and principal of the previous login
         self._began_again: int | None = None
         self._expires_at: int | None = None
         self.raw = False
@@ -53,21 +53,21 @@ class Login:
 
     @property
     def mechanisms(self) -> list[str]:
-        """Those that the client can choose from."""
+        """The enabled mechanisms."""
         return list(self._cluster.options.sasl)
 
     @property
     def expired(self) -> bool:
-        """The session is over; all that the client can do is to log in again."""
+        """Whether the session has expired; the client can only log in again."""
         over = self._expires_at is not None and self._cluster.clock.now() > self._expires_at
         return over and self._session.authenticated
 
     def handshake(self, mechanism: str, *, headers: bool) -> None:
-        """The client has chosen a mechanism.
+        """Set the mechanism that the client has chosen.
 
         Args:
             mechanism: Its name.
-            headers: Its messages come in SaslAuthenticate.
+            headers: Whether its messages come in SaslAuthenticate.
 
         Raises:
             Refused: UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE.
@@ -84,10 +84,10 @@ class Login:
         self.raw = not headers
 
     def step(self, message: bytes) -> bytes:
-        """Take a message of the mechanism; the answer to it.
+        """Process a message of the mechanism; return the server's message.
 
         Raises:
-            Refused: SASL_AUTHENTICATION_FAILED, and the connection is to be closed; ILLEGAL_SASL_STATE.
+            Refused: SASL_AUTHENTICATION_FAILED, and the connection must be closed; ILLEGAL_SASL_STATE.
         """
         if (exchange := self._exchange) is None:
             self._session.closing = not self._session.authenticated
@@ -98,7 +98,7 @@ class Login:
                     f"SASL mechanism '{self._mechanism}' requested by client is not supported "
                     f"for re-authentication of mechanism '{self._before[0]}'"
                 )
-            answer = exchange.step(message)
+            message_out = exchange.step(message)
             if exchange.identity is not None:
                 self._finish(exchange.identity)
         except LoginFailed as failed:
@@ -106,7 +106,7 @@ class Login:
             again = "authentication" if self._before is None else "re-authentication"
             generic = f"Authentication failed during {again} due to invalid credentials with SASL mechanism "
             raise Refused(Error.SASL_AUTHENTICATION_FAILED, failed.message or generic + self._mechanism) from None
-        return answer
+        return message_out
 
     def _begin_again(self) -> None:
         now = self._cluster.clock.now()

@@ -1,4 +1,4 @@
-"""SASL OAUTHBEARER (RFC 7628) with unsecured tokens: whoever makes one is believed. For tests only.
+"""SASL OAUTHBEARER (RFC 7628) with unsecured tokens, which are accepted without verification. For tests only.
 
 Source: Kafka's OAuthBearerSaslServer, OAuthBearerUnsecuredValidatorCallbackHandler.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _FIRST: Final = re.compile(r"n,(?:a=(?P<authorization>[^,\x00]+))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x00\x01]*\x01)+)\x01")
 _BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
 _INVALID: Final = '{"status":"invalid_token"}'
-_ABORTED: Final = b"\x01"  # what a client says to an error, so that it is told again in a way that ends the login
+_ABORTED: Final = b"\x01"  # the client's reply to an error; the server then fails the login
 
 
 class OAuthBearer:
-    """One login: a token, which says of itself who it is for and until when."""
+    """A login with a token, which contains its user and expiry."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
@@ -51,7 +51,7 @@ class OAuthBearer:
 
 
 def _identity(token: str, now: int) -> Identity | None:
-    """Who an unsecured JSON Web Signature is for; None unless it is one, and of this time."""
+    """Return the identity in an unsecured JSON Web Signature; None if it is invalid or expired."""
     parts = token.split(".")
     if len(parts) != 3 or parts[2]:
         return None

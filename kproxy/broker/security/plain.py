@@ -1,4 +1,4 @@
-"""SASL PLAIN (RFC 4616) as Kafka's PlainSaslServer has it."""
+"""SASL PLAIN (RFC 4616), like Kafka's PlainSaslServer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """One login: authorization id, name and password, with NUL between them."""
+    """A login: authorization id, name and password, separated by NUL."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._users = cluster.options.users

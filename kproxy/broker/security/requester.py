@@ -1,4 +1,4 @@
-"""Who asks for delegation tokens, and whose they are."""
+"""Principals in requests about delegation tokens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 def requester(request: Request) -> str:
-    """The principal that asks for something about tokens.
+    """Return the principal of a request about tokens.
 
     Raises:
-        Refused: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if nobody is logged in, or with a token.
+        Refused: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED if the client is not logged in, or used a token.
     """
     session = request.session
     by_token = session.login is not None and session.login.by_token
@@ -25,11 +25,11 @@ def requester(request: Request) -> str:
 
 
 def principal(fields: Mapping[str, Any], prefix: str = "principal") -> str:
-    """A principal as ACLs have it, of a request that has its type and name."""
+    """Return a principal as in ACLs, from the type and name in a request."""
     return f"{fields[f'{prefix}_type']}:{fields[f'{prefix}_name']}"
 
 
 def in_parts(principal: str, prefix: str = "principal") -> Mapping[str, str]:
-    """The fields of a principal in an answer."""
+    """Return the fields of a principal for a response."""
     kind, _, name = principal.partition(":")
     return {f"{prefix}_type": kind, f"{prefix}_name": name}

@@ -1,6 +1,6 @@
-"""SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677) as Kafka's ScramSaslServer has them.
+"""SASL SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677), like Kafka's ScramSaslServer.
 
-With the extension ``tokenauth=true`` the name is the id of a delegation token, and its HMAC in base64 the password.
+With the extension ``tokenauth=true``, the name is the id of a delegation token, and the password its HMAC in base64.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kproxy.broker.security.tokens import Tokens
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-# As Kafka's ScramMessages reads them.
+# The same patterns as in Kafka's ScramMessages.
 _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _EXTENSIONS: Final = r"(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*)"
 _PRINTABLE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -33,18 +33,18 @@ _FINAL: Final = re.compile(
 
 
 class Scram:
-    """One login: the name, then the proof that the client has the password, and ours that we know it."""
+    """A login: the client's name, its proof of the password, and the server's signature."""
 
     def __init__(self, cluster: Cluster, mechanism: str) -> None:
         self._cluster = cluster
         self._mechanism = mechanism
         self._digest = SCRAM[mechanism][1]
-        self._asked: _Asked | None = None
+        self._challenge: _Challenge | None = None
         self.identity: Identity | None = None
 
     def step(self, message: bytes) -> bytes:
         text = message.decode("utf-8", "replace")
-        return self._first(text) if self._asked is None else self._final(self._asked, text)
+        return self._first(text) if self._challenge is None else self._final(self._challenge, text)
 
     def _first(self, text: str) -> bytes:
         if (read := _FIRST.fullmatch(text)) is None:
@@ -61,9 +61,9 @@ class Scram:
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         nonce = read["nonce"] + secrets.token_urlsafe(24)
-        answer = f"r={nonce},s={base64.b64encode(credential.salt).decode()},i={credential.iterations}"
-        self._asked = _Asked(credential, identity, nonce, f"{read['bare']},{answer}")
-        return answer.encode()
+        message = f"r={nonce},s={base64.b64encode(credential.salt).decode()},i={credential.iterations}"
+        self._challenge = _Challenge(credential, identity, nonce, f"{read['bare']},{message}")
+        return message.encode()
 
     def _user(self, name: str) -> Credential:
         credential = self._cluster.part(Credentials).get(name, self._mechanism)
@@ -79,24 +79,24 @@ class Scram:
         credential = Credential.of_password(self._digest, base64.b64encode(tokens.hmac_of(token)).decode())
         return credential, Identity(token.owner.removeprefix("User:"), token.expires_at, by_token=True)
 
-    def _final(self, asked: _Asked, text: str) -> bytes:
+    def _final(self, challenge: _Challenge, text: str) -> bytes:
         read = _FINAL.fullmatch(text)
-        if read is None or not hmac.compare_digest(read["nonce"].encode(), asked.nonce.encode()):
+        if read is None or not hmac.compare_digest(read["nonce"].encode(), challenge.nonce.encode()):
             raise LoginFailed
-        signed = f"{asked.messages},{read['unproven']}".encode()
-        signature = hmac.digest(asked.credential.stored_key, signed, self._digest)
+        signed = f"{challenge.messages},{read['unproven']}".encode()
+        signature = hmac.digest(challenge.credential.stored_key, signed, self._digest)
         proof = _decoded(read["proof"])
         if len(proof) != len(signature):
             raise LoginFailed
         client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
-        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), asked.credential.stored_key):
+        if not hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), challenge.credential.stored_key):
             raise LoginFailed
-        self.identity = asked.identity
-        return b"v=" + base64.b64encode(hmac.digest(asked.credential.server_key, signed, self._digest))
+        self.identity = challenge.identity
+        return b"v=" + base64.b64encode(hmac.digest(challenge.credential.server_key, signed, self._digest))
 
 
-class _Asked:
-    """What was asked for the proof of; `messages` are those that it has to sign."""
+class _Challenge:
+    """The challenge for the client's proof; `messages` are those to sign."""
 
     def __init__(self, credential: Credential, identity: Identity, nonce: str, messages: str) -> None:
         self.credential = credential

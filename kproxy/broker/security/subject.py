@@ -1,4 +1,4 @@
-"""The subject of a certificate as Kafka prints it: as RFC 2253 says, the most specific part first."""
+"""The subject of a certificate as Kafka prints it: RFC 2253, most specific part first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-# What Java's X500Principal.getName has keywords for; others it writes as numbers and hex.
+# The attributes with keywords in Java's X500Principal.getName; others are printed as numbers and hex.
 _KEYWORDS: Final = {
     "commonName": "CN",
     "countryName": "C",
@@ -27,9 +27,9 @@ _ESCAPED: Final = re.compile(r'[,=+<>#;"\\]|^ +| +$')
 
 
 def subject(certificate: Mapping[str, Any]) -> str:
-    """Of a certificate as `ssl.SSLSocket.getpeercert` gives it: ``CN=alice,OU=kafka,O=example``.
+    """Return the subject, given a certificate as from `ssl.SSLSocket.getpeercert`: ``CN=alice,OU=kafka,O=example``.
 
-    Attributes that neither Java has a keyword for nor clients are known by are left out.
+    Attributes without a keyword in Java, which do not identify clients, are left out.
     """
     names = []
     for parts in reversed(certificate["subject"]):

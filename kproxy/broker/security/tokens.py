@@ -1,4 +1,4 @@
-"""Tokens: delegation tokens, with which others log in for their owner (KIP-48).
+"""Delegation tokens, which let others log in as their owner (KIP-48).
 
 Source: DelegationTokenControlManager.
 """
@@ -28,13 +28,13 @@ class DelegationToken:
     """A token; principals as ``User:alice``, times in ms since the epoch.
 
     Attributes:
-        id: Of the token.
-        owner: Who is logged in with it.
-        requester: Who asked for it.
-        renewers: Who else may renew it.
-        issued_at: When it was made.
-        expires_at: Until when it can be used, unless it is renewed.
-        max_at: Till when it can be renewed.
+        id: The token id.
+        owner: The principal that it authenticates.
+        requester: The principal that requested it.
+        renewers: Other principals that may renew it.
+        issued_at: When it was created.
+        expires_at: When it expires, unless it is renewed.
+        max_at: The latest time to which it can be renewed.
     """
 
     id: str
@@ -46,16 +46,16 @@ class DelegationToken:
     max_at: int
 
     def belongs_to(self, principal: str) -> bool:
-        """Whether it may renew it."""
+        """Whether the principal may renew it."""
         return principal == self.owner or principal in self.renewers
 
     def expired(self, now: int) -> bool:
-        """Whether nothing can be done with it any more."""
+        """Whether it has expired."""
         return self.expires_at < now or self.max_at < now
 
 
 class Tokens:
-    """The delegation tokens of a cluster. There are some only if ``delegation.token.secret.key`` is set."""
+    """The delegation tokens of a cluster; they need ``delegation.token.secret.key``."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -67,25 +67,25 @@ class Tokens:
         return iter(self._by_id.values())
 
     def check_enabled(self) -> None:
-        """Raise `Refused` with DELEGATION_TOKEN_AUTH_DISABLED unless there can be tokens."""
+        """Raise `Refused` with DELEGATION_TOKEN_AUTH_DISABLED if tokens are disabled."""
         if self._secret is None:
             raise Refused(Error.DELEGATION_TOKEN_AUTH_DISABLED)
 
     def usable(self, token_id: str) -> DelegationToken | None:
-        """The token to log in with."""
+        """Return a token that is valid for login."""
         token = self._by_id.get(token_id)
         return None if self._secret is None or token is None or token.expired(self._cluster.clock.now()) else token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
-        """What its users prove that they have."""
+        """Return a token's HMAC, the password of its users."""
         assert self._secret is not None
         return hmac.digest(self._secret.encode(), token.id.encode(), hashlib.sha512)
 
     def create(self, owner: str, requester: str, renewers: Sequence[str], max_lifetime_ms: int) -> DelegationToken:
-        """Make a token that lives at most so long; what is not positive is as long as the brokers allow.
+        """Create a token with a maximum lifetime; zero or less is the longest that the brokers allow.
 
         Raises:
-            Refused: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST when there are too many.
+            Refused: DELEGATION_TOKEN_AUTH_DISABLED, INVALID_REQUEST if there are too many.
         """
         self.check_enabled()
         now = self._cluster.clock.now()
@@ -102,7 +102,7 @@ class Tokens:
         return token
 
     def renew(self, hmac: bytes, principal: str, period_ms: int) -> int:
-        """Have a token live longer, counted from now; until when.
+        """Renew a token for a period from now; return the new expiry time.
 
         Raises:
             Refused: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
@@ -118,10 +118,10 @@ class Tokens:
         return self._expire_at(token, now + (min(longest, period_ms) if period_ms > 0 else longest))
 
     def expire(self, hmac: bytes, principal: str, period_ms: int) -> int:
-        """Have a token end so much later, at once if it is negative; when that is.
+        """Expire a token after a period, immediately if it is negative; return the new expiry time.
 
         Raises:
-            Refused: As `renew`.
+            Refused: See `renew`.
         """
         token = self._with(hmac)
         now = self._cluster.clock.now()

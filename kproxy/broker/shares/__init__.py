@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): their members, the records that those have acquired, and what they acknowledge."""
+"""Share groups (KIP-932): members, acquired records, acknowledgements."""

@@ -1,4 +1,4 @@
-"""Acknowledging: what a member says of the records that it has.
+"""Acknowledgements of acquired records.
 
 Source: Kafka's SharePartition.acknowledge, KafkaApis.validateAcknowledgementBatches.
 """
@@ -15,7 +15,7 @@ from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 
 RENEW: Final = 4
-#: What records become by the other types: gap, accept, release, reject.
+#: The state of records after the acknowledgement types: gap, accept, release, reject.
 _STATES: Final = (RecordState.ARCHIVED, RecordState.ACKNOWLEDGED, RecordState.AVAILABLE, RecordState.ARCHIVED)
 
 
@@ -30,14 +30,14 @@ _OFFSET: Final = (
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of records that follow each other: one type for all, or one for each."""
+    """The acknowledgement of consecutive records: one type for all, or one for each."""
 
     first: int
     last: int
     types: Sequence[int]
 
     def parts(self) -> Iterator[tuple[int, int, int]]:
-        """First and last offset of records with the same type, and it."""
+        """First offset, last offset and type of records with the same type."""
         if len(self.types) == 1:
             yield self.first, self.last, self.types[0]
             return
@@ -48,13 +48,13 @@ class Acknowledgement(NamedTuple):
             first = end
 
 
-class Judge(NamedTuple):
-    """Who acknowledges, and what holds for the group.
+class AcknowledgementContext(NamedTuple):
+    """The member that acknowledges, and the group's settings.
 
     Attributes:
-        member: Its id.
-        renewed_until: In ms since the epoch; None if records are not renewed.
-        most_deliveries: Of one record.
+        member: The member id.
+        renewed_until: In ms since the epoch; None if renewal is disabled.
+        most_deliveries: Delivery limit of a record.
     """
 
     member: str
@@ -63,12 +63,12 @@ class Judge(NamedTuple):
 
 
 def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool) -> list[Acknowledgement]:
-    """What a request says of one partition.
+    """Parse the acknowledgements of one partition in a request.
 
     Args:
-        batches: As it has them.
-        renews: The version of the request knows renewals.
-        is_renewal: The request says that it has some.
+        batches: The request's batches.
+        renews: Whether the request's version supports renewals.
+        is_renewal: Whether the request declares renewals.
 
     Raises:
         Refused: INVALID_REQUEST.
@@ -86,70 +86,72 @@ def read(batches: Sequence[Mapping[str, Any]], *, renews: bool, is_renewal: bool
     return found
 
 
-def acknowledge(records: AcquiredRecords, judge: Judge, said: Sequence[Acknowledgement]) -> None:
-    """Do what a member says; all of it, or nothing.
+def acknowledge(
+    records: AcquiredRecords, context: AcknowledgementContext, acknowledgement: Sequence[Acknowledgement]
+) -> None:
+    """Apply a member's acknowledgements: all or none.
 
     Raises:
         Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
     """
     undo: list[Callable[[], None]] = []
     try:
-        for one in said:
+        for one in acknowledgement:
             if one.last >= records.start:
                 for batch in _batches(records, one):
-                    undo += _one_batch(records, judge, one, batch)
+                    undo += _one_batch(records, context, one, batch)
     except Refused:
         for each in undo:
             each()
         raise
 
 
-def _batches(records: AcquiredRecords, said: Acknowledgement) -> list[AcquiredBatch]:
-    floor = records.floor(said.first)
-    if floor is None and said.first < records.start <= said.last:
+def _batches(records: AcquiredRecords, acknowledgement: Acknowledgement) -> list[AcquiredBatch]:
+    floor = records.floor(acknowledgement.first)
+    if floor is None and acknowledgement.first < records.start <= acknowledgement.last:
         floor = records.floor(records.start)
     if floor is None:
         raise _wrong("Batch record not found. The request batch offsets are not found in the cache.")
-    found = records.between(floor.first, said.last)
+    found = records.between(floor.first, acknowledgement.last)
     past = "Batch record not found. The {} offset in request is past acquired records."
-    if found[-1].last < said.first:
+    if found[-1].last < acknowledgement.first:
         raise Refused(Error.INVALID_REQUEST, past.format("first"))
-    if found[-1].last < said.last:
+    if found[-1].last < acknowledgement.last:
         raise Refused(Error.INVALID_REQUEST, past.format("last"))
     return found
 
 
 def _one_batch(
-    records: AcquiredRecords, judge: Judge, said: Acknowledgement, batch: AcquiredBatch
+    records: AcquiredRecords, context: AcknowledgementContext, acknowledgement: Acknowledgement, batch: AcquiredBatch
 ) -> list[Callable[[], None]]:
-    """Do what is said of the records of a batch; what undoes it."""
-    first, last = max(said.first, records.start), said.last
+    """Apply an acknowledgement to the records of a batch; return a function that undoes it."""
+    first, last = max(acknowledgement.first, records.start), acknowledgement.last
     if batch.last < first:
         return []
     if not batch.split:
-        _check(batch.runs, judge, *_BATCH)
-    _check(batch.around(first, last), judge, *_OFFSET)
-    if RENEW in said.types and judge.renewed_until is None:
+        _check(batch.runs, context, *_BATCH)
+    _check(batch.around(first, last), context, *_OFFSET)
+    if RENEW in acknowledgement.types and context.renewed_until is None:
         raise _wrong("Renewing acquisition locks is not enabled for the group.")
-    batch.split |= batch.first < first or batch.last > last or len(said.types) > 1
-    batch.cut([start for start, _, _ in said.parts()])
+    batch.split |= batch.first < first or batch.last > last or len(acknowledgement.types) > 1
+    batch.cut([start for start, _, _ in acknowledgement.parts()])
     undo: list[Callable[[], None]] = []
-    for start, end, kind in said.parts():
+    for start, end, kind in acknowledgement.parts():
         for run in batch.within(max(start, first), end):
             undo.append(functools.partial(run.become, run.state, run.member, run.until))
             if kind == RENEW:
-                run.until = judge.renewed_until or run.until
+                run.until = context.renewed_until or run.until
             else:
-                run.let_go(_STATES[kind], judge.most_deliveries)
+                run.let_go(_STATES[kind], context.most_deliveries)
     return undo
 
 
-def _check(runs: Iterable[Run], judge: Judge, not_acquired: str, not_owned: str) -> None:
-    """Raise `Refused` with one of these sentences unless the member has all of these records."""
+def _check(runs: Iterable[Run], context: AcknowledgementContext, not_acquired: str, not_owned: str) -> None:
+    """Raise `Refused` with one of these messages unless the member has acquired all of these records."""
     for run in runs:
         if run.state is not RecordState.ACQUIRED:
             raise _wrong(not_acquired)
-        if run.member != judge.member:
+        if run.member != context.member:
             raise _wrong(not_owned)
 
 

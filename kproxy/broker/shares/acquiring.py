@@ -1,7 +1,7 @@
-"""Acquiring: which of the records that a log has a member gets, and how often it got them.
+"""Acquires records of a log for a member, and counts deliveries.
 
-Source: Kafka's SharePartition.acquire. Records that were delivered often come in smaller portions, and for the last
-time alone.
+Source: Kafka's SharePartition.acquire. Records that were delivered often are acquired in smaller portions, and alone
+for the last delivery.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LEAST_THROTTLED: Final = 2  # deliveries
 
 
 class Acquired(NamedTuple):
-    """Records that a member has got, and how often they have been delivered by that."""
+    """Acquired records, and their delivery count including this delivery."""
 
     first: int
     last: int
@@ -26,17 +26,17 @@ class Acquired(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a member wants, and what it may have.
+class AcquireRequest:
+    """A member's request for records, and its limits.
 
     Attributes:
-        member: Its id.
-        records: At most so many, save that batches of the log are not divided.
-        batch_size: Records that are acknowledged together, about.
-        strict: Not one more than `records` (KIP-1206), so that batches are divided.
-        until: How long it has them, in ms since the epoch.
-        most_locks: Records in flight.
-        most_deliveries: Of one record.
+        member: The member id.
+        records: Maximum number, except that batches of the log are not split.
+        batch_size: Approximate number of records to acknowledge together.
+        strict: Never exceed `records` (KIP-1206), so that batches are split.
+        until: End of the acquisition lock, in ms since the epoch.
+        most_locks: Limit of records in flight.
+        most_deliveries: Delivery limit of a record.
     """
 
     member: str
@@ -52,26 +52,28 @@ class Acquiring:
     """One acquisition.
 
     Args:
-        records: In flight so far.
-        batches: That were read from the log, from `offset` on.
+        records: The records in flight.
+        batches: Batches read from the log, from `offset` on.
         offset: `AcquiredRecords.next_offset`.
-        wish: Of the member.
+        request: The member's request.
     """
 
-    def __init__(self, records: AcquiredRecords, batches: Sequence[StoredBatch], offset: int, wish: Wish) -> None:
+    def __init__(
+        self, records: AcquiredRecords, batches: Sequence[StoredBatch], offset: int, request: AcquireRequest
+    ) -> None:
         self._records = records
         self._batches = batches
-        self._wish = wish
+        self._request = request
         self._last = batches[-1].last_offset if batches else -1
-        self._left = min(wish.records, wish.most_locks - records.count)
-        if self._left <= 0 < wish.records and offset <= records.end:  # no new ones, but some that have come back
-            self._left = min(wish.records, records.end - offset + 1)
+        self._remaining = min(request.records, request.most_locks - records.count)
+        if self._remaining <= 0 < request.records and offset <= records.end:  # no new records, but released ones
+            self._remaining = min(request.records, records.end - offset + 1)
             self._last = min(self._last, records.end)
         self._acquired: list[Acquired] = []
 
-    def all(self) -> list[Acquired]:
-        """Acquire what can be."""
-        if self._left <= 0 or not self._batches or self._batches[-1].last_offset < self._records.start:
+    def acquire_all(self) -> list[Acquired]:
+        """Acquire everything possible."""
+        if self._remaining <= 0 or not self._batches or self._batches[-1].last_offset < self._records.start:
             return []
         first = self._batches[0].base_offset
         floor = self._records.floor(first)
@@ -80,38 +82,38 @@ class Acquiring:
             begin = floor.first
         known = self._records.between(min(first, begin), self._last)
         for batch in known:
-            if self._left <= 0 or not self._again(batch, first):
+            if self._remaining <= 0 or not self._acquire_available(batch, first):
                 return self._acquired
         behind = known[-1].last + 1 if known else begin
-        if self._left > 0 and behind <= self._last:
-            self._new(behind)
+        if self._remaining > 0 and behind <= self._last:
+            self._acquire_new(behind)
         return self._acquired
 
-    def _again(self, batch: AcquiredBatch, first: int) -> bool:
-        """Acquire what is available of a batch; whether the member may have more beside that."""
+    def _acquire_available(self, batch: AcquiredBatch, first: int) -> bool:
+        """Acquire the available records of a batch; return whether the member may have more."""
         throttled = self._is_throttled(batch, first)
         if throttled and self._acquired:
             return False
         whole = first <= batch.first and batch.last <= self._last
-        too_many = self._wish.strict and len(batch) > self._left
+        too_many = self._request.strict and len(batch) > self._remaining
         if not batch.split:
             if batch.runs[0].state is not RecordState.AVAILABLE:
                 return True
             if whole and not too_many and not throttled:
-                self._take(batch.runs)
+                self._assign(batch.runs)
                 return True
             batch.split = True
-        taken = self._some(batch, first)
+        taken = self._acquire_some(batch, first)
         return not (throttled and taken)
 
-    def _some(self, batch: AcquiredBatch, first: int) -> bool:
-        """Acquire some records of a batch; whether there were any."""
+    def _acquire_some(self, batch: AcquiredBatch, first: int) -> bool:
+        """Acquire some records of a batch; return whether there were any."""
         taken: list[Run] = []
-        count, portion, wish = 0, 0, self._wish
+        count, portion, request = 0, 0, self._request
         for run in batch.within(first, self._last):
             if run.state is not RecordState.AVAILABLE:
                 continue
-            last_time = wish.most_deliveries > _LEAST_THROTTLED and run.deliveries == wish.most_deliveries - 1
+            last_time = request.most_deliveries > _LEAST_THROTTLED and run.deliveries == request.most_deliveries - 1
             if last_time and taken:
                 break
             beyond = run.deliveries - self._throttled_from
@@ -120,30 +122,30 @@ class Acquiring:
             most = len(run)
             if last_time:
                 most = 1
-            if wish.strict:
-                most = min(most, self._left - count)
+            if request.strict:
+                most = min(most, self._remaining - count)
             if portion > count:
                 most = min(most, portion - count)
             [given] = batch.within(run.first, run.first + most - 1)
             taken.append(given)
             count += most
-            if last_time or (wish.strict and count == self._left) or count == portion:
+            if last_time or (request.strict and count == self._remaining) or count == portion:
                 break
-        self._take(taken)
+        self._assign(taken)
         return bool(taken)
 
-    def _new(self, first: int) -> None:
-        """Acquire records that nobody has had yet."""
-        wish, last = self._wish, self._last
-        if self._left < last - first + 1:
-            last = self._end_of_batch(first + self._left - 1)
-        if wish.strict or last - first + 1 <= wish.batch_size:
+    def _acquire_new(self, first: int) -> None:
+        """Acquire records that were never delivered."""
+        request, last = self._request, self._last
+        if self._remaining < last - first + 1:
+            last = self._end_of_batch(first + self._remaining - 1)
+        if request.strict or last - first + 1 <= request.batch_size:
             self._begin(first, last)
         else:
             for batch in self._batches:
                 if batch.base_offset > last:
                     break
-                if batch.base_offset - first >= max(wish.batch_size, 1):
+                if batch.base_offset - first >= max(request.batch_size, 1):
                     self._begin(first, batch.base_offset - 1)
                     first = batch.base_offset
             self._begin(first, last)
@@ -151,18 +153,18 @@ class Acquiring:
     def _begin(self, first: int, last: int) -> None:
         batch = AcquiredBatch([Run(first, last, RecordState.AVAILABLE, 0)])
         self._records.add(batch)
-        if self._wish.strict and len(batch) > self._left:
+        if self._request.strict and len(batch) > self._remaining:
             batch.split = True
-            self._take(batch.within(first, first + self._left - 1))
+            self._assign(batch.within(first, first + self._remaining - 1))
         else:
-            self._take(batch.runs)
+            self._assign(batch.runs)
 
-    def _take(self, runs: Iterable[Run]) -> None:
-        """Give runs to the member, those that follow each other and were delivered as often as one."""
+    def _assign(self, runs: Iterable[Run]) -> None:
+        """Assign runs to the member; consecutive runs with the same delivery count are merged."""
         joined: list[Acquired] = []
         for run in runs:
-            run.acquire(self._wish.member, self._wish.until)
-            self._left -= len(run)
+            run.acquire(self._request.member, self._request.until)
+            self._remaining -= len(run)
             if joined and joined[-1].last + 1 == run.first and joined[-1].deliveries == run.deliveries:
                 joined[-1] = joined[-1]._replace(last=run.last)
             else:
@@ -180,10 +182,10 @@ class Acquiring:
 
     @property
     def _throttled_from(self) -> int:
-        return max(_LEAST_THROTTLED, -(-self._wish.most_deliveries // 2))
+        return max(_LEAST_THROTTLED, -(-self._request.most_deliveries // 2))
 
     def _end_of_batch(self, offset: int) -> int:
-        """The end of the log's batch that has an offset."""
+        """Return the end of the log batch that contains an offset."""
         return next(
             (each.last_offset for each in self._batches if each.base_offset <= offset <= each.last_offset), offset
         )

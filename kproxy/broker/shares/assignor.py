@@ -1,4 +1,4 @@
-"""The assignor of share groups: who reads which partitions, of which members may have the same.
+"""The assignor of share groups, in which several members may read the same partition.
 
 Source: SimpleAssignor of Kafka 4.3.
 """
@@ -11,10 +11,10 @@ from kproxy.broker.groups.assignors import Part, Subscriber
 
 
 def simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[str, frozenset[Part]]:
-    """Give each partition to as many members as it takes to have all of them busy, equally; move little.
+    """Assign each partition to enough members to keep all of them busy, evenly, moving as little as possible.
 
     Args:
-        members: With what they were to have so far.
+        members: With their previous assignment.
         topics: Number of partitions by topic id.
     """
     target: dict[str, set[Part]] = {each.id: set() for each in members}
@@ -30,10 +30,10 @@ def simple(members: Collection[Subscriber], topics: Mapping[str, int]) -> dict[s
 
 
 def _spread(members: Collection[Subscriber], parts: Sequence[Part], target: dict[str, set[Part]]) -> None:
-    """Spread partitions over those who all read them."""
+    """Distribute partitions over members that all subscribe to them."""
     if not members or not parts:
         return
-    sharing = -(-len(members) // len(parts))  # members that a partition has
+    sharing = -(-len(members) // len(parts))  # members per partition
     total = sharing * len(parts)
     quotas = {
         each.id: -(-total * (number + 1) // len(members)) + (-total * number // len(members))

@@ -1,6 +1,6 @@
 """ShareGroup: a group whose members read the same partitions together (KIP-932).
 
-Source: ShareGroup, and what GroupMetadataManager does with one, in Kafka 4.3.
+Source: ShareGroup and GroupMetadataManager in Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kproxy.broker.topics import Topic
 
 SHARE: Final = "share"
-#: The member epoch of those who go.
+#: The member epoch for leaving.
 LEAVING: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class ShareBeat:
-    """A ShareGroupHeartbeat; None is what a member does not say again."""
+class ShareHeartbeat:
+    """A ShareGroupHeartbeat; None means unchanged since the last one."""
 
     member_id: str
     epoch: int
@@ -44,10 +44,10 @@ class ShareMember:
     """A member of a share group.
 
     Attributes:
-        epoch: The newest target that it has.
-        previous_epoch: Its epoch before that: the answer that told it the new one may have been lost.
+        epoch: The newest target epoch that it has reached.
+        previous_epoch: Its epoch before that: the response with the new one may have been lost.
         topics: Names that it subscribes to.
-        assigned: What it was told to read.
+        assigned: The partitions assigned to it.
     """
 
     id: str
@@ -61,23 +61,23 @@ class ShareMember:
 
 
 class ShareGroup(Group):
-    """The members of a group, and what they are to read. How far it has come is in `ShareStates`.
+    """The members of a group, and their assignment. Its progress is in `ShareStates`.
 
-    Every change of members, subscriptions or topics makes a new epoch; the next heartbeat works out who reads what in
-    it, and each member is told when it calls.
+    A change of members, subscriptions or topics increments the group epoch; the next heartbeat computes the new
+    assignment, and each member gets it with its next heartbeat.
     """
 
     type = SHARE
-    gives_way = False
+    is_removable = False
 
     def __init__(self, group_id: str, context: GroupContext) -> None:
         super().__init__(group_id, context)
         self.protocol_type = SHARE
-        self.epoch = 1  # as Kafka begins
+        self.epoch = 1  # Kafka's first epoch
         self.assignment_epoch = 1
         self.members: dict[str, ShareMember] = {}
         self._target: dict[str, frozenset[Part]] = {}
-        self._partitions: dict[str, int] = {}  # of each topic that members subscribe to, when the epoch began
+        self._partitions: dict[str, int] = {}  # of each subscribed topic at the start of the epoch
         self._timers = Timers(context.clock)
         self._states = context.cluster.part(ShareStates)
         self._settings = context.cluster.part(ShareSettings)
@@ -96,18 +96,18 @@ class ShareGroup(Group):
         topics = sum(50 + len(topic) for each in self.members.values() for topic in each.topics)
         return 200 + 100 * parts + topics + 1000 * len(self.members)
 
-    def heartbeat(self, beat: ShareBeat) -> Mapping[str, Any]:
-        """A member joins, says that it is there, or goes; what it is answered.
+    def heartbeat(self, heartbeat: ShareHeartbeat) -> Mapping[str, Any]:
+        """Process a heartbeat, which joins, keeps alive or leaves; return the response.
 
         Raises:
             Refused: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH.
         """
-        if beat.epoch == LEAVING:
-            self._remove(self._known(beat.member_id).id)
-            return {"member_id": beat.member_id, "member_epoch": beat.epoch}
-        member = self._member(beat)
+        if heartbeat.epoch == LEAVING:
+            self._remove(self._known(heartbeat.member_id).id)
+            return {"member_id": heartbeat.member_id, "member_epoch": heartbeat.epoch}
+        member = self._member(heartbeat)
         before = member.epoch, member.assigned
-        subscribed = self._take(member, beat)
+        subscribed = self._update_member(member, heartbeat)
         partitions = {topic.id: len(topic.partitions) for each in self.members.values() for topic in self._read(each)}
         if subscribed or partitions != self._partitions:
             self._initialize(partitions)
@@ -117,16 +117,16 @@ class ShareGroup(Group):
             self._assign()
         self._reconcile(member)
         if (member.epoch, member.assigned) != before or subscribed:
-            self._context.keep(self)
+            self._context.store(self)
         self._expect(member)
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "member_id": member.id,
             "member_epoch": member.epoch,
             "heartbeat_interval_ms": self._settings.heartbeat_interval_ms(self.id),
         }
-        if beat.epoch == 0 or beat.topics is not None or member.assigned != before[1]:
-            answer["assignment"] = {"topic_partitions": by_topic(member.assigned)}
-        return answer
+        if heartbeat.epoch == 0 or heartbeat.topics is not None or member.assigned != before[1]:
+            response["assignment"] = {"topic_partitions": by_topic(member.assigned)}
+        return response
 
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, *, transactional: bool, version: int
@@ -134,7 +134,7 @@ class ShareGroup(Group):
         raise self._no_offsets()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Everybody may, and finds none."""
+        """Allow everyone; there are no offsets."""
 
     def check_offset_deletion(self) -> None:
         raise self._no_offsets()
@@ -150,7 +150,7 @@ class ShareGroup(Group):
         return None
 
     def described(self) -> Mapping[str, Any]:
-        """The group as ShareGroupDescribe gives it."""
+        """Return the group as in ShareGroupDescribe."""
         return {
             "group_id": self.id,
             "group_state": self.state,
@@ -171,7 +171,7 @@ class ShareGroup(Group):
             ],
         }
 
-    def kept(self) -> Mapping[str, Any]:
+    def stored(self) -> Mapping[str, Any]:
         return {
             "type": self.type,
             "epoch": self.epoch,
@@ -184,11 +184,11 @@ class ShareGroup(Group):
             "partitions": self._partitions,
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        self.epoch, self.assignment_epoch = kept["epoch"], kept["assignment_epoch"]
-        self._target = {member: _parts(parts) for member, parts in kept["target"].items()}
-        self._partitions = dict(kept["partitions"])
-        for each in kept["members"]:
+    def restore(self, stored: Mapping[str, Any]) -> None:
+        self.epoch, self.assignment_epoch = stored["epoch"], stored["assignment_epoch"]
+        self._target = {member: _parts(parts) for member, parts in stored["target"].items()}
+        self._partitions = dict(stored["partitions"])
+        for each in stored["members"]:
             sets = {"topics": frozenset(each["topics"]), "assigned": _parts(each["assigned"])}
             self.members[each["id"]] = ShareMember(**{**each, **sets})
             self._expect(self.members[each["id"]])
@@ -197,21 +197,21 @@ class ShareGroup(Group):
         self._timers.cancel_all()
         self._states.forget_all(self.id)
 
-    def _member(self, beat: ShareBeat) -> ShareMember:
-        """Whose heartbeat it is; a new member if it joins."""
-        known = self.members.get(beat.member_id)
+    def _member(self, heartbeat: ShareHeartbeat) -> ShareMember:
+        """Return the member of a heartbeat; a new one if it joins."""
+        known = self.members.get(heartbeat.member_id)
         if known is None and len(self.members) >= self._settings.group_size:
             message = f"The share group has reached its maximum capacity of {self._settings.group_size} members."
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, message)
-        if beat.epoch == 0:
-            return self.members.setdefault(beat.member_id, ShareMember(beat.member_id))
-        member = self._known(beat.member_id)
-        if beat.epoch in (member.epoch, member.previous_epoch):
+        if heartbeat.epoch == 0:
+            return self.members.setdefault(heartbeat.member_id, ShareMember(heartbeat.member_id))
+        member = self._known(heartbeat.member_id)
+        if heartbeat.epoch in (member.epoch, member.previous_epoch):
             return member
-        kind = "greater" if beat.epoch > member.epoch else "smaller"
+        kind = "greater" if heartbeat.epoch > member.epoch else "smaller"
         missed = f", and it does not match the previous member epoch ({member.previous_epoch})"
         message = (
-            f"The share group member has a {kind} member epoch ({beat.epoch}) than the one known by the group "
+            f"The share group member has a {kind} member epoch ({heartbeat.epoch}) than the one known by the group "
             f"coordinator ({member.epoch}){missed if kind == 'smaller' else ''}. "
             "The member must abandon all its partitions and rejoin."
         )
@@ -222,22 +222,22 @@ class ShareGroup(Group):
             raise Refused(Error.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
         return member
 
-    def _take(self, member: ShareMember, beat: ShareBeat) -> bool:
-        """Take note of what the member says of itself; whether it subscribes to something else than before."""
+    def _update_member(self, member: ShareMember, heartbeat: ShareHeartbeat) -> bool:
+        """Update the member from its heartbeat; return whether its subscription has changed."""
         before = member.topics
-        if beat.rack_id is not None:
-            member.rack_id = beat.rack_id
-        if beat.topics is not None:
-            member.topics = beat.topics
-        member.client_id, member.client_host = beat.client_id, beat.client_host
+        if heartbeat.rack_id is not None:
+            member.rack_id = heartbeat.rack_id
+        if heartbeat.topics is not None:
+            member.topics = heartbeat.topics
+        member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
         return member.topics != before
 
     def _read(self, member: ShareMember) -> list[Topic]:
-        """The topics of a member that there are."""
+        """Return the existing topics of a member."""
         return [topic for name in member.topics if (topic := self._context.topics.named(name)) is not None]
 
     def _initialize(self, partitions: Mapping[str, int]) -> None:
-        """Have a state for every partition that members may read."""
+        """Create a state for every partition that members may read."""
         for topic, count in partitions.items():
             for index in range(count):
                 if self._states.get(self.id, (topic, index)) is None:
@@ -267,10 +267,10 @@ class ShareGroup(Group):
         self._target.pop(member_id, None)
         self._timers.cancel(member_id)
         self.epoch += 1
-        self._context.keep(self)
+        self._context.store(self)
 
     def _expect(self, member: ShareMember) -> None:
-        """Have the member out unless it is heard of in time."""
+        """Remove the member unless it sends a heartbeat in time."""
         timeout_ms = self._settings.session_timeout_ms(self.id)
         self._timers.set(member.id, timeout_ms, functools.partial(self._remove, member.id))
 
@@ -278,5 +278,5 @@ class ShareGroup(Group):
         return Refused(Error.GROUP_ID_NOT_FOUND, f"Group {self.id} is not a consumer group.")
 
 
-def _parts(kept: Iterable[tuple[str, int]]) -> frozenset[Part]:
-    return frozenset((topic, index) for topic, index in kept)
+def _parts(stored: Iterable[tuple[str, int]]) -> frozenset[Part]:
+    return frozenset((topic, index) for topic, index in stored)

@@ -1,4 +1,4 @@
-"""Batches of records in flight: what became of each record of a share partition between its start and its end.
+"""Batches of records in flight: the state of each record of a share partition between its start and its end.
 
 Source: Kafka's InFlightBatch and InFlightState.
 """
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """Kafka's codes of what a record can be."""
+    """Kafka's codes of record states."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -22,21 +22,21 @@ class RecordState(IntEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """It is not delivered any more."""
+        """Whether the record is never delivered again."""
         return self >= RecordState.ACKNOWLEDGED
 
 
 @dataclass(slots=True)
 class Run:
-    """Neighbouring records that are in the same state.
+    """Consecutive records with the same state.
 
     Attributes:
         first: The first offset.
-        last: The last.
-        state: Of all.
-        deliveries: How often each was delivered.
-        member: Who has acquired them; empty if nobody has.
-        until: When that ends, in ms since the epoch.
+        last: The last offset.
+        state: The state of all.
+        deliveries: Delivery count of each.
+        member: The member that has acquired them; empty if none.
+        until: End of the acquisition lock, in ms since the epoch.
     """
 
     first: int
@@ -55,11 +55,11 @@ class Run:
         self.deliveries += 1
 
     def become(self, state: RecordState, member: str, until: int) -> None:
-        """Be as before."""
+        """Set the state, member and lock."""
         self.state, self.member, self.until = state, member, until
 
     def let_go(self, state: RecordState, most_deliveries: int) -> None:
-        """Nobody has them any more; those that were delivered often enough are not available again."""
+        """End the acquisition; records at the delivery limit do not become available again."""
         spent = state is RecordState.AVAILABLE and self.deliveries >= most_deliveries
         self.state, self.member = RecordState.ARCHIVED if spent else state, ""
 
@@ -69,8 +69,8 @@ class AcquiredBatch:
     """Records that were acquired together.
 
     Attributes:
-        runs: They, in order, without gaps.
-        split: They have gone different ways, so that each is looked at by itself.
+        runs: The records, in order, without gaps.
+        split: Whether their states have diverged, so that each is handled separately.
     """
 
     runs: list[Run]
@@ -90,12 +90,12 @@ class AcquiredBatch:
         return self.runs[-1].last
 
     def around(self, first: int, last: int) -> list[Run]:
-        """The runs that have records between two offsets."""
+        """Return the runs with records between two offsets."""
         start = max(bisect.bisect_right(self.runs, first, key=_first) - 1, 0)
         return self.runs[start : bisect.bisect_right(self.runs, last, key=_first)]
 
     def within(self, first: int, last: int) -> list[Run]:
-        """The runs between two offsets; those that reach beyond are cut."""
+        """Return the runs between two offsets, split at these."""
         if last < first:
             return []
         self.cut((first, last + 1))
@@ -103,7 +103,7 @@ class AcquiredBatch:
         return self.runs[start : bisect.bisect_right(self.runs, last, key=_first)]
 
     def cut(self, offsets: Sequence[int]) -> None:
-        """Have a run begin at each of these offsets, which ascend; those outside do nothing."""
+        """Split runs so that one begins at each of these ascending offsets; others are ignored."""
         inside = [offset for offset in offsets if self._is_inside(offset)]
         if not inside:
             return
@@ -117,13 +117,13 @@ class AcquiredBatch:
         self.runs = made
 
     def at(self, offset: int) -> Run | None:
-        """The run that has an offset."""
+        """Return the run that contains an offset."""
         position = bisect.bisect_right(self.runs, offset, key=_first) - 1
         run = self.runs[position] if position >= 0 else None
         return run if run is not None and offset <= run.last else None
 
     def _is_inside(self, offset: int) -> bool:
-        """Whether an offset lies within a run and is not its first."""
+        """Whether an offset is inside a run and not its first."""
         run = self.at(offset)
         return run is not None and run.first < offset
 

@@ -1,4 +1,4 @@
-"""SharePartition: a partition as the members of one share group read it together.
+"""SharePartition: a partition as read by the members of one share group.
 
 Source: Kafka's SharePartition.
 """
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kproxy.broker.change_signal import Changed
 from kproxy.broker.log.batch import StoredBatch
-from kproxy.broker.shares.acknowledging import Acknowledgement, Judge, acknowledge
-from kproxy.broker.shares.acquiring import Acquired, Acquiring, Wish
+from kproxy.broker.shares.acknowledging import Acknowledgement, AcknowledgementContext, acknowledge
+from kproxy.broker.shares.acquiring import Acquired, AcquireRequest, Acquiring
 from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 from kproxy.broker.shares.records import AcquiredRecords
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
@@ -23,23 +23,22 @@ if TYPE_CHECKING:
 
 
 class SharePartition:
-    """Records that members have acquired, for how long, and what became of them.
+    """The records that members have acquired, until when, and their states.
 
-    What members have at the time is not kept over a restart, nor when another broker comes to lead the partition; what
-    they have acknowledged is.
+    Acquisitions are lost on a restart and when the partition's leader changes; acknowledgements are not.
 
     Args:
-        group: Its id.
-        partition: Of the topic.
-        state: What is kept of it; its `start_offset` is known, or else `start` holds.
-        start: Where to begin.
-        states: Keep what is to be kept.
-        settings: Of share groups.
+        group: The group id.
+        partition: The topic partition.
+        state: The stored state; its `start_offset` is known, or else `start` applies.
+        start: The offset to start from.
+        states: Stores changed states.
+        settings: The settings of share groups.
         clock: The broker's time.
 
     Attributes:
-        changed: Is told when records may be acquired that could not be before, and when it is closed.
-        closed: Another one stands in for it, or none.
+        changed: Notified when more records can be acquired, and on close.
+        closed: Whether it has been replaced or deleted.
     """
 
     def __init__(
@@ -62,26 +61,26 @@ class SharePartition:
         self._settings = settings
         self._clock = clock
         self._timer: Timer | None = None
-        self._due = 0
+        self._expires_at = 0
         self._records = _loaded(start, state)
         self._records.advance()
         if state.leader_epoch != partition.leader_epoch:
             state.leader_epoch = partition.leader_epoch
-            states.keep(group, self._part, state)
+            states.store(group, self._part, state)
 
     @property
     def start_offset(self) -> int:
-        """Every record before it is done (Kafka's SPSO)."""
+        """Every record before it is complete (Kafka's SPSO)."""
         return self._records.start
 
     @property
     def next_offset(self) -> int:
-        """Where to read."""
+        """The offset to read from."""
         return self._records.next_offset
 
     @property
     def has_room(self) -> bool:
-        """Whether a member may get records at all."""
+        """Whether any more records can be acquired."""
         records = self._records
         return records.next_offset != records.end + 1 or records.count < self._settings.most_locks(self._group)
 
@@ -95,71 +94,75 @@ class SharePartition:
         *,
         strict: bool = False,
     ) -> list[Acquired]:
-        """Give a member records that were read.
+        """Acquire records for a member.
 
         Args:
-            member: Its id.
-            batches: From the log.
+            member: The member id.
+            batches: Batches from the log.
             offset: `next_offset`, from which they were read.
-            records: At most so many.
-            batch_size: See `Wish`.
-            strict: See `Wish`.
+            records: Maximum number.
+            batch_size: See `AcquireRequest`.
+            strict: See `AcquireRequest`.
         """
         until = self._clock.now() + self._settings.lock_ms(self._group)
         locks, deliveries = self._settings.most_locks(self._group), self._settings.most_deliveries(self._group)
-        wish = Wish(member, records, batch_size, strict, until, locks, deliveries)
-        acquired = Acquiring(self._records, batches, offset, wish).all()
+        request = AcquireRequest(member, records, batch_size, strict, until, locks, deliveries)
+        acquired = Acquiring(self._records, batches, offset, request).acquire_all()
         if acquired:
-            self._wake_by(until)
+            self._schedule_expiry(until)
         return acquired
 
     def archive(self, first: int, last: int) -> None:
-        """Give up records that were acquired: their transaction was aborted."""
+        """Archive acquired records whose transaction was aborted."""
         self._records.archive(first, last, RecordState.ACQUIRED)
 
-    def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> None:
-        """Do what a member says of records; all of it, or nothing.
+    def acknowledge(self, member: str, acknowledgement: Sequence[Acknowledgement]) -> None:
+        """Apply a member's acknowledgements: all or none.
 
         Raises:
             Refused: INVALID_RECORD_STATE, INVALID_REQUEST.
         """
         until = self._clock.now() + self._settings.lock_ms(self._group) if self._settings.renews(self._group) else None
-        acknowledge(self._records, Judge(member, until, self._settings.most_deliveries(self._group)), said)
+        acknowledge(
+            self._records,
+            AcknowledgementContext(member, until, self._settings.most_deliveries(self._group)),
+            acknowledgement,
+        )
         self._moved_on()
 
     def release(self, member: str) -> None:
-        """A member is gone: others get what it had."""
+        """Release the records of a member that has left."""
         self._let_go(lambda run: run.member == member)
 
     def move_start(self, offset: int) -> None:
-        """The log begins at an offset."""
+        """Move to the log's new start offset."""
         self._records.move_start(offset)
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Close it: cancel its timers, and wake waiting readers."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self.changed.tell()
+        self.changed.notify()
 
-    def _wake_by(self, until: int) -> None:
+    def _schedule_expiry(self, until: int) -> None:
         if self._timer is not None:
-            if self._due <= until:
+            if self._expires_at <= until:
                 return
             self._timer.cancel()
-        self._due = until
+        self._expires_at = until
         self._timer = self._clock.later(until - self._clock.now(), self._expire)
 
     def _expire(self) -> None:
         self._timer = None
         now = self._clock.now()
         self._let_go(lambda run: run.until <= now)
-        held = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
-        if held:
-            self._wake_by(max(min(held), now + 1))
+        acquired_runs = [run.until for run in self._records.runs() if run.state is RecordState.ACQUIRED]
+        if acquired_runs:
+            self._schedule_expiry(max(min(acquired_runs), now + 1))
 
     def _let_go(self, of: Callable[[Run], bool]) -> None:
-        """Have acquired records of some kind available again, those before the start gone."""
+        """Make the selected acquired records available again; archive those before the start."""
         start, most = self._records.start, self._settings.most_deliveries(self._group)
         some = False
         for batch in self._records:
@@ -179,15 +182,15 @@ class SharePartition:
 
     def _moved_on(self) -> None:
         records, state = self._records, self._state
-        # As in Kafka, clients are told of a start that has moved when something more has come back.
+        # As in Kafka, clients see a moved start only after more records have been released.
         state.start_offset, state.complete, state.batches = records.start, records.complete, _batches(records)
-        self._states.keep(self._group, self._part, state)
+        self._states.store(self._group, self._part, state)
         records.advance()
-        self.changed.tell()
+        self.changed.notify()
 
 
 def _loaded(start: int, state: ShareState) -> AcquiredRecords:
-    """The records in flight when the state was kept; those it does not tell of were new then."""
+    """Return the records in flight in a stored state; records without a state were never delivered."""
     records = AcquiredRecords(start)
     runs: list[Run] = []
     for each in state.batches:
@@ -201,7 +204,7 @@ def _loaded(start: int, state: ShareState) -> AcquiredRecords:
 
 
 def _batches(records: AcquiredRecords) -> list[StateBatch]:
-    """What is kept: records that were acquired as they were before that, neighbours in the same state together."""
+    """Return the states to store: acquired records as they were before, adjacent equal states merged."""
     found: list[StateBatch] = []
     for run in records.runs():
         acquired = run.state is RecordState.ACQUIRED

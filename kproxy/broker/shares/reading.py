@@ -1,4 +1,4 @@
-"""Reading for a member of a share group: what partitions have that it can acquire, and the acquiring of it.
+"""Reads partitions for a member of a share group, and acquires records.
 
 Source: Kafka's DelayedShareFetch, ShareFetchUtils.
 """
@@ -23,21 +23,21 @@ from kproxy.broker.shares.settings import ShareSettings
 from kproxy.broker.shares.shares import Shares
 from kproxy.broker.topics import Partition, Topics
 
-#: Kafka's fetch.max.bytes of the broker.
+#: Kafka's broker config fetch.max.bytes.
 _MAX_BYTES: Final = 55 << 20
 _STRICT: Final = 1  # share_acquire_mode
 
 
 @dataclass(slots=True)
 class ShareRead:
-    """What one partition has.
+    """The data of one partition.
 
     Attributes:
-        part: The partition.
+        part: The partition's key.
         log: Its log.
-        share: It as the group has it.
-        offset: From which was read.
-        batches: That were.
+        share: Its share partition.
+        offset: The offset read from.
+        batches: The batches read.
     """
 
     part: Part
@@ -48,17 +48,17 @@ class ShareRead:
 
     @property
     def size(self) -> int:
-        """Bytes of the batches."""
+        """Size of the batches in bytes."""
         return sum(len(batch.data) for batch in self.batches)
 
 
 class ShareReader:
-    """Reads for one ShareFetch, anew each time that it is asked to.
+    """Reads for one ShareFetch; each call reads again.
 
     Attributes:
-        reads: The partitions that there are.
-        refused: Why there are no others.
-        max_bytes: Of the answer, about.
+        reads: The partitions that exist.
+        refused: The errors of the others.
+        max_bytes: Approximate size of the response.
     """
 
     def __init__(self, request: Request, leaders: LeaderHints) -> None:
@@ -74,7 +74,7 @@ class ShareReader:
         self._committed = request.cluster.part(ShareSettings).read_committed(self._group)
 
     def read(self, parts: Sequence[Part]) -> None:
-        """Read partitions, of each about an equal part of the bytes."""
+        """Read partitions, each with about an equal share of the bytes."""
         self.reads, self.refused = [], {}
         for part in parts:
             try:
@@ -91,24 +91,24 @@ class ShareReader:
 
     @property
     def acquirable(self) -> list[ShareRead]:
-        """The partitions of which the group may have more records in flight."""
+        """The partitions that have room for more records in flight."""
         return [read for read in self.reads if read.share.has_room]
 
     def changes(self) -> Iterator[Changed]:
-        """What to wait for where that is not enough."""
+        """What to wait for if there is not enough data."""
         yield self._topics.changed
         for read in self.reads:
             yield read.share.changed
             yield read.log.changed
 
     def acquired(self) -> dict[Part, dict[str, Any]]:
-        """Have the member acquire what was read, as many records as it wants; the answers for the partitions."""
-        left, answers = self._request.body["max_records"], {}
+        """Acquire the records for the member, up to its limit; return the results for the partitions."""
+        left, results = self._request.body["max_records"], {}
         for read in self.acquirable:
             got = self._acquire(read, left)
             left -= sum(each.last - each.first + 1 for each in got)
-            answers[read.part] = _answer(read, got)
-        return answers | {part: self._refusal(part, refused) for part, refused in self.refused.items()}
+            results[read.part] = _result(read, got)
+        return results | {part: self._refusal(part, refused) for part, refused in self.refused.items()}
 
     def _partition(self, part: Part) -> Partition:
         if (topic := self._topics.with_id(part[0])) is None:
@@ -137,19 +137,19 @@ class ShareReader:
         return got
 
     def _refusal(self, part: Part, refused: Refused) -> dict[str, Any]:
-        answer: dict[str, Any] = {
+        result: dict[str, Any] = {
             "partition_index": part[1],
             "error_code": refused.error,
             "error_message": refused.message,
             "records": b"",
         }
         if refused.error is Error.NOT_LEADER_OR_FOLLOWER and (topic := self._topics.with_id(part[0])) is not None:
-            answer["current_leader"] = self._leaders.current(self._topics.partition(topic.name, part[1]))
-        return answer
+            result["current_leader"] = self._leaders.current(self._topics.partition(topic.name, part[1]))
+        return result
 
 
 def aborted(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
-    """Those batches that are part of transactions which were aborted."""
+    """Return the batches that are part of aborted transactions."""
     if not batches:
         return
     headers = [(batch, batch.header) for batch in batches]
@@ -165,15 +165,15 @@ def aborted(log: Log, batches: Sequence[StoredBatch]) -> Iterator[StoredBatch]:
 
 
 def _without(acquired: Acquired, batch: StoredBatch) -> Iterator[Acquired]:
-    """What is left of records without those of a batch."""
+    """Return the acquired records without those of a batch."""
     if acquired.first <= min(acquired.last, batch.base_offset - 1):
         yield acquired._replace(last=min(acquired.last, batch.base_offset - 1))
     if acquired.last >= max(acquired.first, batch.last_offset + 1):
         yield acquired._replace(first=max(acquired.first, batch.last_offset + 1))
 
 
-def _answer(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
-    """The answer with the batches that have what was acquired."""
+def _result(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
+    """Return the result with the batches that contain acquired records."""
     sent = [
         batch.data
         for batch in read.batches
@@ -189,9 +189,9 @@ def _answer(read: ShareRead, acquired: Sequence[Acquired]) -> dict[str, Any]:
     }
 
 
-def by_topic(answers: Mapping[Part, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Answers for partitions, those of a topic together."""
+def by_topic(results: Mapping[Part, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return results of partitions, grouped by topic."""
     topics: dict[str, list[Mapping[str, Any]]] = {}
-    for (topic_id, _), answer in answers.items():
-        topics.setdefault(topic_id, []).append(answer)
+    for (topic_id, _), result in results.items():
+        topics.setdefault(topic_id, []).append(result)
     return [{"topic_id": topic_id, "partitions": partitions} for topic_id, partitions in topics.items()]

@@ -1,4 +1,4 @@
-"""Records in flight: those of a share partition from its start offset to the last that was acquired.
+"""Records in flight: those of a share partition from its start offset to the last acquired one.
 
 Source: Kafka's SharePartition.
 """
@@ -12,11 +12,11 @@ from kproxy.broker.shares.inflight import AcquiredBatch, RecordState, Run
 
 
 class AcquiredRecords:
-    """What is in flight, by offset.
+    """Records in flight, by offset.
 
     Attributes:
-        start: Every record before it is done.
-        end: The last offset that was ever acquired; the start where nothing was.
+        start: Every record before it is complete.
+        end: The last offset that was ever acquired; the start if none was.
     """
 
     def __init__(self, start: int) -> None:
@@ -28,12 +28,12 @@ class AcquiredRecords:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing from the start on."""
+        """Whether there are no records from the start on."""
         return not self._batches or self.start > self._batches[-1].last
 
     @property
     def next_offset(self) -> int:
-        """Where there is a record to deliver, or will be."""
+        """The next offset with a record to deliver, now or later."""
         if self.is_empty:
             return self.end
         available = (run.first for run in self.runs() if run.state is RecordState.AVAILABLE)
@@ -41,12 +41,12 @@ class AcquiredRecords:
 
     @property
     def count(self) -> int:
-        """How many records are in flight."""
+        """Number of records in flight."""
         return self.end - self.start + 1 if self._batches else 0
 
     @property
     def complete(self) -> int:
-        """How many of them are done: the start cannot pass one before them."""
+        """Number of those that are complete: they are behind one that is not, so the start cannot pass them."""
         return sum(
             run.last - max(run.first, self.start) + 1
             for run in self.runs()
@@ -54,28 +54,28 @@ class AcquiredRecords:
         )
 
     def runs(self) -> Iterator[Run]:
-        """All records."""
+        """Yield all records."""
         return (run for batch in self._batches for run in batch.runs)
 
     def floor(self, offset: int) -> AcquiredBatch | None:
-        """The last batch that begins at an offset or before it."""
+        """Return the last batch that begins at or before an offset."""
         position = bisect.bisect_right(self._batches, offset, key=lambda batch: batch.first)
         return self._batches[position - 1] if position else None
 
     def between(self, first: int, last: int) -> list[AcquiredBatch]:
-        """The batches that begin between two offsets."""
+        """Return the batches that begin between two offsets."""
         start = bisect.bisect_left(self._batches, first, key=lambda batch: batch.first)
         return self._batches[start : bisect.bisect_right(self._batches, last, key=lambda batch: batch.first)]
 
     def add(self, batch: AcquiredBatch) -> None:
-        """Have a batch that lies where none is."""
+        """Add a batch that overlaps no other."""
         bisect.insort(self._batches, batch, key=lambda each: each.first)
         if self._batches[0] is batch:
             self.start = batch.first
         self.end = max(self.end, batch.last)
 
     def archive(self, first: int, last: int, state: RecordState) -> None:
-        """Give up the records between two offsets that are in a state."""
+        """Archive the records between two offsets that have a state."""
         for batch in self._batches:
             if batch.first > last:
                 break
@@ -87,7 +87,7 @@ class AcquiredRecords:
                     run.state, run.member = RecordState.ARCHIVED, ""
 
     def move_start(self, offset: int) -> None:
-        """The log has nothing before an offset any more."""
+        """Move to the log's new start offset."""
         if offset <= self.start:
             return
         self.archive(self.start, offset - 1, RecordState.AVAILABLE)
@@ -95,7 +95,7 @@ class AcquiredRecords:
         self.end = max(self.end, offset) if self._batches else offset
 
     def advance(self) -> None:
-        """Let the start pass what is done, and forget batches that are done as a whole."""
+        """Advance the start past complete records, and remove complete batches."""
         floor = self.floor(self.start)
         if floor is None or not (floor.at(self.start) or floor.runs[-1]).state.is_terminal:
             return
@@ -106,12 +106,12 @@ class AcquiredRecords:
             self.start = self.end = done + 1
             self._batches.clear()
             return
-        kept = next(position for position, batch in enumerate(self._batches) if batch.last > done)
-        self.start = max(self.start, done + 1, self._batches[kept].first)
-        del self._batches[:kept]
+        stored = next(position for position, batch in enumerate(self._batches) if batch.last > done)
+        self.start = max(self.start, done + 1, self._batches[stored].first)
+        del self._batches[:stored]
 
     def _done(self) -> int | None:
-        """The last record before the first that is not done."""
+        """Return the last record before the first one that is not complete."""
         done = None
         for run in self.runs():
             if not run.state.is_terminal:

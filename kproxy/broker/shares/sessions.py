@@ -1,4 +1,4 @@
-"""Share sessions: which partitions a member fetches from at one broker, said once (KIP-932).
+"""Share sessions: the partitions that a member fetches from at one broker, sent only once (KIP-932).
 
 Source: Kafka's SharePartitionManager, ShareSessionCache.
 """
@@ -16,7 +16,7 @@ from kproxy.broker.shares.settings import ShareSettings
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
 
-#: Epochs that begin a session, and that end it.
+#: Epochs that start a session, and that end it.
 BEGIN: Final = 0
 END: Final = -1
 
@@ -29,17 +29,17 @@ class ShareSession:
     """A session.
 
     Attributes:
-        epoch: Of the request that it expects next.
-        partitions: Which it fetches from; whether the member is to be told of one though it has no records.
-        ended: It is no more.
+        epoch: The epoch expected in the next request.
+        partitions: The partitions to fetch; whether to send a result for one even without records.
+        ended: Whether the session has ended.
     """
 
     epoch: int
     partitions: dict[Part, bool]
     ended: bool = False
 
-    def news(self, part: Part, *, has_records: bool, has_error: bool) -> bool:
-        """Whether an answer for a partition has to be sent; takes note of it."""
+    def must_send(self, part: Part, *, has_records: bool, has_error: bool) -> bool:
+        """Whether the result of a partition must be sent; records it as sent."""
         if part not in self.partitions:
             return True
         due = self.partitions[part]
@@ -50,13 +50,13 @@ class ShareSession:
 
 
 class ShareConnection:
-    """What the connection of a member keeps: `gone` is called when it is closed."""
+    """The share session of a connection: `gone` is called when the connection closes."""
 
     def __init__(self) -> None:
         self.gone: Callable[[], None] = lambda: None
 
     def close(self) -> None:
-        """The connection is closed."""
+        """Handle the close of the connection."""
         self.gone()
 
 
@@ -71,19 +71,19 @@ class ShareSessions:
         self,
         key: tuple[str, str],
         epoch: int,
-        wanted: Iterable[Part],
+        requested: Iterable[Part],
         forgotten: Iterable[Part],
         *,
         acknowledges: bool,
     ) -> ShareSession:
-        """Take a ShareFetch.
+        """Start processing a ShareFetch.
 
         Args:
             key: Group and member.
-            epoch: As the request says it: 0 begins a session, -1 is its last request.
-            wanted: Partitions that it lists.
-            forgotten: Those that it does not want any longer.
-            acknowledges: It has acknowledgements.
+            epoch: From the request: 0 starts a session, -1 is its last request.
+            requested: The listed partitions.
+            forgotten: The partitions to remove.
+            acknowledges: Whether it has acknowledgements.
 
         Raises:
             Refused: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST.
@@ -95,22 +95,22 @@ class ShareSessions:
                 self.end(key, self._sessions[key])
             if len(self._sessions) >= self._settings.sessions:
                 raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
-            session = ShareSession(1, dict.fromkeys(wanted, True))
-            self._check_room(len(session.partitions))
+            session = ShareSession(1, dict.fromkeys(requested, True))
+            self._check_capacity(len(session.partitions))
             self._sessions[key] = session
             return session
         session = self.acknowledge(key, epoch)
         if epoch != END:
-            added = [part for part in wanted if part not in session.partitions]
+            added = [part for part in requested if part not in session.partitions]
             if added:
-                self._check_room(len(added))
+                self._check_capacity(len(added))
             session.partitions.update(dict.fromkeys(added, True))
             for part in forgotten:
                 session.partitions.pop(part, None)
         return session
 
     def acknowledge(self, key: tuple[str, str], epoch: int) -> ShareSession:
-        """Take a ShareAcknowledge, or a ShareFetch that does not begin a session.
+        """Start processing a ShareAcknowledge, or a ShareFetch that does not start a session.
 
         Raises:
             Refused: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
@@ -128,14 +128,14 @@ class ShareSessions:
         return session
 
     def end(self, key: tuple[str, str], session: ShareSession) -> bool:
-        """Forget a session; whether it was there."""
+        """Remove a session; return whether it existed."""
         if self._sessions.get(key) is not session:
             return False
         del self._sessions[key]
         session.ended = True
         return True
 
-    def _check_room(self, more: int) -> None:
+    def _check_capacity(self, more: int) -> None:
         if sum(len(each.partitions) for each in self._sessions.values()) + more > _MOST_PARTITIONS:
             raise Refused(Error.SHARE_SESSION_LIMIT_REACHED)
 
@@ -148,5 +148,5 @@ class AllShareSessions:
         self._of_nodes: dict[int, ShareSessions] = {}
 
     def of(self, node: BrokerNode) -> ShareSessions:
-        """Those of one broker."""
+        """Return the sessions of one broker."""
         return self._of_nodes.setdefault(node.id, ShareSessions(self._settings))

@@ -1,4 +1,4 @@
-"""What the configs say about share groups."""
+"""The share group settings in the configs."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ if TYPE_CHECKING:
 
 
 class ShareSettings:
-    """Kafka's configs of share groups as numbers; times in ms."""
+    """Kafka's share group configs as numbers; times in ms."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._configs = cluster.part(Configs)
 
     @property
     def group_size(self) -> int:
-        """How many members a group can have."""
+        """Maximum number of members of a group."""
         return int(self._configs.broker("group.share.max.size"))
 
     @property
     def sessions(self) -> int:
-        """How many share sessions a broker keeps."""
+        """Maximum number of share sessions of a broker."""
         return int(self._configs.broker("group.share.max.share.sessions"))
 
     def session_timeout_ms(self, group: str) -> int:
-        """When a silent member is taken for gone."""
+        """Return after which silence a member is removed."""
         return self._number(group, "share.session.timeout.ms")
 
     def heartbeat_interval_ms(self, group: str) -> int:
-        """How often members are asked to call."""
+        """Return how often members should send heartbeats."""
         return self._number(group, "share.heartbeat.interval.ms")
 
     def lock_ms(self, group: str) -> int:
-        """How long a member has a record to itself."""
+        """Return the duration of an acquisition lock."""
         return self._number(group, "share.record.lock.duration.ms")
 
     def most_locks(self, group: str) -> int:
-        """How many records of a partition may be in flight."""
+        """Return the limit of records in flight per partition."""
         return self._number(group, "share.partition.max.record.locks")
 
     def most_deliveries(self, group: str) -> int:
-        """How often a record is delivered before it is given up."""
+        """Return the delivery limit of a record."""
         return self._number(group, "share.delivery.count.limit")
 
     def renews(self, group: str) -> bool:
-        """Whether members may ask for more time (KIP-1222)."""
+        """Whether members may renew acquisition locks (KIP-1222)."""
         return self._configs.group(group, "share.renew.acknowledge.enable").lower() == "true"
 
     def read_committed(self, group: str) -> bool:
-        """Whether records of aborted transactions are left out."""
+        """Whether records of aborted transactions are skipped."""
         return self._configs.group(group, "share.isolation.level").lower() == "read_committed"
 
     def reset(self, group: str) -> str:
-        """Where a group begins in a partition: ``latest``, ``earliest``, or ``by_duration:`` and a duration."""
+        """Return where a group starts in a partition: ``latest``, ``earliest``, or ``by_duration:`` and a duration."""
         return self._configs.group(group, "share.auto.offset.reset")
 
     def _number(self, group: str, key: str) -> int:

@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: who asks, and what they acknowledge."""
+"""What ShareFetch and ShareAcknowledge have in common: the member, and acknowledgements."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _RENEWALS_FROM: Final = 2  # versions
 
 
 def check_enabled(request: Request) -> None:
-    """Raise `Refused` with UNSUPPORTED_VERSION unless the cluster has share groups: the feature can be turned off."""
+    """Raise `Refused` with UNSUPPORTED_VERSION if the share group feature is off."""
     if not request.cluster.part(Features).level("share.version"):
         raise Refused(Error.UNSUPPORTED_VERSION)
 
 
-def asker(request: Request) -> tuple[str, str]:
-    """The group and the member that ask.
+def requesting_member(request: Request) -> tuple[str, str]:
+    """Return group and member of a request.
 
     Raises:
         Refused: UNSUPPORTED_VERSION, INVALID_REQUEST, GROUP_AUTHORIZATION_FAILED.
@@ -45,18 +45,18 @@ def asker(request: Request) -> tuple[str, str]:
 
 
 def check_member_id(member_id: str | None) -> None:
-    """Raise `Refused` with INVALID_REQUEST unless a member can have that id."""
+    """Raise `Refused` with INVALID_REQUEST if the member id is invalid."""
     if not member_id or len(member_id) > _LONGEST_MEMBER_ID:
         raise Refused(Error.INVALID_REQUEST)
 
 
 def connect(request: Request, key: tuple[str, str], session: ShareSession) -> None:
-    """Have a session end with its connection."""
+    """End a session when its connection closes."""
     request.session.part(ShareConnection).gone = functools.partial(end, request.cluster, request.node, key, session)
 
 
 def end(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: ShareSession) -> None:
-    """Forget a session; others get the records that the member has of what the broker leads."""
+    """End a session; records that the member has acquired on this broker become available to others."""
     group, member = key
     if cluster.part(AllShareSessions).of(node).end(key, session):
         for part in session.partitions:
@@ -66,7 +66,7 @@ def end(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: Share
 
 
 def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
-    """Do what a request acknowledges; for each partition that it lists its index and what is wrong, if anything."""
+    """Apply a request's acknowledgements; return the index and the error, if any, of each listed partition."""
     return {
         (topic["topic_id"], each["partition_index"]): _one(request, topic["topic_id"], each)
         for topic in request.body["topics"]
@@ -74,19 +74,19 @@ def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
     }
 
 
-def _one(request: Request, topic_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    body, index, topics = request.body, asked["partition_index"], request.cluster.part(Topics)
+def _one(request: Request, topic_id: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    body, index, topics = request.body, entry["partition_index"], request.cluster.part(Topics)
     try:
         if (topic := topics.with_id(topic_id)) is None:
             raise Refused(Error.UNKNOWN_TOPIC_ID)
         renews, is_renewal = request.version >= _RENEWALS_FROM, body.get("is_renew_ack", False)
-        said = read(asked["acknowledgement_batches"], renews=renews, is_renewal=is_renewal)
+        acknowledgements = read(entry["acknowledgement_batches"], renews=renews, is_renewal=is_renewal)
         require(request, "READ", "TOPIC", topic.name)
         share = request.cluster.part(Shares).led(request.node, body["group_id"], (topic_id, index))
-        if topics.partition(topic.name, index) is None or (said and share is None):
-            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as Kafka says also where another broker leads
-        if said and share is not None:
-            share.acknowledge(body["member_id"], said)
+        if topics.partition(topic.name, index) is None or (acknowledgements and share is None):
+            raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION)  # as in Kafka, also if another broker leads it
+        if acknowledgements and share is not None:
+            share.acknowledge(body["member_id"], acknowledgements)
     except Refused as refused:
         return {"partition_index": index, "error_code": refused.error, "error_message": refused.message}
     return {"partition_index": index}

@@ -1,4 +1,4 @@
-"""Shares: the share partitions of all groups at work."""
+"""The open share partitions of all groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
 
 
 class Shares:
-    """Opens share partitions, each once for a leader's time."""
+    """Opens share partitions, once per leader epoch."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
@@ -29,13 +29,13 @@ class Shares:
         self._settings = cluster.part(ShareSettings)
 
     def opened(self, group: str, partition: Partition) -> SharePartition | None:
-        """The share partition, if somebody has fetched from it since this leader leads."""
+        """Return the share partition if it has been fetched from in this leader epoch."""
         state = self._states.get(group, (partition.topic_id, partition.index))
         live = state.live if state is not None else None
         return live if live is not None and live.leader_epoch == partition.leader_epoch else None
 
     def led(self, node: BrokerNode, group: str, part: Part) -> SharePartition | None:
-        """The share partition, if it is open and the broker leads it."""
+        """Return the share partition if it is open and the broker leads it."""
         topic = self._topics.with_id(part[0])
         partition = self._topics.partition(topic.name, part[1]) if topic is not None else None
         if partition is None or partition.leader != node.id:
@@ -43,10 +43,10 @@ class Shares:
         return self.opened(group, partition)
 
     def open(self, group: str, partition: Partition) -> SharePartition:
-        """The share partition.
+        """Return the share partition; opens it if needed.
 
         Raises:
-            Refused: The group has none: UNKNOWN_SERVER_ERROR, as Kafka says it; OFFSET_NOT_AVAILABLE.
+            Refused: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has none; OFFSET_NOT_AVAILABLE.
         """
         if (found := self.opened(group, partition)) is not None:
             return found
@@ -61,7 +61,7 @@ class Shares:
         return state.live
 
     def _start(self, group: str, partition: Partition, state: ShareState) -> int:
-        """Where a group begins."""
+        """Return the offset at which a group starts."""
         if state.start_offset != UNKNOWN:
             return state.start_offset
         log, reset = partition.log, self._settings.reset(group)

@@ -1,4 +1,4 @@
-"""What the requests have in common with which brokers read and write the states of share partitions.
+"""What the requests have in common with which brokers read and write states of share partitions.
 
 Source: Kafka's ShareCoordinatorService, ShareCoordinatorShard, PersisterStateBatchCombiner.
 """
@@ -18,12 +18,12 @@ from kproxy.broker.request import Request
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
 from kproxy.broker.topics import Topics
 
-#: Takes a partition and what a request says of it; gives the answer for it, beside its index.
+#: Takes a partition and its part of a request; returns its result, without the index.
 One: TypeAlias = Callable[[Part, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def answered(request: Request, one: One) -> Body:
-    """Answer for each partition that a request lists; nothing where it lists none."""
+def responses(request: Request, one: One) -> Body:
+    """Return the result for each listed partition; None if none is listed."""
     topics = request.body["topics"]
     if not request.body["group_id"] or not all(topic["partitions"] for topic in topics):
         return {}
@@ -38,35 +38,35 @@ def answered(request: Request, one: One) -> Body:
     }
 
 
-def _one(request: Request, one: One, topic_id: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    index = asked["partition"]
+def _one(request: Request, one: One, topic_id: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    index = entry["partition"]
     try:
         require(request, "CLUSTER_ACTION", "CLUSTER")
         if index < 0:
             raise Refused(Error.INVALID_REQUEST, "The partition id cannot be a negative number.")
-        return {"partition": index, **one((topic_id, index), asked)}
+        return {"partition": index, **one((topic_id, index), entry)}
     except Refused as refused:
         return {"partition": index, "error_code": refused.error, "error_message": refused.message}
 
 
 def state_of(request: Request, part: Part, doing: str) -> ShareState:
-    """The state that a request means; raises `Refused` with INVALID_REQUEST if there is none."""
+    """Return the state in a request; raise `Refused` with INVALID_REQUEST if it does not exist."""
     found = request.cluster.part(ShareStates).get(request.body["group_id"], part)
     if found is None:
         raise Refused(Error.INVALID_REQUEST, f"{doing} operation on uninitialized share partition not allowed.")
     return found
 
 
-def check(request: Request, part: Part, state: ShareState | None, asked: Mapping[str, Any]) -> None:
-    """Raise `Refused` unless who asks knows the epochs, as far as it says them, and the partition is there.
+def check(request: Request, part: Part, state: ShareState | None, entry: Mapping[str, Any]) -> None:
+    """Raise `Refused` unless the request's epochs, if given, are current, and the partition exists.
 
     Raises:
         Refused: FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION.
     """
     if state is not None:
-        if -1 != asked.get("leader_epoch", -1) < state.leader_epoch:
+        if -1 != entry.get("leader_epoch", -1) < state.leader_epoch:
             raise Refused(Error.FENCED_LEADER_EPOCH)
-        if -1 != asked.get("state_epoch", -1) < state.state_epoch:
+        if -1 != entry.get("state_epoch", -1) < state.state_epoch:
             raise Refused(Error.FENCED_STATE_EPOCH)
     topic = request.cluster.part(Topics).with_id(part[0])
     if topic is None or part[1] >= len(topic.partitions):
@@ -74,16 +74,16 @@ def check(request: Request, part: Part, state: ShareState | None, asked: Mapping
 
 
 def combined(batches: Iterable[StateBatch], start: int) -> list[StateBatch]:
-    """Batches that may overlap as such that do not: of a record the most deliveries count, then the greatest state.
+    """Resolve overlaps between batches: for each record, the highest delivery count wins, then the highest state.
 
     Args:
         batches: In any order.
-        start: What lies before it is left out.
+        start: Records before it are dropped.
     """
     left = sorted(each._replace(first=max(each.first, start)) for each in batches if each.last >= start)
     edges = sorted({each.first for each in left} | {each.last + 1 for each in left})
     found: list[StateBatch] = []
-    covering: list[tuple[int, int, int]] = []  # the best first: deliveries and state, negative, and the last offset
+    covering: list[tuple[int, int, int]] = []  # best first: negated deliveries and state, and the last offset
     position = 0
     for first, after in itertools.pairwise(edges):
         while position < len(left) and left[position].first == first:

@@ -1,6 +1,6 @@
-"""What is kept of share partitions: how far each group is, and which records are done or to be delivered again.
+"""Stored states of share partitions: the progress of each group, and records that are complete or to be redelivered.
 
-Kafka's share coordinators keep it in the topic ``__share_group_state``; here it is in the journal.
+Kafka's share coordinators store it in the topic ``__share_group_state``; here it is in the journal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.shares.partition import SharePartition
 
-#: Of an offset or a count that nobody has said yet.
+#: An unknown offset or count.
 UNKNOWN: Final = -1
 
 _TABLE: Final = "share states"
@@ -26,7 +26,7 @@ _MOST_STATES: Final = 200_000
 
 
 class StateBatch(NamedTuple):
-    """Neighbouring records in the same state (a code of `RecordState`), as Kafka's state batches say it."""
+    """Consecutive records with the same state (a code of `RecordState`), as in Kafka's state batches."""
 
     first: int
     last: int
@@ -36,15 +36,15 @@ class StateBatch(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ShareState:
-    """What is kept of one partition for one group.
+    """The stored state of one partition for one group.
 
     Attributes:
-        state_epoch: Grows when the state is set anew.
-        leader_epoch: Of the leader that has read it last.
-        start_offset: Of the first record that is not done; -1 until something was delivered and has come back.
-        complete: How many records from there on are done; -1 until then.
-        batches: In the order of their offsets.
-        live: The partition at work.
+        state_epoch: Increases when the state is reset.
+        leader_epoch: Of the leader that last read it.
+        start_offset: Of the first record that is not complete; -1 until one was delivered and acknowledged or released.
+        complete: Number of complete records from there on; -1 until then.
+        batches: Sorted by offset.
+        live: The open share partition.
     """
 
     state_epoch: int
@@ -56,7 +56,7 @@ class ShareState:
 
 
 class ShareStates:
-    """The share partitions that groups have, by the id of their topic and their index."""
+    """The states of groups' partitions, by topic id and partition index."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._topics = cluster.part(Topics)
@@ -70,27 +70,27 @@ class ShareStates:
             self._count += 1
 
     def of(self, group: str) -> Mapping[Part, ShareState]:
-        """Those of a group. Those of topics that are gone are forgotten here."""
+        """Return a group's states. Removes those of deleted topics."""
         states = self._groups.get(group, {})
         for part in [each for each in states if self._topics.with_id(each[0]) is None]:
             self.forget(group, part)
         return states
 
     def get(self, group: str, part: Part) -> ShareState | None:
-        """One of them."""
+        """Return the state of one partition."""
         return self._groups.get(group, {}).get(part)
 
     def initialize(self, group: str, part: Part, state_epoch: int, start_offset: int = UNKNOWN) -> None:
-        """Let a group begin in a partition, or begin anew.
+        """Start, or restart, a group in a partition.
 
         Args:
-            group: Which.
+            group: The group id.
             part: The partition.
             state_epoch: The group's epoch.
-            start_offset: From where; -1 is where ``share.auto.offset.reset`` says.
+            start_offset: Where to start; -1 for ``share.auto.offset.reset``.
 
         Raises:
-            Refused: GROUP_MAX_SIZE_REACHED when all groups together have too many.
+            Refused: GROUP_MAX_SIZE_REACHED if all groups together have too many.
         """
         if self.get(group, part) is None and self._count >= _MOST_STATES:
             raise Refused(Error.GROUP_MAX_SIZE_REACHED, f"share groups have {_MOST_STATES} partitions")
@@ -98,10 +98,10 @@ class ShareStates:
         self._groups.setdefault(group, {})[part] = state = ShareState(state_epoch, start_offset)
         state.complete = UNKNOWN if start_offset == UNKNOWN else 0
         self._count += 1
-        self.keep(group, part, state)
+        self.store(group, part, state)
 
-    def keep(self, group: str, part: Part, state: ShareState) -> None:
-        """Have what a state says now outlive a restart."""
+    def store(self, group: str, part: Part, state: ShareState) -> None:
+        """Store a state for a restart."""
         value = {
             "state_epoch": state.state_epoch,
             "start_offset": state.start_offset,
@@ -112,7 +112,7 @@ class ShareStates:
         self._journal.put(_TABLE, json.dumps((group, *part)), value)
 
     def forget(self, group: str, part: Part) -> None:
-        """Forget one, if it is there; what works with it stops."""
+        """Remove a state, if it exists; close its share partition."""
         states = self._groups.get(group, {})
         if (state := states.pop(part, None)) is not None:
             self._count -= 1
@@ -123,6 +123,6 @@ class ShareStates:
             self._groups.pop(group, None)
 
     def forget_all(self, group: str) -> None:
-        """Forget those of a group."""
+        """Remove all states of a group."""
         for part in list(self._groups.get(group, ())):
             self.forget(group, part)

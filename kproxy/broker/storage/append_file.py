@@ -1,4 +1,4 @@
-"""A file that only grows."""
+"""An append-only file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class AppendOnlyFile:
-    """A file that is only appended to; its own writes are whole or not there.
+    """An append-only file; each write is complete or absent.
 
     Args:
-        path: Of the file; it is made if it is not there.
-        levels: Of the directories above it that may be new, and are synced with it.
+        path: The file; created if it does not exist.
+        levels: Number of parent directories that may be new, and are synced with it.
 
     Attributes:
         size: In bytes.
@@ -24,15 +24,15 @@ class AppendOnlyFile:
         self._directories = path.parents[:levels]
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.size = os.fstat(self._fd).st_size
-        self._synced = -1  # bytes that are surely on the disk; at first not even its name is
+        self._synced = -1  # bytes known to be on disk; -1: not even the file name
         self._syncing: asyncio.Future[None] | None = None
         self._broken: OSError | None = None
 
     def append(self, data: bytes) -> None:
-        """Hand bytes to the operating system.
+        """Pass bytes to the operating system.
 
         Raises:
-            OSError: Nothing was written, e.g. since the disk is full; or an earlier failure cannot be mended.
+            OSError: Nothing was written, e.g. the disk is full; or an earlier failure cannot be apply_diagnosis.
         """
         if self._broken is not None:
             raise self._broken
@@ -46,18 +46,18 @@ class AppendOnlyFile:
         self.size += len(data)
 
     def cut(self, size: int) -> None:
-        """Forget what lies behind `size`."""
+        """Truncate the file to `size` bytes."""
         os.ftruncate(self._fd, size)
         self.size = size
 
     async def synced(self) -> None:
-        """Return when the disk has all that was appended before the call; those who wait share one fsync.
+        """Return when all data appended before the call is on disk; concurrent callers share one fsync.
 
         Raises:
-            OSError: It may not have it, and never will: the file takes no more.
+            OSError: The data may be lost; the file accepts no more.
         """
-        wanted = self.size
-        while self._synced < wanted:
+        target = self.size
+        while self._synced < target:
             if self._broken is not None:
                 raise self._broken
             if self._syncing is None:
@@ -65,7 +65,7 @@ class AppendOnlyFile:
             await asyncio.shield(self._syncing)
 
     def close(self) -> None:
-        """Give it back; a sync in progress is waited for in its thread."""
+        """Close the file; an fsync in progress is waited for in its thread."""
         if self._broken is None:
             self._broken = OSError(f"{self.path} is closed")
         if self._syncing is None:
@@ -74,9 +74,9 @@ class AppendOnlyFile:
             self._syncing.add_done_callback(lambda _: os.close(self._fd))
 
     def _sync(self) -> asyncio.Future[None]:
-        """Start an fsync; the future that is returned is done as soon as its outcome is known here.
+        """Start an fsync; return a future that completes once its outcome is recorded here.
 
-        That of `run_in_executor` would not do: newer Pythons return one that is done already, before `done` is called.
+        The future of `run_in_executor` does not work: on newer Pythons it can be complete before `done` is called.
         """
         size = self.size
         loop = asyncio.get_running_loop()
@@ -109,7 +109,7 @@ class AppendOnlyFile:
 
 
 def sync_directory(path: Path) -> None:
-    """Have the disk know the names in a directory."""
+    """Sync the entries of a directory to disk."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

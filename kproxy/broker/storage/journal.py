@@ -1,4 +1,4 @@
-"""FileJournal: small tables in one file, a line of JSON for every change."""
+"""FileJournal: small tables in one file, one line of JSON per change."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from kproxy.broker.storage.append_file import AppendOnlyFile, sync_directory
 
 _NAME: Final = "journal.jsonl"
 _LOCK: Final = ".lock"
-#: Bytes of changes that the file may have beside the entries that still hold, until it is written anew.
+#: Bytes of obsolete lines before the file is rewritten.
 _WASTE: Final = 16 << 20
 
 _Line = tuple[str, str, dict[str, Any] | None]
 
 
-class Unusable(Exception):
-    """A data directory cannot be used; one sentence for the user."""
+class DataDirectoryError(Exception):
+    """Raised if a data directory cannot be used; the message is a sentence for the user."""
 
 
 class FileJournal:
-    """Tables in ``DIR/journal.jsonl``: ``["topics","orders",{...}]``, the last line of a key holds, null ends it.
+    """Tables in ``DIR/journal.jsonl``: ``["topics","orders",{...}]``; the last line of a key applies, null deletes it.
 
-    At the start and whenever it has grown too long it is written anew, and takes the old one's place at once. A last
-    line that was cut off is dropped. A lock keeps other processes from the directory.
+    The file is rewritten at the start and whenever it has grown too long, and replaced atomically. An incomplete last
+    line is dropped. A lock keeps other processes out of the directory.
 
     Args:
-        directory: Made if it is not there.
-        fsync: `synced` waits for the disk.
+        directory: Created if it does not exist.
+        fsync: Whether `synced` waits for the disk.
 
     Raises:
-        Unusable: Another process has it, it cannot be written to, or a line before the last is no entry.
+        DataDirectoryError: Another process uses it, it is not writable, or a line before the last is invalid.
     """
 
     def __init__(self, directory: Path, *, fsync: bool) -> None:
@@ -55,29 +55,29 @@ class FileJournal:
                 os.close(self._lock)
                 raise
         except BlockingIOError:
-            raise Unusable(f"{directory} is in use by another process") from None
+            raise DataDirectoryError(f"{directory} is in use by another process") from None
         except OSError as error:
-            raise Unusable(f"{error.filename or directory}: {error.strerror}") from None
+            raise DataDirectoryError(f"{error.filename or directory}: {error.strerror}") from None
         self._unwritten: list[bytes] = []
         self._compact_at = self._file.size + _WASTE
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
-        """What the table has, by key."""
+        """Return the entries of a table, by key."""
         return iter(list(self._tables.get(table, {}).items()))
 
     def put(self, table: str, key: str, value: Value | None) -> None:
-        """Keep an entry, or with None forget it. A line that cannot be written now is tried again with the next."""
-        kept = self._tables.setdefault(table, {})
+        """Store an entry, or delete it if the value is None. A failed write is retried with the next one."""
+        stored = self._tables.setdefault(table, {})
         if value is None:
-            if kept.pop(key, None) is None:
+            if stored.pop(key, None) is None:
                 return
         else:
-            kept[key] = value
+            stored[key] = value
         self._unwritten.append(_line(table, key, value))
         self._write()
 
     async def synced(self) -> None:
-        """Return when what was put so far is with the operating system; with fsync, on the disk.
+        """Return when all entries are with the operating system; with fsync, on disk.
 
         Raises:
             Refused: KAFKA_STORAGE_ERROR.
@@ -91,13 +91,13 @@ class FileJournal:
             raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {error.strerror}") from None
 
     def close(self) -> None:
-        """Let another process have the directory."""
+        """Close the file and release the directory."""
         self._write()
         self._file.close()
         os.close(self._lock)
 
     def _write(self) -> OSError | None:
-        """Append what waits for it; the error if that failed."""
+        """Append pending lines; return the error if that failed."""
         try:
             if self._file.size > self._compact_at:
                 old, self._file = self._file, self._written_anew()
@@ -116,25 +116,25 @@ class FileJournal:
         if not self._path.exists():
             return tables
         lines = self._path.read_bytes().split(b"\n")
-        lines.pop()  # what follows the last line's end was cut off
+        lines.pop()  # an incomplete last line
         decoder = msgspec.json.Decoder(_Line)
         for number, line in enumerate(lines, 1):
             try:
                 table, key, value = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                raise Unusable(f"{self._path}: line {number} is not an entry") from None
-            kept = tables.setdefault(table, {})
+                raise DataDirectoryError(f"{self._path}: line {number} is not an entry") from None
+            stored = tables.setdefault(table, {})
             if value is None:
-                kept.pop(key, None)
+                stored.pop(key, None)
             else:
-                kept[key] = value
+                stored[key] = value
         return tables
 
     def _written_anew(self) -> AppendOnlyFile:
         new = self._path.with_suffix(".new")
         with new.open("wb") as file:
-            for table, kept in self._tables.items():
-                file.writelines(_line(table, key, value) for key, value in kept.items())
+            for table, stored in self._tables.items():
+                file.writelines(_line(table, key, value) for key, value in stored.items())
             file.flush()
             os.fsync(file.fileno())
         new.replace(self._path)

@@ -1,4 +1,4 @@
-"""Segments: the files of one partition, in Kafka's own format on disk, which is that of the wire."""
+"""Segments: the files of one partition, in Kafka's on-disk format, which is also the wire format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dissectors.records.formats import entries
 from kproxy.broker.log.batch import StoredBatch, read_header
 from kproxy.broker.storage.append_file import AppendOnlyFile
 
-#: Bytes after which another file is begun. Small ones are given back sooner when old batches go.
+#: Bytes per file. Small files free disk space sooner when old batches are deleted.
 SEGMENT_BYTES: Final = 16 << 20
 _METADATA: Final = "partition.metadata"
 _TOPIC_ID: Final = re.compile(r"^topic_id: ([\w-]{22})$", re.MULTILINE)
@@ -23,12 +23,12 @@ _LEVELS: Final = 3  # DIR/logs/TOPIC-INDEX
 
 
 class Segments:
-    """The batches of a partition in ``DIR/TOPIC-INDEX/``, in files named by their first offset, as Kafka has them.
+    """The batches of a partition in ``DIR/TOPIC-INDEX/``, in files named by their first offset, as in Kafka.
 
-    Files of a topic with another id are those of a topic that is no more, and are removed.
+    Files of another topic id belong to a deleted topic, and are removed.
 
     Raises:
-        OSError: The directory or a file cannot be made.
+        OSError: The directory or a file cannot be created.
     """
 
     def __init__(self, directory: Path, topic_id: str) -> None:
@@ -36,15 +36,15 @@ class Segments:
         self._files: list[AppendOnlyFile] = []
         self._bases: list[int] = []  # first offset of each file
         metadata = directory / _METADATA
-        kept = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
-        if kept is not None and kept[1] != topic_id:
+        stored = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
+        if stored is not None and stored[1] != topic_id:
             shutil.rmtree(directory)
-        if kept is None or kept[1] != topic_id:  # new, or written when the power failed: then the batches are ours
+        if stored is None or stored[1] != topic_id:  # new, or lost in a power failure (batches are valid)
             directory.mkdir(parents=True, exist_ok=True)
             metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
 
     def load(self) -> Iterator[StoredBatch]:
-        """Every batch that is whole, in order. What follows the first that is not is removed from the disk.
+        """Return every complete batch, in order. Removes what follows the first incomplete one.
 
         Raises:
             OSError: A file cannot be read.
@@ -70,10 +70,10 @@ class Segments:
                 return
 
     def append(self, batch: StoredBatch) -> None:
-        """Write a batch behind the last.
+        """Append a batch.
 
         Raises:
-            OSError: It was not written.
+            OSError: The batch was not written.
         """
         if not self._files or self._files[-1].size + len(batch.data) > SEGMENT_BYTES:
             self._files.append(AppendOnlyFile(self.directory / f"{batch.base_offset:020d}.log", levels=_LEVELS))
@@ -81,16 +81,16 @@ class Segments:
         self._files[-1].append(batch.data)
 
     async def synced(self) -> None:
-        """Return when the disk has all that was appended.
+        """Return when all appended data is on disk.
 
         Raises:
-            OSError: It may not.
+            OSError: The data may be lost.
         """
         for file in list(self._files):
             await file.synced()
 
     def delete_before(self, offset: int) -> None:
-        """Remove the files with nothing from `offset` on; the newest stays."""
+        """Remove the files that only have offsets below `offset`; the newest file stays."""
         gone = sum(base <= offset for base in self._bases[1:])
         for file in self._files[:gone]:
             file.close()
@@ -98,19 +98,19 @@ class Segments:
         del self._files[:gone], self._bases[:gone]
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the files."""
         for file in self._files:
             file.close()
         self._files.clear()
 
     def delete(self) -> None:
-        """Remove all of it."""
+        """Delete all files."""
         self.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def _whole(data: bytes) -> Iterator[StoredBatch]:
-    """The batches at the start of a file up to the first that is cut off or has another CRC than it says."""
+    """Return the batches at the start of a file, up to the first that is truncated or has a wrong CRC."""
     for entry in entries(data, 0, len(data)):
         if entry.magic != 2 or entry.end - entry.start < HEADER.size:
             return

@@ -1,4 +1,4 @@
-"""Producers and their transactions: ids and epochs, who is fenced, and what is committed or aborted together."""
+"""Producers and their transactions: ids and epochs, fencing, commit and abort."""
 
 from kproxy.broker.transactions.coordinator import Transactions
 from kproxy.broker.transactions.transaction import BUMPING, NOBODY, Producer, Transaction, TransactionState

@@ -1,4 +1,4 @@
-"""Transactions: all transactional ids of a cluster, their timeouts, and the markers that end transactions.
+"""The transaction coordinator: all transactional ids of a cluster, their timeouts, and transaction markers.
 
 Source: kafka.coordinator.transaction.TransactionCoordinator, TransactionStateManager, TransactionMarkerChannelManager.
 """
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from kproxy.broker.clock import Timer
     from kproxy.broker.cluster import Cluster
 
-#: Of every marker: the coordinator of a transactional id never changes its mind here.
+#: In every marker: the coordinator of a transactional id never changes here.
 COORDINATOR_EPOCH: Final = 0
 _FEATURE: Final = "transaction.version"
 _TABLE: Final = "transactions"
-_RETRY_MS: Final = 100  # until a partition without a leader is asked again
-_SWEEP_MS: Final = 3_600_000  # between looks for transactional ids that nobody uses
-_MOST_IDS: Final = 20_000  # and what is held of a transaction: memory is bounded
+_RETRY_MS: Final = 100  # before retrying a partition without a leader
+_SWEEP_MS: Final = 3_600_000  # between checks for unused transactional ids
+_MOST_IDS: Final = 20_000  # bounds memory, together with the limits per transaction
 _MOST_GROUPS: Final = 1_000
 
 
 class Transactions:
     """The transactional ids of a cluster.
 
-    What `end` decides is done in the next turn of the event loop, after the answer has left, as soon as the partitions
-    have leaders: till then the producer is refused with CONCURRENT_TRANSACTIONS, as by Kafka.
+    `end` takes effect in the next turn of the event loop, after the response is sent, as soon as the partitions have
+    leaders: until then the producer gets CONCURRENT_TRANSACTIONS, as in Kafka.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -47,7 +47,7 @@ class Transactions:
         self._new_id = cluster.part(ProducerIds).new
         self._timers: dict[str, Timer] = {}
         self._swept = self._clock.now()
-        self._by_id = {name: Transaction.restored(name, kept) for name, kept in cluster.journal.entries(_TABLE)}
+        self._by_id = {name: Transaction.restored(name, stored) for name, stored in cluster.journal.entries(_TABLE)}
         for transaction in self._by_id.values():
             self._go_on(transaction)
 
@@ -55,24 +55,24 @@ class Transactions:
         return iter(self._by_id.values())
 
     def with_id(self, transactional_id: str) -> Transaction | None:
-        """One by its id."""
+        """Return the transaction with that id."""
         return self._by_id.get(transactional_id)
 
     def begin(self) -> Producer:
-        """A producer begins that is idempotent only."""
+        """Assign an id to an idempotent producer without transactional id."""
         return Producer(self._new_id(), 0)
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Producer | None = None) -> Producer:
-        """A producer begins; who had the transactional id before is fenced.
+        """Start a producer; the previous one with the transactional id is fenced.
 
         Args:
             transactional_id: The transactional id, not empty.
-            timeout_ms: That it allows a transaction.
-            expected: Who it was before, if it goes on after an error (KIP-360).
+            timeout_ms: The producer's transaction timeout.
+            expected: Its previous producer id and epoch, if it continues after an error (KIP-360).
 
         Raises:
             Refused: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, INVALID_REQUEST if there are too many;
-                CONCURRENT_TRANSACTIONS while a transaction of the one before is aborted.
+                CONCURRENT_TRANSACTIONS while the previous producer's transaction is being aborted.
         """
         if not 0 < timeout_ms <= int(self._configs.broker("transaction.max.timeout.ms")):
             raise Refused(Error.INVALID_TRANSACTION_TIMEOUT)
@@ -101,7 +101,7 @@ class Transactions:
         *,
         version: int = 0,
     ) -> None:
-        """Have partitions, and groups whose offsets are committed, take part in the producer's transaction.
+        """Add partitions, and groups whose offsets are committed, to the producer's transaction.
 
         Raises:
             Refused: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
@@ -117,21 +117,21 @@ class Transactions:
     def verify(
         self, transactional_id: str, producer: Producer, *, place: Place | None = None, group: str | None = None
     ) -> None:
-        """Raise `Refused` unless a partition, or a group, takes part in the producer's transaction (KIP-890).
+        """Raise `Refused` unless a partition, or a group, is part of the producer's transaction (KIP-890).
 
         Raises:
-            Refused: As `add`, and TRANSACTION_ABORTABLE if it does not.
+            Refused: See `add`; also TRANSACTION_ABORTABLE if it is not.
         """
-        self._found(transactional_id).check_part(producer, place, group)
+        self._found(transactional_id).check_participant(producer, place, group)
 
     def end(self, transactional_id: str, producer: Producer, *, commit: bool, version: int = 0) -> Producer:
-        """Commit or abort the producer's transaction, and say who the producer is from now on.
+        """Commit or abort the producer's transaction; return the producer's new id and epoch.
 
         Args:
             transactional_id: The transactional id.
-            producer: Who asks for it.
-            commit: Or abort.
-            version: Of transactions that the client speaks; from `BUMPING` on its epoch goes up.
+            producer: The producer.
+            commit: Commit if true, else abort.
+            version: The client's transaction version; from `BUMPING` on the epoch is incremented.
 
         Raises:
             Refused: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
@@ -144,7 +144,7 @@ class Transactions:
         return transaction.successor
 
     def close(self) -> None:
-        """The broker ends: nothing times out any more."""
+        """Cancel all timeouts."""
         for timer in self._timers.values():
             timer.cancel()
 
@@ -160,8 +160,8 @@ class Transactions:
         self._go_on(transaction)
 
     def _go_on(self, transaction: Transaction) -> None:
-        """Keep a transaction as it is now, and see to what is to happen next."""
-        self._cluster.journal.put(_TABLE, transaction.id, transaction.kept())
+        """Store a transaction's state, and schedule its next step."""
+        self._cluster.journal.put(_TABLE, transaction.id, transaction.stored())
         if (timer := self._timers.pop(transaction.id, None)) is not None:
             timer.cancel()
         if transaction.completing:
@@ -182,7 +182,7 @@ class Transactions:
         self._go_on(transaction)
 
     def _mark(self, transaction: Transaction, place: Place) -> bool:
-        """Write the marker to a partition; whether that need not be tried again."""
+        """Write the marker to a partition; return False if it must be retried."""
         partition = self._topics.partition(*place)
         if partition is None:  # deleted meanwhile
             return True
@@ -191,12 +191,12 @@ class Transactions:
         commit = transaction.state is TransactionState.PREPARE_COMMIT
         try:
             partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=commit)
-        except Refused as refused:  # fenced: an administrator has ended it there, with a later epoch
+        except Refused as refused:  # fenced: an administrator has ended it there with a higher epoch
             return refused.error is not Error.KAFKA_STORAGE_ERROR
         return True
 
     def _sweep(self, now: int) -> None:
-        """Forget transactional ids that were not used for long (transactional.id.expiration.ms)."""
+        """Delete transactional ids that have not been used for long (transactional.id.expiration.ms)."""
         if now - self._swept < _SWEEP_MS:
             return
         self._swept = now

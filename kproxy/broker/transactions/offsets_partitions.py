@@ -1,4 +1,4 @@
-"""Where Kafka keeps the offsets of groups: what transactions that commit offsets are said to have written to."""
+"""The partition of __consumer_offsets for a group, which transactions that commit its offsets report as written."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 def place_of(cluster: Cluster, group: str) -> Place:
-    """The partition of a group."""
+    """Return the partition for a group."""
     partitions = int(cluster.part(Configs).broker("offsets.topic.num.partitions"))
     return OFFSETS_TOPIC, abs(java_hash(group)) % partitions

@@ -1,4 +1,4 @@
-"""ProducerIds: every producer of the cluster gets an id of its own."""
+"""Assigns unique producer ids."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
-_BLOCK: Final = 1000  # so many are kept as given before the first of them is; Kafka's ProducerIdsBlock
+_BLOCK: Final = 1000  # ids reserved in the journal at a time; Kafka's ProducerIdsBlock
 
 
 class ProducerIds:
-    """Counts producer ids up; none is given twice, over a restart neither."""
+    """Counts producer ids; none is used twice, even after a restart."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._journal = cluster.journal
         self._next = self._end = max((value["end"] for _, value in self._journal.entries("producer ids")), default=0)
 
     def new(self) -> int:
-        """One that nobody has."""
+        """Return a new id."""
         if self._next == self._end:
             self._end += _BLOCK
             self._journal.put("producer ids", "block", {"end": self._end})

@@ -1,4 +1,4 @@
-"""What the APIs of transactions share: whether this broker answers, and how a fenced producer is told."""
+"""What the transaction APIs share: the coordinator check, and the error for fenced producers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kproxy.broker.transactions.coordinator import Transactions
 
 
 def coordinated(request: Request, transactional_id: str) -> Transactions:
-    """The transactions, for a request about one that the broker that was asked coordinates.
+    """Return the transactions, if this broker coordinates the transactional id.
 
     Raises:
         Refused: INVALID_REQUEST if the id is empty, NOT_COORDINATOR.
@@ -21,5 +21,5 @@ def coordinated(request: Request, transactional_id: str) -> Transactions:
 
 
 def fenced_as(error: Error, *, known: bool) -> Error:
-    """The error, with the older one for PRODUCER_FENCED where the version of the request does not have that."""
+    """Return the error, or for PRODUCER_FENCED the older one if the request's version does not know it."""
     return Error.INVALID_PRODUCER_EPOCH if error is Error.PRODUCER_FENCED and not known else error

@@ -1,7 +1,7 @@
-"""Transaction: the state of one transactional id, and which steps it allows. Knows no time and no other part.
+"""Transaction: the state of one transactional id, and its allowed transitions. Pure logic without I/O or clock.
 
 Source: org.apache.kafka.coordinator.transaction.TransactionMetadata and TransactionCoordinator. There a state is
-pending while the transaction log is written; here that takes no time, and what is left of it is the wait for markers.
+pending while the transaction log is written; here that takes no time, and only the wait for markers remains.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.offsets import Place
 
 NOBODY: Final = -1
-_LAST_EPOCH: Final = 2**15 - 1  # never given to a producer, so that it can always be fenced
+_LAST_EPOCH: Final = 2**15 - 1  # never assigned to a producer, so that it can always be fenced
 
-#: The version of transactions that bumps the epoch whenever one ends (KIP-890).
+#: The transaction version that increments the epoch whenever a transaction ends (KIP-890).
 BUMPING: Final = 2
 
 
 class Producer(NamedTuple):
-    """Who writes: an id, and how many times it began anew."""
+    """A producer id and epoch."""
 
     id: int
     epoch: int
 
 
 class TransactionState(StrEnum):
-    """What Kafka calls the states; the last two are only ever asked for."""
+    """Kafka's states; the last two only occur in requests."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -47,17 +47,17 @@ class Transaction:
 
     Attributes:
         id: The transactional id.
-        producer: Who may go on with it; its epoch is -1 before the first.
-        timeout_ms: That the producer allows a transaction.
+        producer: The current producer; its epoch is -1 before the first one.
+        timeout_ms: The producer's transaction timeout.
         state: See `TransactionState`.
-        previous_id: Producer id before the last step; a client that missed the answer to that still has it.
-        last_epoch: Epoch before the last bump that a producer asked for; -1 if nobody may come back with it.
-        next_id: Producer id that follows when this transaction is complete, where the epochs of this one end.
-        places: Partitions that it has written to.
+        previous_id: Producer id before the last step; a client that missed that response still has it.
+        last_epoch: Epoch before the last increment that a producer requested; -1 if nobody may return with it.
+        next_id: Producer id after this transaction, if the epochs of the current one are exhausted.
+        places: Partitions in the transaction.
         groups: Groups whose offsets it commits.
         started_at: When the transaction began, in ms since the epoch; -1 if none ever did.
-        updated_at: When something last changed.
-        version: Of transactions as whoever moved it last knows them; see `BUMPING`.
+        updated_at: When it last changed.
+        version: Transaction version of the last client that changed it; see `BUMPING`.
     """
 
     id: str
@@ -75,34 +75,34 @@ class Transaction:
 
     @property
     def completing(self) -> bool:
-        """Its end is decided, and not all partitions know yet."""
+        """Whether the outcome is decided, and markers are still to be written."""
         return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def exhausted(self) -> bool:
-        """The epochs of its producer id are used up."""
+        """Whether the epochs of its producer id are used up."""
         return _exhausted(self.producer.epoch)
 
     @property
     def successor(self) -> Producer:
-        """Who the producer is when the transaction is complete."""
+        """The producer after the transaction is complete."""
         if self.version >= BUMPING and self.next_id != NOBODY:
             return Producer(self.next_id, 0)
         return self.producer
 
     def check_renewal(self, expected: Producer | None) -> None:
-        """Raise `Refused` unless a producer that says who it was may become the next one (KIP-360)."""
+        """Raise `Refused` unless a producer with that previous id and epoch may become the next one (KIP-360)."""
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
-        came_back = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
-        if not came_back and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
+        returned = expected is None or self.producer.epoch == NOBODY or expected.id == self.producer.id
+        if not returned and not (expected.id == self.previous_id and _exhausted(expected.epoch)):  # type: ignore[union-attr]
             raise Refused(Error.PRODUCER_FENCED)
 
     def renew(self, timeout_ms: int, expected: Producer | None, new_id: Callable[[], int], now: int) -> None:
-        """A producer begins with this id: those before it are fenced.
+        """Start a producer with this transactional id, and fence those before it.
 
         Raises:
-            Refused: PRODUCER_FENCED if `expected`, who it says that it was, has a successor already.
+            Refused: PRODUCER_FENCED if `expected`, its previous id and epoch, has already been replaced.
         """
         before = self.producer
         if self.exhausted and (expected is None or expected.epoch == before.epoch):
@@ -111,7 +111,7 @@ class Transaction:
         elif expected is None or before.epoch in (NOBODY, expected.epoch):
             self.producer = Producer(before.id, before.epoch + 1)
             self.last_epoch = NOBODY if expected is None else before.epoch
-        elif expected.epoch != self.last_epoch:  # else it asks again what it was answered already
+        elif expected.epoch != self.last_epoch:  # else it repeats a request that was already processed
             raise Refused(Error.PRODUCER_FENCED)
         self.previous_id, self.timeout_ms = before.id, timeout_ms
         self.state, self.started_at, self.updated_at = TransactionState.EMPTY, -1, now
@@ -123,8 +123,8 @@ class Transaction:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
         self._check_producer(producer)
 
-    def check_part(self, producer: Producer, place: Place | None, group: str | None) -> None:
-        """Raise `Refused` unless what the producer writes to was added to the transaction."""
+    def check_participant(self, producer: Producer, place: Place | None, group: str | None) -> None:
+        """Raise `Refused` unless the partition or group is part of the producer's transaction."""
         self._check_producer(producer)
         if self.completing:
             raise Refused(Error.CONCURRENT_TRANSACTIONS)
@@ -132,13 +132,13 @@ class Transaction:
             raise Refused(Error.TRANSACTION_ABORTABLE)
 
     def has(self, places: Collection[Place], groups: Collection[str]) -> bool:
-        """Whether all these are part of it already."""
+        """Whether all these are already part of it."""
         return (
             self.state is TransactionState.ONGOING and self.places.issuperset(places) and self.groups.issuperset(groups)
         )
 
     def add(self, places: Collection[Place], groups: Collection[str], version: int, now: int) -> None:
-        """Add to it, or begin it with these."""
+        """Add these to the transaction, starting it if needed."""
         if self.state is not TransactionState.ONGOING:
             self.started_at = now
         self.places.update(places)
@@ -151,7 +151,7 @@ class Transaction:
         )
 
     def check_end(self, producer: Producer, commit: bool, version: int) -> bool:
-        """Whether the producer's commit or abort is still to be done; not if it asks again for what was done.
+        """Whether the producer's commit or abort still has to be performed; false if it is a repeated request.
 
         Raises:
             Refused: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE.
@@ -169,7 +169,7 @@ class Transaction:
         again = self.state in (
             TransactionState.COMPLETE_COMMIT,
             TransactionState.COMPLETE_ABORT,
-        ) and self._missed_the_answer(producer)
+        ) and self._missed_response(producer)
         if not again:
             self._check_producer(producer)
         if not done if again else commit and self.state is not TransactionState.ONGOING:
@@ -177,8 +177,8 @@ class Transaction:
         return not again
 
     def prepare(self, commit: bool, version: int, new_id: Callable[[], int], now: int) -> None:
-        """Its end is decided. With `BUMPING` its producer gets the next epoch, which the markers have too."""
-        if self.state is not TransactionState.ONGOING:  # an abort without a transaction, to bump the epoch
+        """Decide the outcome. From `BUMPING` on the producer gets the next epoch, which the markers have too."""
+        if self.state is not TransactionState.ONGOING:  # an abort without a transaction, to increment the epoch
             self.started_at = now
         before = self.producer
         if version >= BUMPING:
@@ -188,14 +188,14 @@ class Transaction:
         self.state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
 
     def fence(self, version: int, new_id: Callable[[], int], now: int) -> None:
-        """Abort it for its producer, which is heard no more: another has come, or it took too long."""
+        """Abort the transaction of a producer that is fenced: it was replaced, or its transaction timed out."""
         if version < BUMPING:
             self.producer = Producer(self.producer.id, min(self.producer.epoch + 1, _LAST_EPOCH))
             self.last_epoch = NOBODY
         self.prepare(False, version, new_id, now)
 
     def complete(self, now: int) -> None:
-        """All partitions and groups know how it ended."""
+        """Complete the transaction: all markers are written."""
         committed = self.state is TransactionState.PREPARE_COMMIT
         self.previous_id, self.producer = self.producer.id, self.successor
         self.state, self.updated_at = (
@@ -204,8 +204,8 @@ class Transaction:
         )
         self.next_id, self.places, self.groups = NOBODY, set(), set()
 
-    def kept(self) -> Mapping[str, Any]:
-        """As a journal keeps it."""
+    def stored(self) -> Mapping[str, Any]:
+        """The state to store in the journal."""
         return {
             "producer": list(self.producer),
             "timeout_ms": self.timeout_ms,
@@ -221,15 +221,15 @@ class Transaction:
         }
 
     @classmethod
-    def restored(cls, transactional_id: str, kept: Mapping[str, Any]) -> Self:
-        """From what `kept` gave."""
+    def restored(cls, transactional_id: str, stored: Mapping[str, Any]) -> Self:
+        """Restore from the result of `stored`."""
         return cls(
             id=transactional_id,
-            producer=Producer(*kept["producer"]),
-            state=TransactionState(kept["state"]),
-            places={(topic, partition) for topic, partition in kept["places"]},
-            groups=set(kept["groups"]),
-            **{name: kept[name] for name in _PLAIN},
+            producer=Producer(*stored["producer"]),
+            state=TransactionState(stored["state"]),
+            places={(topic, partition) for topic, partition in stored["places"]},
+            groups=set(stored["groups"]),
+            **{name: stored[name] for name in _PLAIN},
         )
 
     def _check_producer(self, producer: Producer) -> None:
@@ -238,8 +238,8 @@ class Transaction:
         if producer.epoch != self.producer.epoch:
             raise Refused(Error.PRODUCER_FENCED)
 
-    def _missed_the_answer(self, producer: Producer) -> bool:
-        """Whether it is who this one was before its last end, when each end bumps the epoch."""
+    def _missed_response(self, producer: Producer) -> bool:
+        """Whether it is the producer from before the last end of a transaction, if each end increments the epoch."""
         if producer.id == self.producer.id and producer.epoch + 1 == self.producer.epoch:
             return True
         return producer == (self.previous_id, _LAST_EPOCH - 1) and self.producer.epoch == 0

@@ -1,7 +1,7 @@
-"""What Produce and TxnOffsetCommit ask before they take what belongs to a transaction (KIP-890).
+"""Transaction verification in Produce and TxnOffsetCommit (KIP-890).
 
-From Produce v12 and TxnOffsetCommit v5 on, what is written to takes part by that alone; clients before that have said
-so with AddPartitionsToTxn or AddOffsetsToTxn, and are refused if they have not.
+From Produce v12 and TxnOffsetCommit v5 on, writing adds the partition or group to the transaction; older clients add it
+with AddPartitionsToTxn or AddOffsetsToTxn first, and are rejected if they did not.
 
 Source: AddPartitionsToTxnManager, ReplicaManager.
 """
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 def verify_produce(
     request: Request, transactional_id: str, producer_id: int, producer_epoch: int, place: Place
 ) -> None:
-    """Raise `Refused` unless a transactional batch may be appended to a partition, which takes part from v12 on.
+    """Raise `Refused` unless a transactional batch may be appended to a partition; from v12 on this adds the partition.
 
     Args:
-        request: A Produce.
-        transactional_id: As the request has it.
-        producer_id: Of the batch.
-        producer_epoch: Of the batch.
+        request: A Produce request.
+        transactional_id: From the request.
+        producer_id: From the batch.
+        producer_epoch: From the batch.
         place: The partition.
     """
     adds = request.version >= 12
@@ -44,7 +44,7 @@ def verify_produce(
 
 
 def verify_commit(request: Request, transactional_id: str, producer_id: int, producer_epoch: int, group: str) -> None:
-    """Raise `Refused` unless offsets of a group may be staged; the group takes part from TxnOffsetCommit v5 on."""
+    """Raise `Refused` unless a group's offsets may be staged; from TxnOffsetCommit v5 on this adds the group."""
     try:
         _verify(
             request, transactional_id, Producer(producer_id, producer_epoch), group=group, adds=request.version >= 5
@@ -73,6 +73,6 @@ def _verify(
             groups = () if group is None else (group,)
             transactions.add(transactional_id, producer, places, groups, version=BUMPING)
     except Refused as refused:
-        if refused.error is Error.PRODUCER_FENCED:  # what clients expect here
+        if refused.error is Error.PRODUCER_FENCED:  # the error that clients expect here
             raise Refused(Error.INVALID_PRODUCER_EPOCH) from None
         raise

@@ -1,1 +1,1 @@
-"""Export: an exchange as text, the shown rows as a trace."""
+"""Export: one exchange as text, or the visible rows as a trace."""

@@ -1,4 +1,4 @@
-"""An exchange as text to take elsewhere: hex, JSON, a command line, Markdown for an issue."""
+"""One exchange as text for other tools: hex, JSON, a command line, Markdown for an issue."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kproxy.trace.encoding import as_mapping, encode_json
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.lines import RequestLine, ResponseLine
 
-#: Bytes of a frame, and characters of a body, that Markdown has.
+#: Limits of the Markdown: bytes of a frame, and characters of a body.
 _MOST_BYTES = 1024
 _MOST_BODY = 8000
 
 
 def as_hex(line: FrameLine) -> str | None:
-    """The frame as hex, 16 bytes a line; None without bytes."""
+    """Return the frame as hex, 16 bytes per line; None if the trace has no bytes for it."""
     frame = frame_of(line)
     return None if frame is None else _hex(frame)
 
@@ -34,37 +34,37 @@ def _hex(data: bytes) -> str:
 
 
 def as_command(exchange: Exchange, *, request: bool) -> str | None:
-    """The `kproxy explain` line for one side; None without its bytes."""
-    asked = frame_of(exchange.request) if exchange.request is not None else None
+    """Return the `kproxy explain` command for one side; None if the trace has no bytes for that side."""
+    request_bytes = frame_of(exchange.request) if exchange.request is not None else None
     if request:
-        return None if asked is None else f"kproxy explain {asked.hex()}"
+        return None if request_bytes is None else f"kproxy explain {request_bytes.hex()}"
     line = exchange.response
-    if line is None or (answered := frame_of(line)) is None:
+    if line is None or (response_bytes := frame_of(line)) is None:
         return None
-    if asked is not None:
-        return f"kproxy explain --request {asked.hex()} {answered.hex()}"
+    if request_bytes is not None:
+        return f"kproxy explain --request {request_bytes.hex()} {response_bytes.hex()}"
     if not line.api:
         return None
-    return f"kproxy explain --api {shlex.quote(line.api)} --version {line.api_version} {answered.hex()}"
+    return f"kproxy explain --api {shlex.quote(line.api)} --version {line.api_version} {response_bytes.hex()}"
 
 
 def as_json(exchange: Exchange) -> str:
-    """The lines of the exchange with their bodies, indented; bytes of frames are left out where there is a body."""
+    """Return the exchange's lines with their bodies as indented JSON; a frame's bytes are omitted if it has a body."""
     lines = [line for line in (exchange.request, exchange.response, exchange.event) if line is not None]
-    made: dict[str, Any] = {as_mapping(line)["kind"]: _whole(line) for line in lines}
-    return msgspec.json.format(encode_json(made), indent=2).decode()
+    mapping: dict[str, Any] = {as_mapping(line)["kind"]: _as_mapping(line) for line in lines}
+    return msgspec.json.format(encode_json(mapping), indent=2).decode()
 
 
-def _whole(line: Any) -> dict[str, Any]:
-    made = as_mapping(line)
+def _as_mapping(line: Any) -> dict[str, Any]:
+    mapping = as_mapping(line)
     if isinstance(line, RequestLine | ResponseLine) and (body := body_of(line)) is not None:
-        made["body"] = body
-        made.pop("frame", None)
-    return made
+        mapping["body"] = body
+        mapping.pop("frame", None)
+    return mapping
 
 
 def body_of(line: FrameLine) -> dict[str, Any] | None:
-    """The decoded body, as the trace has it at full detail; None if there is neither that nor its bytes."""
+    """Return the decoded body, as in a trace at full detail; None if the line has neither the body nor the bytes."""
     if line.body is not None or line.not_decoded:
         return line.body
     message = message_of(line)
@@ -72,7 +72,7 @@ def body_of(line: FrameLine) -> dict[str, Any] | None:
 
 
 def as_markdown(exchange: Exchange) -> str:
-    """What an issue needs: what was asked and answered, what is wrong with it, the bytes, how to look at it again."""
+    """Return Markdown for an issue: request, response, findings, bytes, and the command that explains the frame."""
     return "\n".join(_markdown(exchange)) + "\n"
 
 
@@ -93,9 +93,9 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
         ("latency", duration(exchange.response.latency_us) if exchange.response else "no response"),
         ("errors", ", ".join(error.name for error in exchange.response.errors) if exchange.response else ""),
     ]
-    for name, said in facts:
-        if said:
-            yield f"- {name}: {_code(said)}"
+    for name, text in facts:
+        if text:
+            yield f"- {name}: {_code(text)}"
     for side in (exchange.request, exchange.response):
         if side is None:
             continue
@@ -105,9 +105,9 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
                 finding.excerpt = excerpt(bytes_, *finding.span)
             yield from _block("\n".join("".join(text for text, _ in row) for row in full_rows(finding)), "text")
         if (body := body_of(side)) is not None:
-            said = msgspec.json.format(encode_json(body), indent=2).decode()
+            text = msgspec.json.format(encode_json(body), indent=2).decode()
             yield from _folded(
-                f"{kind}, decoded", said[:_MOST_BODY] + ("\n..." if len(said) > _MOST_BODY else ""), "json"
+                f"{kind}, decoded", text[:_MOST_BODY] + ("\n..." if len(text) > _MOST_BODY else ""), "json"
             )
         if bytes_ is not None:
             more = f"\n... {len(bytes_) - _MOST_BYTES} more bytes" if len(bytes_) > _MOST_BYTES else ""
@@ -126,7 +126,7 @@ def _folded(title: str, text: str, language: str) -> Iterator[str]:
 
 
 def _block(text: str, language: str) -> Iterator[str]:
-    """A fence that the text cannot end."""
+    """Return a fenced code block; the fence is longer than any in the text."""
     fence = "```"
     while fence in text:
         fence += "`"

@@ -1,4 +1,4 @@
-"""What is shown as a trace of its own."""
+"""Save the visible rows as a trace."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _AT_ONCE = 1 << 20
 
 
 def save(session: BrowseSession, path: Path) -> Iterator[int]:
-    """Write the rows that are shown, with their notes, and where connections of theirs begin and end.
+    """Write the visible rows, with their notes and the open and close events of their connections.
 
-    The lines stand in the order in which they came. Yields now and then how many rows are written; the number at the
-    end is that of all. A file that was begun and could not be finished is removed.
+    Lines keep their original order. Yields the number of rows written so far from time to time; the last number is the
+    total. If writing fails, the incomplete file is removed.
 
     Raises:
-        OSError: It exists already, or cannot be written.
+        OSError: The file already exists or cannot be written.
     """
     path = path.expanduser()
-    rows = _with_their_ends(session)
+    rows = _with_open_and_close(session)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    done = False
+    finished = False
     try:
         out = bytearray()
         for count, row in enumerate(_lines(session, rows), 1):
@@ -38,27 +38,27 @@ def save(session: BrowseSession, path: Path) -> Iterator[int]:
             if not count % _SLICE:
                 yield min(count, len(rows))
         _write(file, out)
-        done = True
+        finished = True
     finally:
         os.close(file)
-        if not done:
+        if not finished:
             path.unlink(missing_ok=True)
     yield len(rows)
 
 
-def _with_their_ends(session: BrowseSession) -> set[int]:
-    """The rows that are shown, and the events of their connections that open and close them."""
-    index, shown = session.index, session.shown
-    rows = {shown[position] for position in range(len(shown))}
+def _with_open_and_close(session: BrowseSession) -> set[int]:
+    """Return the visible rows plus the open and close events of their connections."""
+    index, visible = session.index, session.visible
+    rows = {visible[position] for position in range(len(visible))}
     connections = {index.connection[row - index.first] for row in rows}
     for entry, state in enumerate(index.state):
-        if state == RowState.EVENT and index.ends[entry] and index.connection[entry] in connections:
+        if state == RowState.EVENT and index.connection_events[entry] and index.connection[entry] in connections:
             rows.add(entry + index.first)
     return rows
 
 
 def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
-    """The lines of these rows, in order of where they lie."""
+    """Yield the lines of these rows in the order of their place in the store."""
     index = session.index
     places = sorted(
         (index.places[side][row - index.first], index.sizes[side][row - index.first], row)
@@ -71,12 +71,12 @@ def _lines(session: BrowseSession, rows: set[int]) -> Iterator[bytes]:
         note = session.notes.get(row)
         if note is not None and (note.text or note.marked):
             yield _noted(raw, note)
-        elif raw:  # else it is no longer kept
+        elif raw:  # else the store has discarded it
             yield raw + b"\n"
 
 
 def _noted(raw: bytes, note: Note) -> bytes:
-    """A line with its note; one that cannot be read to its end as it is."""
+    """Return a line with its note added; a line that cannot be parsed is returned unchanged."""
     try:
         return encode_line(msgspec.structs.replace(parse_line(raw), note=note.text or None, marked=note.marked))
     except (msgspec.DecodeError, UnicodeDecodeError):

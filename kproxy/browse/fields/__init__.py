@@ -1,1 +1,1 @@
-"""What there is to see of one side of an exchange: fields, their bytes, records."""
+"""One side of an exchange as a tree of fields, with their bytes and records."""

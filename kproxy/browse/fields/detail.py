@@ -1,4 +1,4 @@
-"""What there is to see of one side of an exchange: its fields with their bytes, and what was found wrong with it."""
+"""The details of one side of an exchange: its fields with their bytes, and its findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kproxy.browse.fields.from_bytes import WireFields
 from kproxy.outputs.findings import best_first
 from kproxy.trace.lines import FindingEntry, RequestLine
 
-_RECORD_IT = "record with --detail raw"
+_RECORD_RAW = "record with --detail raw"
 
 
 @dataclass(slots=True, eq=False)
@@ -29,14 +29,14 @@ class FrameDetail:
     """One side of an exchange.
 
     Attributes:
-        line: Of the trace.
-        frame: The bytes, those of secrets zero; None if they are not there, and `missing` says why.
-        fields: ``size``, ``header``, ``body`` and perhaps ``(not decoded)``; of a body without its bytes ``body``
-            alone; of neither the facts of the line.
-        missing: A sentence, None if the bytes are there.
-        findings: Those of the line, the worst first.
-        error: Where reading stopped, and why.
-        departure: In words how the frame departs from its layout, if it is read as it is written.
+        line: The trace line.
+        frame: The frame's bytes with secrets zeroed; None if the trace lacks them, and `missing` has the reason.
+        fields: With bytes: ``size``, ``header``, ``body`` and, if bytes remain, ``(not decoded)``. With a decoded body
+            only: ``body``. With neither: the summary facts of the line.
+        missing: Why there are no bytes, as a sentence; None if there are.
+        findings: The line's findings, most severe first.
+        error: Where and why decoding stopped.
+        departure: How the frame departs from Kafka's layout, in words, if it was decoded with a modified layout.
     """
 
     line: FrameLine
@@ -47,90 +47,90 @@ class FrameDetail:
     error: str | None = None
     departure: str | None = None
 
-    def way(self, offset: int) -> list[FieldView]:
-        """The fields that have the byte at `offset` of the frame, outermost first."""
+    def at_byte(self, offset: int) -> list[FieldView]:
+        """Return the fields that contain the byte at `offset` of the frame, outermost first."""
         return covering(self.fields, offset)
 
     def find(self, path: str) -> list[FieldView]:
-        """The fields on the way to the path of a finding, outermost first, as far as there are any."""
+        """Return the fields on a finding's path, outermost first, as far as they exist."""
         return ancestors(self.fields, path)
 
 
 def side(line: FrameLine, request: RequestLine | None = None) -> FrameDetail:
-    """What there is to see of a frame. Never raises; what is inside record data is read when it is asked for.
+    """Build the details of a frame. Never raises; record data is decoded only when it is opened.
 
     Args:
-        line: Of a trace of any detail; it is not changed.
-        request: Of a response, the line of its request, if there is one: it helps to tell how the response departs.
+        line: A line of a trace at any detail; it is not changed.
+        request: For a response, the line of its request if known; it helps the diagnosis.
     """
-    made = FrameDetail(line, findings=best_first(line.findings))
+    detail = FrameDetail(line, findings=best_first(line.findings))
     if line.not_decoded:
-        made.missing = f"not decoded: {line.not_decoded}"
+        detail.missing = f"not decoded: {line.not_decoded}"
     elif line.frame is not None:
         if (message := message_of(line)) is not None:
             layouts = message.header_layout, message.layout
-            message = _settled(message, line, request)
+            message = _with_best_layout(message, line, request)
             if message.diagnosis is not None and layouts != (message.header_layout, message.layout):
-                made.departure = str(message.diagnosis.edit)
-            _show(made, message)
-            return made
-        made.missing = "the trace's bytes here are not a valid frame"
+                detail.departure = str(message.diagnosis.edit)
+            _add_wire_fields(detail, message)
+            return detail
+        detail.missing = "the trace's bytes here are not a valid frame"
     elif line.body is not None:
-        made.missing = f"the trace has no raw bytes: {_RECORD_IT}"
+        detail.missing = f"the trace has no raw bytes: {_RECORD_RAW}"
     else:
-        made.missing = f"the trace has no bodies or raw bytes: {_RECORD_IT}"
+        detail.missing = f"the trace has no bodies or raw bytes: {_RECORD_RAW}"
     if line.body is not None:
         layout, owner = _layout(line)
         produce = partial(body_fields, line.body, layout, owner)
-        made.fields = [FieldView("body", "body", kind=owner, produce=produce)]
+        detail.fields = [FieldView("body", "body", kind=owner, produce=produce)]
     else:
-        made.fields = facts(line)
-    return made
+        detail.fields = facts(line)
+    return detail
 
 
-def _settled(message: Message, line: FrameLine, request: RequestLine | None) -> Message:
-    """Read a frame that departs as it is written: as the findings say; if they say nothing, as a diagnosis does."""
+def _with_best_layout(message: Message, line: FrameLine, request: RequestLine | None) -> Message:
+    """Decode a malformed frame with its modified layout: the one in the findings, else the one of a new diagnosis."""
     if message.well_formed and not message.decode_warnings:
         return message
-    for found in line.findings:
-        if (diagnosis := _diagnosed(message, found)) is not None:
+    for finding in line.findings:
+        if (diagnosis := _diagnosis_of(message, finding)) is not None:
             return apply_diagnosis(message, diagnosis)
-    asked = message_of(request) if request is not None and not message.is_request else None
-    return examine(message, asked, KnownDepartures(), "")
+    request_message = message_of(request) if request is not None and not message.is_request else None
+    return examine(message, request_message, KnownDepartures(), "")
 
 
-def _diagnosed(message: Message, found: FindingEntry) -> Diagnosis | None:
-    """The diagnosis that a finding tells of, if its edit can be applied."""
+def _diagnosis_of(message: Message, finding: FindingEntry) -> Diagnosis | None:
+    """Return the diagnosis in a finding, if its edit can be applied."""
     right = right_layout(message)
-    if found.edit is None or right is None:
+    if finding.edit is None or right is None:
         return None
     with suppress(edits.EditError):
-        edit = edits.parse(msgspec.to_builtins(found.edit))
+        edit = edits.parse(msgspec.to_builtins(finding.edit))
         layout = None if edit.kind in edits.LOOSE else edit.apply(right)
-        start, end = found.span or (0, 0)
-        return Diagnosis(edit, found.confidence or 0.0, found.path or "", start, end, found.message, found.hint or "",
-                         layout=layout)  # fmt: skip
+        start, end = finding.span or (0, 0)
+        return Diagnosis(edit, finding.confidence or 0.0, finding.path or "", start, end, finding.message,
+                         finding.hint or "", layout=layout)  # fmt: skip
     return None
 
 
-def _show(made: FrameDetail, message: Message) -> None:
-    line = made.line
+def _add_wire_fields(detail: FrameDetail, message: Message) -> None:
+    line = detail.line
     wire = WireFields(message, topic_names(line).get, partial(fields_at, line.body))
-    made.fields, made.error = wire.fields, wire.error
+    detail.fields, detail.error = wire.fields, wire.error
     hidden = wire.secrets
     if line.body == {} and may_hold_secrets(message):
-        # It could not be read, so it was withheld; the zeros in its place may read well.
+        # Undecodable frames are withheld; the zeros in their place might decode.
         hidden = [(message.body_start, len(message.frame))]
-        made.fields = [each for each in made.fields if each.name in ("size", "header")]
-        made.fields.append(FieldView("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
+        detail.fields = [each for each in detail.fields if each.name in ("size", "header")]
+        detail.fields.append(FieldView("body", "body", hidden[0], withheld(message.frame[message.body_start :])))
     frame = bytearray(message.frame)
     for start, end in hidden:
         frame[start:end] = bytes(end - start)
-    made.frame = bytes(frame)
+    detail.frame = bytes(frame)
 
 
 def _layout(line: FrameLine) -> tuple[Any, str]:
-    """The layout that the body of a line should have, None if there is none, and its name."""
+    """Return the expected layout of a line's body, None if unknown, and the name of its message."""
     owner = f"{line.api}{'Request' if isinstance(line, RequestLine) else 'Response'}"
     if (
         line.api_key is None

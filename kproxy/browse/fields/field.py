@@ -1,4 +1,4 @@
-"""FieldView: one thing to see of a frame, with what is in it made when it is asked for."""
+"""FieldView: a node in the tree of a frame's fields. Children are created on first use."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from dissectors.wire.paths import parts
 from kproxy.outputs.text import value_text
 
-#: Children that a field has at most; those after them are children of its last one, whose kind is `MORE`.
+#: Most children of one field; further ones are children of an extra last child, whose kind is `MORE`.
 PAGE = 500
 MORE = "more"
 
-#: How often the search for a byte or a path goes on to what follows.
+#: Most `MORE` fields that a search by byte or path opens.
 MOST_PAGES = 40
 
-#: Makes the children of a field.
+#: Creates the children of a field.
 Produce = Callable[[], Iterator["FieldView"]]
 
 
@@ -24,15 +24,15 @@ class FieldView:
     """A field of a message: a leaf with a value, or a struct, array, payload, batch or record with children.
 
     Attributes:
-        name: As in the path; of an element of an array ``[2]``.
-        path: As findings have it, ``topics[2].name``; ``header.client_id`` in the header.
-        start: Where its bytes begin, counted from the length prefix of the frame; None if there are none to see.
-            What was read from compressed bytes has the span of these.
-        end: One past its last byte.
-        value: As decoded; a payload and record data keep their bytes. None of null, and of structs and arrays.
-        kind: How it stands on the wire: ``int32``, ``compact nullable string``, ``varint``; empty if not known.
-        meaning: What the value stands for, or why it could not be read.
-        count: Elements of an array as it says; None of anything else.
+        name: The name as in the path; ``[2]`` for an element of an array.
+        path: The path as in findings, e.g. ``topics[2].name``; ``header.client_id`` in the header.
+        start: First byte, counted from the frame's length prefix; None if the field has no bytes to show. Fields
+            decoded from compressed bytes have the span of those bytes.
+        end: One past the last byte.
+        value: The decoded value; bytes for payloads and record data; None for null, structs and arrays.
+        kind: The wire type: ``int32``, ``compact nullable string``, ``varint``; empty if unknown.
+        meaning: The value in words, or why it could not be decoded.
+        count: The declared number of elements of an array; None for other kinds.
     """
 
     __slots__ = ("_children", "_produce", "count", "end", "kind", "meaning", "name", "path", "start", "value")
@@ -62,7 +62,7 @@ class FieldView:
 
     @property
     def children(self) -> list[FieldView]:
-        """The fields inside, made at first use, `PAGE` at a time: the last may hold those that follow."""
+        """The fields inside, created on first use, `PAGE` at a time; the last one may hold further ones."""
         if self._children is None:
             assert self._produce is not None
             rest = self._produce()
@@ -79,12 +79,12 @@ class FieldView:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether there is nothing inside; a field whose bytes turn out to hold nothing is none."""
+        """Whether the field has no children. May decode the field's bytes to find out."""
         return self._children == []
 
     @property
     def text(self) -> str:
-        """Value in one short line: ``42``, ``"orders"``, ``3 elements``, of an element its first value."""
+        """The value as one short line: ``42``, ``"orders"``, ``3 elements``; for an array element, its first value."""
         if self.kind == MORE:
             return "more" if self.count is None else f"{self.count:,} more"
         if self.count is not None:
@@ -101,36 +101,36 @@ class FieldView:
 
 
 def covering(fields: Iterable[FieldView], offset: int) -> list[FieldView]:
-    """The fields that have the byte at `offset`, outermost first; of compressed bytes the field that they are."""
-    way: list[FieldView] = []
+    """Return the fields that contain the byte at `offset`, outermost first; stops at compressed fields."""
+    chain: list[FieldView] = []
     while True:
         having = [each for each in fields if each.start is not None and each.start <= offset < (each.end or 0)]
-        if not having or (way and len(having) > 1) or sum(each.kind == MORE for each in way) > MOST_PAGES:
-            return way
-        way.append(having[0])
+        if not having or (chain and len(having) > 1) or sum(each.kind == MORE for each in chain) > MOST_PAGES:
+            return chain
+        chain.append(having[0])
         fields = having[0].children
 
 
 def ancestors(fields: list[FieldView], path: str) -> list[FieldView]:
-    """The fields on the way to a path, outermost first, the field itself last; as far as there are any.
+    """Return the fields on a path, outermost first and the field itself last, as far as they exist.
 
-    Fields that only hold what follows are among them.
+    Includes `MORE` fields.
     """
     names = parts(path)
     body = next((each for each in fields if each.name == "body"), None)
-    way: list[FieldView] = []
+    chain: list[FieldView] = []
     if body is not None and names[:1] not in (["size"], ["header"], ["body"]):
-        way = [body]
+        chain = [body]
     for name in names:
-        step = _step(way[-1].children if way else fields, {name, f"[{name}]"})
+        step = _step(chain[-1].children if chain else fields, {name, f"[{name}]"})
         if not step:
             break
-        way += step
-    return way if way != [body] or names == ["body"] else []
+        chain += step
+    return chain if chain != [body] or names == ["body"] else []
 
 
 def _step(fields: list[FieldView], names: set[str]) -> list[FieldView]:
-    """The field of that name, and before it those that had to be opened to come to it; empty if there is none."""
+    """Return the field with one of these names, after the `MORE` fields opened to reach it; empty if not found."""
     opened: list[FieldView] = []
     while True:
         found = next((each for each in fields if each.name in names), None)

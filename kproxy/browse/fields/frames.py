@@ -1,4 +1,4 @@
-"""The frame of a line: its bytes, and the message that they are."""
+"""The frame of a trace line: its bytes and the decoded message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FrameLine = RequestLine | ResponseLine
 
 
 def frame_of(line: FrameLine) -> bytes | None:
-    """The bytes of a frame, those of secrets zero; None if the trace has none."""
+    """Return the frame's bytes with secrets zeroed; None if the trace lacks them."""
     if line.frame is None:
         return None
     try:
@@ -22,7 +22,7 @@ def frame_of(line: FrameLine) -> bytes | None:
 
 
 def message_of(line: FrameLine) -> Message | None:
-    """The frame of a line, as read by the right layout; None if there is none."""
+    """Return the decoded message of a line; None if the trace lacks its bytes."""
     frame = frame_of(line)
     if frame is None or len(frame) < 4:
         return None
@@ -34,5 +34,5 @@ def message_of(line: FrameLine) -> Message | None:
 
 
 def topic_names(line: FrameLine) -> dict[str, str | None]:
-    """The names of the topic ids in a line, as far as it has them."""
+    """Return the topic names in a line by topic id."""
     return {entry.topic_id: entry.topic for entry in line.topics if entry.topic_id}

@@ -1,4 +1,4 @@
-"""The fields of a frame of which only the decoded body is there, or the facts of its line: without spans."""
+"""The fields of a frame without bytes, from its decoded body or the facts of its line; they have no spans."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from kproxy.browse.fields.kinds import kind_of, kind_of_element
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import RequestLine, ResponseLine
 
-#: Of a line, what is no fact of its frame, or shown elsewhere.
+#: Keys of a line that are not facts of its frame, or are shown elsewhere.
 _NOT_FACTS = frozenset({"v", "kind", "ts", "connection_id", "findings", "body", "frame", "not_decoded"})
 
-#: What holds bytes in records, which JSON has as base64.
+#: Record fields with bytes, base64-encoded in JSON.
 _BYTES_IN_RECORDS = frozenset({"key", "value"})
 
 
 def facts(line: RequestLine | ResponseLine) -> list[FieldView]:
-    """What a line says of its frame without its body."""
+    """Return the summary facts of a line without a body."""
     return list(
         _struct({name: value for name, value in as_mapping(line).items() if name not in _NOT_FACTS}, None, "", "")
     )
 
 
 def body_fields(body: Mapping[str, Any], layout: Layout | None, owner: str) -> Iterator[FieldView]:
-    """The fields of a body as the trace has it; `layout`, where it is known, says of what kind they are."""
+    """Yield the fields of a body as in the trace; `layout`, if known, supplies their wire types."""
     return _struct(body, layout, "", owner)
 
 
 def fields_at(body: Mapping[str, Any] | None, path: str) -> Iterator[FieldView]:
-    """What a body has inside the record data at a path; nothing, where that was withheld."""
+    """Yield the fields of the record data at a path; none if the data was withheld."""
     value: Any = body
     for name in parts(path):
         try:
@@ -126,12 +126,12 @@ def _headers(headers: list[Any], path: str) -> Iterator[FieldView]:
     for index, header in enumerate(headers):
         at = f"{path}[{index}]"
         if isinstance(header, Mapping):
-            made = {name: _bytes(value) if name == "value" else value for name, value in header.items()}
-            yield FieldView(f"[{index}]", at, produce=partial(_struct, made, None, at, ""))
+            pairs_made = {name: _bytes(value) if name == "value" else value for name, value in header.items()}
+            yield FieldView(f"[{index}]", at, produce=partial(_struct, pairs_made, None, at, ""))
 
 
 def _bytes(value: Any) -> Any:
-    """Bytes that JSON has as base64; what is none, e.g. ``(redacted, 32 bytes)``, stays."""
+    """Decode base64 to bytes; return other values, e.g. ``(redacted, 32 bytes)``, unchanged."""
     if not isinstance(value, str):
         return value
     try:

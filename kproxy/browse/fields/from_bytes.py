@@ -1,4 +1,4 @@
-"""The fields of a frame of which the bytes are there: each with its span."""
+"""The fields of a frame with bytes: each with its span."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from dissectors.wire.node import Node
 from kproxy.browse.fields import kinds
 from kproxy.browse.fields.field import FieldView
 
-#: Gives the fields of record data whose bytes are withheld, by path; from the body in the trace.
-Told = Callable[[str], Iterator[FieldView]]
+#: Returns the fields of record data whose bytes are withheld, by path, from the decoded body in the trace.
+WithheldFields = Callable[[str], Iterator[FieldView]]
 
 
 class WireFields:
-    """Makes the fields of one message.
+    """Builds the fields of one message.
 
     Args:
-        message: As read, perhaps under its diagnosis.
-        topic_name: Gives the name of a topic id.
-        told: See `Told`.
+        message: The decoded message, perhaps decoded with a modified layout.
+        topic_name: Returns the name of a topic id.
+        withheld_fields: See `WithheldFields`.
 
     Attributes:
-        fields: ``size``, ``header`` and ``body``, and what was left: ``(not decoded)``.
-        secrets: Spans of what must not be shown of the frame.
-        error: Where reading stopped and why, None if it came to the end.
+        fields: ``size``, ``header`` and ``body``, and any remaining bytes as ``(not decoded)``.
+        secrets: Spans of the frame that must not be shown.
+        error: Where and why decoding stopped, None if it reached the end.
     """
 
-    def __init__(self, message: Message, topic_name: TopicName, told: Told) -> None:
+    def __init__(self, message: Message, topic_name: TopicName, withheld_fields: WithheldFields) -> None:
         tree = walk_message(message)
         self._frame = message.frame
-        self._tree = tree  # its nodes are known by their ids
-        self._told = told
+        self._tree = tree  # keeps the nodes alive: they are looked up by id()
+        self._withheld_fields = withheld_fields
         self._version = message.version
         self._owner = owner = f"{message.api}{'Request' if message.is_request else 'Response'}"
         self._expander = LazyExpander(message.frame, topic_name)
@@ -57,7 +57,7 @@ class WireFields:
         elif self._expander.guarded and (message.error or message.trailing):
             self.secrets.append((message.end, len(message.frame)))
         self.error = message.opaque or (str(tree.error) if tree.error else None)
-        self.fields = [self._part(node, *layouts.get(node.name, (None, ""))) for node in tree.nodes]
+        self.fields = [self._top_level(node, *layouts.get(node.name, (None, ""))) for node in tree.nodes]
         end = max(node.end for node in tree.nodes)
         if end < len(message.frame):
             span = end, len(message.frame)
@@ -65,8 +65,8 @@ class WireFields:
             is_secret = any(start <= end < stop for start, stop in self.secrets)
             self.fields.append(FieldView("(not decoded)", "", span, withheld(rest) if is_secret else rest))
 
-    def _part(self, node: Node, layout: Layout | None, owner: str) -> FieldView:
-        """The size, the header or the body."""
+    def _top_level(self, node: Node, layout: Layout | None, owner: str) -> FieldView:
+        """Return the field of the size, the header or the body."""
         if not owner:
             return FieldView(node.name, node.name, (node.start, node.end), node.value, kind="int32")
         path = "" if node.name == "body" else node.name
@@ -88,7 +88,7 @@ class WireFields:
                 yield self._field(node, known.get(node.name), at, owner)
 
     def _tags(self, nodes: list[Node], known: Mapping[str, OnWire], path: str, owner: str) -> Iterator[FieldView]:
-        """The tagged fields, each with its tag and size."""
+        """Yield the tagged fields, each with its tag and size."""
         for node in nodes:
             if node.children:
                 field = self._field(node.children[0], known.get(node.name), f"{path}.{node.name}", owner)
@@ -103,7 +103,7 @@ class WireFields:
         if id(node) in self._expander.record_data:
             return FieldView(node.name, path, span, node.value, kind=kind, produce=partial(self._batches, node, path))
         if id(node) in self._expander.guarded:
-            return FieldView(node.name, path, span, node.value, kind=kind, produce=partial(self._told, path))
+            return FieldView(node.name, path, span, node.value, kind=kind, produce=partial(self._withheld_fields, path))
         if (payload := self._expander.layouts.get(id(node))) is not None:
             produce = partial(self._struct, node.children, payload[1], path, payload[1].name)
             return FieldView(node.name, path, span, node.value, kind=kind, meaning=node.meaning, produce=produce)
@@ -135,7 +135,7 @@ class WireFields:
                 yield FieldView(name, at, span, node.value, kind=kind, meaning=meaning)
 
     def _batches(self, node: Node, path: str) -> Iterator[FieldView]:
-        """The batches of record data."""
+        """Yield the batches of record data."""
         topic, rows = self._expander.record_data[id(node)]
         for batch in lazy.batches(self._frame, node.end - len(node.value), node.end):
             node = batch.node
@@ -143,8 +143,10 @@ class WireFields:
             is_message = batch.records is None and bool(node.children) and node.children[0].name == "offset"
             kind, make = ("message", self._message) if is_message else ("record batch", self._batch)
             produce = partial(make, batch, at, self._expander.record_expander(node, topic, rows))
-            said = node.meaning or _described(node)
-            yield FieldView(f"[{node.name}]", at, (node.start, node.end), kind=kind, meaning=said, produce=produce)
+            description = node.meaning or _described(node)
+            yield FieldView(
+                f"[{node.name}]", at, (node.start, node.end), kind=kind, meaning=description, produce=produce
+            )
 
     def _batch(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
         for node in batch.node.children:
@@ -154,14 +156,14 @@ class WireFields:
                 yield FieldView(node.name, f"{path}.records", (node.start, node.end), kind=kinds.BATCH["records"],
                             meaning=node.meaning, count=max(count, 0), produce=produce)  # fmt: skip
             else:
-                yield self._plain(node, path, kinds.BATCH)
+                yield self._record_field(node, path, kinds.BATCH)
 
     def _records(
         self, records: Iterator[Node], path: str, expand: Callable[[Node], None] | None
     ) -> Iterator[FieldView]:
         for node in records:
             if node.name == "unread":
-                yield self._plain(node, path, {})
+                yield self._record_field(node, path, {})
                 continue
             if expand:
                 expand(node)
@@ -173,27 +175,27 @@ class WireFields:
     def _record(self, record: Node, path: str) -> Iterator[FieldView]:
         for node in record.children:
             if node.name != "headers":
-                yield self._plain(node, path, kinds.RECORD)
+                yield self._record_field(node, path, kinds.RECORD)
                 continue
             at = f"{path}.headers"
             yield FieldView(node.name, at, (node.start, node.end), kind=kinds.RECORD[node.name],
             count=len(node.children),
-                        produce=partial(self._all, node.children, at, kinds.HEADER))  # fmt: skip
+                        produce=partial(self._record_fields, node.children, at, kinds.HEADER))  # fmt: skip
 
     def _message(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
-        """The fields of a message of format 0 or 1, and of those that it wraps."""
+        """Yield the fields of a message of format 0 or 1, and the messages in a compressed one."""
         inside = next((node.children for node in batch.node.children if node.name == "value"), [])
         for each in inside or [batch.node]:
             if expand:
                 expand(each)
-        yield from self._all(batch.node.children, path, kinds.MESSAGE)
+        yield from self._record_fields(batch.node.children, path, kinds.MESSAGE)
 
-    def _all(self, nodes: list[Node], path: str, known: Mapping[str, str]) -> Iterator[FieldView]:
+    def _record_fields(self, nodes: list[Node], path: str, known: Mapping[str, str]) -> Iterator[FieldView]:
         for node in nodes:
-            yield self._plain(node, path, known)
+            yield self._record_field(node, path, known)
 
-    def _plain(self, node: Node, path: str, known: Mapping[str, str]) -> FieldView:
-        """A field of record data."""
+    def _record_field(self, node: Node, path: str, known: Mapping[str, str]) -> FieldView:
+        """Return a field of record data."""
         name, at = (
             (f"[{node.name}]", f"{path}[{node.name}]") if node.name.isdigit() else (node.name, f"{path}.{node.name}")
         )
@@ -201,7 +203,7 @@ class WireFields:
         if (payload := self._expander.layouts.get(id(node))) is not None:
             produce = partial(self._struct, node.children, payload[1], at, payload[1].name)
         elif node.children:
-            produce = partial(self._all, node.children, at, known)
+            produce = partial(self._record_fields, node.children, at, known)
             count = len(node.children) if node.children[0].name.isdigit() else None
         meaning = node.meaning if produce else self._meaning(self._owner, node)
         kind = known.get(node.name, "")
@@ -210,7 +212,7 @@ class WireFields:
 
 
 def _described(batch: Node) -> str | None:
-    """What to say of a batch whose fields are not looked at yet."""
+    """Return the one-line description of a batch that has not been opened."""
     values = {node.name: node for node in batch.children}
     count, attributes = values.get("records_count"), values.get("attributes")
     if count is None or attributes is None:

@@ -1,4 +1,4 @@
-"""A record or a field to read in full: its facts, then all of its value, as pieces of text."""
+"""A record or field in full, as rows of styled text: its facts, then its whole value."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from kproxy.trace.formatting import safe
 
 Row = list[Piece]
 
-#: Lines of a value that are shown, and headers of a record.
+#: Most lines of a value that are shown, and most headers of a record.
 _MOST_LINES = 5_000
 _MOST_HEADERS = 200
 
 
-def whole(way: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
-    """What is to be read of a field; of a record all of it.
+def full_value(chain: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
+    """Yield the rows for a field; for a record, its key, value and headers.
 
     Args:
-        way: The fields on the way to it, outermost first.
-        form: How bytes are to be shown.
+        chain: The fields on the path to it, outermost first.
+        form: How bytes are shown.
     """
-    record = record_of(way, form)
+    record = record_of(chain, form)
     if record is not None:
         yield from _record(record)
         return
-    field = way[-1]
+    field = chain[-1]
     if field.kind:
         yield [("kind  ", "dim"), (field.kind, "")]
     if field.start is not None and field.end is not None:
@@ -64,18 +64,18 @@ def _time(ms: int) -> str:
 
 
 def _value(name: str, value: RecordPart) -> Iterator[Row]:
-    said = [value.form] if value.form else []
+    facts = [value.form] if value.form else []
     if value.size is not None:
-        said.append(f"{value.size:,} byte{'s' * (value.size != 1)}")
+        facts.append(f"{value.size:,} byte{'s' * (value.size != 1)}")
     if value.schema_id is not None:
-        said.append(f"schema {value.schema_id}")
+        facts.append(f"schema {value.schema_id}")
     yield []
-    yield [(name, "name"), (f"  {', '.join(said)}", "dim")]
+    yield [(name, "name"), (f"  {', '.join(facts)}", "dim")]
     lines = value.text.expandtabs(4).splitlines()
     for line in lines[:_MOST_LINES]:
         yield [(safe(line), "")]
     if (more := len(lines) - _MOST_LINES) > 0:
         yield [(f"and {more:,} more lines", "warning")]
     if value.cut:
-        rest = "" if value.size is None else f" of {value.size:,}"
-        yield [(f"the first {MOST_BYTES:,}{rest}; copy the exchange as JSON or hex (y) for all", "warning")]
+        total = "" if value.size is None else f" of {value.size:,}"
+        yield [(f"the first {MOST_BYTES:,}{total}; copy the exchange as JSON or hex (y) for all", "warning")]

@@ -1,4 +1,4 @@
-"""How fields stand on the wire, in words: ``int32``, ``compact nullable string``, ``varint``."""
+"""Names of wire types: ``int32``, ``compact nullable string``, ``varint``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dissectors.wire.layout import CODES, Field
 
 _TYPE_OF_CODE = {code: name for name, code in CODES.items()}
 
-#: The lengths that go without saying, by type; `uvarint` is what compact means (KIP-482).
+#: The default type of the length prefix, not shown; `uvarint` is what compact means (KIP-482).
 _USUAL = {"string": "int16", "bytes": "int32", "records": "int32"}
 
-#: Fields of a batch of format 2 and of its records; source: Kafka's DefaultRecordBatch and DefaultRecord.
+#: Fields of a format 2 batch and of its records; source: Kafka's DefaultRecordBatch and DefaultRecord.
 BATCH = {name: _TYPE_OF_CODE[code] for name, code in HEADER_FIELDS} | {"records": "array of record"}
 RECORD = {
     "length": "varint",
@@ -38,7 +38,7 @@ MESSAGE = {
 
 
 def kind_of(field: Field | None) -> str:
-    """The kind of a field as its layout has it; empty without one."""
+    """Return the wire type of a field from its layout; empty if None."""
     if field is None:
         return ""
     words = []
@@ -56,12 +56,12 @@ def kind_of(field: Field | None) -> str:
 
 
 def kind_of_element(field: Field | None) -> str:
-    """The kind of the elements of an array."""
+    """Return the wire type of an array's elements."""
     return "" if field is None else _one(field.type, field.element_length, nullable=False)
 
 
 def _one(kind: str, length: str | None, *, nullable: bool) -> str:
     compact = "compact " if length == "uvarint" and kind != "struct" else ""
-    # As an edit has it written.
+    # The length type that an edit has set.
     odd = f" with {length} length" if length not in (None, "uvarint", _USUAL.get(kind, length)) else ""
     return f"{compact}{'nullable ' if nullable else ''}{kind}{odd}"

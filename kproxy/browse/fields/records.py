@@ -1,4 +1,4 @@
-"""The records of a field of record data, decompressed, each part as text, JSON or hex: which fits, or was asked for."""
+"""The records of a field, decompressed; each part as text, JSON or hex."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from dissectors.wire.primitives import TEXT_ERRORS
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.trace.encoding import encode_json
 
-#: Records that are read if nobody says otherwise, and bytes of one key or value that are shown.
+#: Records read by default, and bytes of one key or value that are shown.
 MOST = 200
 MOST_BYTES = 64 << 10
 
-#: Batches that are asked how many records they have, beyond those whose records are read.
-_MOST_ASKED = 200
+#: Batches whose record count is read after the last batch whose records are shown.
+_MOST_COUNTED = 200
 
-#: Bytes of hex in a row.
+#: Bytes per row of hex.
 _WIDTH = 16
 
 
 class Form(StrEnum):
-    """How a key or value is to be shown."""
+    """How a key or value is shown."""
 
     FITS = "as it fits"
     TEXT = "text"
@@ -39,9 +39,10 @@ class Form(StrEnum):
 class RecordPart:
     """A key or value to show.
 
-    `form` is ``null``, ``empty``, ``text``, ``json``, ``hex``, or Kafka's name of the payload that it is; `text` may
-    have several lines. `schema_id` is that of a schema registry, if the bytes begin like that (0, then the id): text
-    and JSON are what follows. `size` are all its bytes, None of what is no bytes; `cut` says that not all are shown.
+    `form` is ``null``, ``empty``, ``text``, ``json``, ``hex``, or Kafka's name for the payload; `text` may have several
+    lines. `schema_id` is the id in a schema registry prefix (a 0 byte, then the id), if the bytes begin with one; text
+    and JSON then show what follows the prefix. `size` is in bytes, None for values that are not bytes; `cut` is true if
+    `text` is truncated.
     """
 
     form: str
@@ -53,7 +54,7 @@ class RecordPart:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record; `field` is where it stands. `timestamp` is in ms since the epoch, None or -1 if there is none."""
+    """One record and its field. `timestamp` is in ms since the epoch, None or -1 if unknown."""
 
     field: FieldView
     batch: FieldView
@@ -66,9 +67,9 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordsView:
-    """The first records of a field: `more` follow, as their batches say; None if nobody knows how many.
+    """The first records of a field; `more` is how many follow according to their batches, None if unknown.
 
-    `problems` are sentences about what could not be read.
+    `problems` are sentences about data that could not be decoded.
     """
 
     records: list[Record]
@@ -77,7 +78,7 @@ class RecordsView:
 
 
 def record_fields(fields: list[FieldView]) -> Iterator[FieldView]:
-    """The fields with record data below these, in their order."""
+    """Yield the fields with record data below these, in order."""
     waiting = list(reversed(fields))
     while waiting:
         field = waiting.pop()
@@ -88,7 +89,7 @@ def record_fields(fields: list[FieldView]) -> Iterator[FieldView]:
 
 
 def _may_hold_records(field: FieldView) -> bool:
-    """Bodies, structs and arrays of structs; the payloads of other fields hold none."""
+    """Whether a field can contain record data: bodies, structs and arrays of structs, not payloads of other fields."""
     return (
         not field.is_leaf
         and field.value is None
@@ -97,23 +98,23 @@ def _may_hold_records(field: FieldView) -> bool:
 
 
 def records(field: FieldView, most: int = MOST) -> RecordsView:
-    """Read the first `most` records of a field with record data. Never raises, and reads no further than that."""
+    """Read the first `most` records of a field with record data, and no others. Never raises."""
     found: list[Record] = []
     problems: list[str] = []
-    more = asked = 0
-    for batch in _through(field.children):
-        count, taken = _count(batch), len(found)
-        found += islice(_records(batch, problems), most - taken)
+    more = counted = 0
+    for batch in _flattened(field.children):
+        count, before = _count(batch), len(found)
+        found += islice(_records(batch, problems), most - before)
         if len(found) == most:
-            more += max(count - len(found) + taken, 0)
-            asked += 1
-        if asked > _MOST_ASKED:
+            more += max(count - len(found) + before, 0)
+            counted += 1
+        if counted > _MOST_COUNTED:
             return RecordsView(found, None, problems)
     return RecordsView(found, more, problems)
 
 
-def _through(fields: list[FieldView]) -> Iterator[FieldView]:
-    """The fields, and those that follow."""
+def _flattened(fields: list[FieldView]) -> Iterator[FieldView]:
+    """Yield the fields, opening `MORE` fields."""
     while fields:
         yield from (each for each in fields if each.kind != MORE)
         fields = fields[-1].children if fields[-1].kind == MORE else []
@@ -134,7 +135,7 @@ def _number(field: FieldView, name: str) -> int | None:
 
 
 def _count(batch: FieldView) -> int:
-    """Records that a batch says to have; those in a message that wraps others, else one."""
+    """Return the number of records a batch declares; for messages, those in a compressed message, else 1."""
     holder = _child(batch, "records") or _child(batch, "value")
     if holder is None:
         return 0
@@ -144,7 +145,7 @@ def _count(batch: FieldView) -> int:
 def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     holder = _child(batch, "records")
     if holder is not None:
-        for each in _through(holder.children):
+        for each in _flattened(holder.children):
             if each.name == "unread":
                 problems.append(f"{batch.name}: {each.meaning}")
             else:
@@ -158,27 +159,27 @@ def _records(batch: FieldView, problems: list[str]) -> Iterator[Record]:
     if value is None:
         problems.append(f"{batch.name}: {batch.meaning}")
         return
-    inside = [each for each in _through(value.children) if each.name.startswith("[")]
+    inside = [each for each in _flattened(value.children) if each.name.startswith("[")]
     for each in inside or [batch]:
         yield _record(each, batch)
 
 
-def record_of(way: list[FieldView], form: Form = Form.FITS) -> Record | None:
-    """The record that the last field is; None if it is none.
+def record_of(chain: list[FieldView], form: Form = Form.FITS) -> Record | None:
+    """Return the record that the last field is; None if it is not a record.
 
     Args:
-        way: The fields on the way to it, outermost first.
-        form: How its parts are to be shown.
+        chain: The fields on the path to it, outermost first.
+        form: How its parts are shown.
     """
-    field = way[-1]
-    batch = next((each for each in reversed(way) if each.kind in ("record batch", "message")), None)
+    field = chain[-1]
+    batch = next((each for each in reversed(chain) if each.kind in ("record batch", "message")), None)
     if batch is None or not (field.kind == "record" or _is_message(field)):
         return None
     return _record(field, batch, form)
 
 
 def _is_message(field: FieldView) -> bool:
-    """Whether it is a record of format 0 or 1, not one that wraps others."""
+    """Whether a field is a message of format 0 or 1 that does not contain others."""
     value = _child(field, "value")
     return (
         value is not None
@@ -191,11 +192,11 @@ def _record(field: FieldView, batch: FieldView, form: Form = Form.FITS) -> Recor
     offset, timestamp = _number(field, "offset"), _number(field, "timestamp")
     if offset is None and (delta := _number(field, "offset_delta")) is not None:
         offset = delta + (_number(batch, "base_offset") or 0)
-    elif field is not batch and (told := _child(field, "offset")) is not None and told.meaning:
-        offset = int(told.meaning.removeprefix("offset "))  # in a message that wraps others they are relative
+    elif field is not batch and (offset_field := _child(field, "offset")) is not None and offset_field.meaning:
+        offset = int(offset_field.meaning.removeprefix("offset "))  # offsets in a compressed message are relative
     if timestamp is None and (delta := _number(field, "timestamp_delta")) is not None:
         timestamp = delta + (_number(batch, "base_timestamp") or 0)
-    if (_number(batch, "attributes") or 0) & TIMESTAMP_TYPE:  # the broker's time stands for all of the batch
+    if (_number(batch, "attributes") or 0) & TIMESTAMP_TYPE:  # log append time applies to the whole batch
         timestamp = _number(batch, "max_timestamp" if field.kind == "record" else "timestamp")
     headers = _child(field, "headers")
     pairs = tuple(
@@ -206,7 +207,7 @@ def _record(field: FieldView, batch: FieldView, form: Form = Form.FITS) -> Recor
 
 
 def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
-    """A field's bytes or text in a form; what fits is JSON with its indentation, other text, else hex with the text."""
+    """Return a field's value in a form. `Form.FITS` selects indented JSON, other text, or hex with ASCII."""
     if field is None:
         return RecordPart("null")
     if not field.is_leaf and field.meaning and form is Form.FITS:
@@ -217,7 +218,7 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     if isinstance(value, str):
         if form is not Form.HEX:
             return RecordPart("text", value[:MOST_BYTES], cut=len(value) > MOST_BYTES)
-        value = value.encode("utf-8", TEXT_ERRORS)  # as it was on the wire
+        value = value.encode("utf-8", TEXT_ERRORS)  # the bytes on the wire
     data = bytes(value)
     if not data:
         return RecordPart("empty", size=0)
@@ -230,15 +231,15 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     if schema is not None:
         shown = data[PREFIX:]
     cut, shown = len(shown) > MOST_BYTES, shown[:MOST_BYTES]
-    if not cut and (said := _json(shown)) is not None:
-        return RecordPart("json", said, size, schema)
+    if not cut and (as_json := _json(shown)) is not None:
+        return RecordPart("json", as_json, size, schema)
     if (text := _text(shown, cut=cut)) is not None:
         return RecordPart("text", text, size, schema, cut)
     return RecordPart("hex", _hex(data[:MOST_BYTES]), size, schema, cut)
 
 
 def _payload(field: FieldView) -> RecordPart:
-    """A payload that the protocol knows (coordinators' topics, control records), as JSON."""
+    """Return a payload that Kafka defines (internal topics, control records) as JSON."""
     size = len(field.value) if isinstance(field.value, bytes) else None
     return RecordPart(field.meaning or "", msgspec.json.format(encode_json(_plain(field, 0)), indent=2).decode(), size)
 
@@ -246,25 +247,25 @@ def _payload(field: FieldView) -> RecordPart:
 def _plain(field: FieldView, depth: int) -> Any:
     if field.is_leaf or depth > 20:
         return field.value
-    children = list(_through(field.children))
+    children = list(_flattened(field.children))
     if field.count is not None and field.kind != "tag buffer":
         return [_plain(each, depth + 1) for each in children]
     return {each.name: _plain(each, depth + 1) for each in children}
 
 
 def _json(data: bytes) -> str | None:
-    """An object or array, indented; None of anything else, also of a lone number or text, which is better as it is."""
+    """Return an object or array as indented JSON; None for anything else, including a single number or string."""
     if data.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
-        text = msgspec.json.format(data, indent=2).decode()  # which leaves numbers and doubled keys as they are
+        text = msgspec.json.format(data, indent=2).decode()  # keeps numbers and duplicate keys unchanged
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return text if _is_plain(text) else None
 
 
 def _text(data: bytes, *, cut: bool) -> str | None:
-    """The bytes as UTF-8, None if they are not what people write."""
+    """Decode UTF-8; None if the bytes are invalid or contain control characters."""
     try:
         text = data.decode("utf-8", "ignore" if cut else "strict")
     except UnicodeDecodeError:
@@ -273,12 +274,12 @@ def _text(data: bytes, *, cut: bool) -> str | None:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether it has nothing that a terminal would act on."""
+    """Whether the text contains nothing that a terminal would interpret."""
     return text.isprintable() or all(c.isprintable() or c in "\n\r\t" for c in text)
 
 
 def _hex(data: bytes) -> str:
-    """Rows of an offset, bytes and characters."""
+    """Return rows of offset, hex bytes and ASCII."""
     rows = []
     for at in range(0, len(data), _WIDTH):
         row = data[at : at + _WIDTH]

@@ -1,1 +1,1 @@
-"""What a trace sums up to, a module for each view."""
+"""Overviews of a trace, one module per view."""

@@ -1,4 +1,4 @@
-"""All that a trace sums up to, kept while it is read."""
+"""All overviews of a trace, updated while it is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.trace.lines import Line
 
 @dataclass(slots=True)
 class Overviews:
-    """Each is told every line once."""
+    """The overviews; each receives every line once."""
 
     connections: ConnectionsOverview = field(default_factory=ConnectionsOverview)
     apis: Apis = field(default_factory=Apis)
@@ -25,9 +25,9 @@ class Overviews:
     findings: Findings = field(default_factory=Findings)
     clients: Clients = field(default_factory=Clients)
 
-    def takers(self) -> tuple[Callable[[Line, int, int], None], ...]:
-        """What is to be called with every line, its row, and its time in ns."""
+    def observers(self) -> tuple[Callable[[Line, int, int], None], ...]:
+        """Return the functions to call with every line, its row, and its time in ns."""
         return tuple(
-            overview.take
+            overview.observe
             for overview in (self.connections, self.apis, self.topics, self.groups, self.findings, self.clients)
         )

@@ -1,4 +1,4 @@
-"""APIs and their versions: how often, how fast, how they fail, what waits."""
+"""APIs and their versions: frequency, latency, errors, requests in flight."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.counting.percentiles import Histogram
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Pairs of API key and version that are listed although no Kafka has them.
+#: Most pairs of unknown API key and version that are listed.
 MOST_UNKNOWN = 1_000
 
 _Key = tuple[int | None, int | None]
@@ -21,12 +21,12 @@ _Key = tuple[int | None, int | None]
 
 @dataclass(frozen=True, slots=True)
 class ApiUsage:
-    """An API with its `versions`, or one of these. Latencies are us, sizes bytes of frames with their length prefix.
+    """An API with its `versions`, or one version. Latencies are us, sizes bytes of frames with their length prefix.
 
-    `api` and `api_key` are None of responses whose request is not known and of SASL tokens, `version` of a whole API.
-    `rate` is requests a second now, `minute` requests in each second of the last minute, `all_time` those in each of
-    the equal parts of the whole trace (`Apis.width`). `one_way` requests want no response (acks=0), `unanswered` ones
-    got none until their connection ended. `refusals` counts responses with an error, `errors` how many carry which.
+    `api` and `api_key` are None for responses whose request is unknown and for SASL tokens, `version` for a whole API.
+    `rate` is requests per second now, `minute` requests in each second of the last minute, `all_time` requests in each
+    equal part of the whole trace (`Apis.width`). `one_way` requests expect no response (acks=0), `unanswered` ones
+    got none before their connection ended. `refusals` counts responses with an error, `errors` responses by error.
     `slowest_row` and `last_row` are rows of the index.
     """
 
@@ -57,7 +57,7 @@ class ApiUsage:
 
 @dataclass(slots=True)
 class _Version:
-    """What is known of an API in one version."""
+    """The state of one version of an API."""
 
     api: str | None
     series: RateSeries
@@ -76,11 +76,11 @@ class _Version:
 
 
 class Apis:
-    """Takes the lines of a trace; `rows` are the APIs.
+    """Counts the lines of a trace by API and version.
 
     Attributes:
-        now: The latest time that a line had, ns.
-        others: Frames of what is not listed: of versions that no Kafka has, only the first `MOST_UNKNOWN` are.
+        now: The latest time in any line, ns.
+        others: Frames of unknown versions that are not listed because there are more than `MOST_UNKNOWN`.
     """
 
     def __init__(self) -> None:
@@ -93,11 +93,11 @@ class Apis:
 
     @property
     def width(self) -> int:
-        """Of a part of `ApiUsage.all_time`, in ns."""
+        """Length of one part of `ApiUsage.all_time`, in ns."""
         return self._clock.width
 
-    def take(self, line: Line, row: int, at: int) -> None:
-        """Take the next line; its row in the index, and its time in ns."""
+    def observe(self, line: Line, row: int, at: int) -> None:
+        """Count the next line, given its row in the index and its time in ns."""
         if at > self.now:
             self.now = at
         if isinstance(line, RequestLine):
@@ -110,7 +110,7 @@ class Apis:
             version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
             if version is not None:
                 self._response(version, line, row)
-        elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
+        elif isinstance(line, OpenLine | CloseLine):  # ids can be reused, and the close line may be missing
             for version in self._in_flight.ended(line.connection_id):
                 version.in_flight -= 1
                 version.unanswered += 1
@@ -119,7 +119,7 @@ class Apis:
                 version.in_flight -= 1
 
     def _new(self, line: RequestLine | ResponseLine) -> _Version | None:
-        """A version that was not seen before, None if it is not to be listed."""
+        """Add a version; None if the limit for unknown versions is reached."""
         key = line.api_key, line.api_version
         if not _is_known(key):
             if self._unknown == MOST_UNKNOWN:
@@ -160,7 +160,7 @@ class Apis:
             version.findings.add(line.findings)
 
     def rows(self, now: int | None = None) -> list[ApiUsage]:
-        """The APIs with their versions, the most frequent first; rates up to `now` (ns), by default the latest time."""
+        """Return the APIs with their versions, busiest first; rates up to `now` (ns), by default the latest time."""
         found: dict[int | None, list[tuple[_Key, _Version]]] = {}
         for key, version in self._versions.items():
             found.setdefault(key[0], []).append((key, version))
@@ -208,7 +208,7 @@ class Apis:
 
 
 def _is_known(key: _Key) -> bool:
-    """Whether some Kafka release has that version, or it is of what has no API."""
+    """Whether a Kafka release has that version, or the frame has no API (a SASL token)."""
     api_key, version = key
     if api_key is None or version is None:
         return key == (None, None)

@@ -1,4 +1,4 @@
-"""What is wrong: rules, their causes, the connections that these are on."""
+"""Findings as rows: rules, their root causes, the connections of each cause."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from kproxy.trace.lines import FindingEntry
 
 @dataclass(frozen=True, slots=True)
 class CauseConnection:
-    """A cause on a connection: how often, and from where to where; times in ns, rows of the index.
+    """A root cause on one connection: count, addresses, first and last occurrence (ns, rows of the index).
 
-    Where all of them were only counted, because another connection had told the cause, the place is the connection's
-    end.
+    If another connection reported the cause and this one only counted repeats, the place is this connection's end.
     """
 
     connection_id: str
@@ -27,12 +26,12 @@ class CauseConnection:
 
 @dataclass(frozen=True, slots=True)
 class CauseRows:
-    """What is wrong in the same way, wherever it is. `finding` is the first of it, in frames of `direction`.
+    """A root cause over all connections. `finding` is its first finding, in a frame of `direction`.
 
-    `count` includes those that were only counted, as far as they can be of no other cause; `unassigned` are of this
-    cause or another of its rule. `harmless`: each was in a request that was answered without an error. `sentences` are
-    further ones, which name other topics or groups. `places` are in the order in which they were seen, `elsewhere` is
-    how many of `count` are on connections that are not listed.
+    `count` includes repeats that can only be of this cause; `unassigned` repeats are of this cause or another one of
+    its rule. `harmless`: each request with the finding got a response without an error. `sentences` are further
+    messages, which name other topics or groups. `places` are in order of first occurrence; `elsewhere` is how many of
+    `count` are on connections that are not listed.
     """
 
     finding: FindingEntry
@@ -53,10 +52,10 @@ class CauseRows:
 
 @dataclass(frozen=True, slots=True)
 class RuleRows:
-    """A rule with the causes that it found, the worst first; `severity` is that of the worst.
+    """A rule with its root causes, most severe first; `severity` is that of the most severe cause.
 
-    `unassigned` findings were only counted, and may be of any cause; of a rule without causes the beginning of the
-    trace, which told them, is missing. The rule's page: `kproxy.outputs.rulebook`.
+    `unassigned` findings are repeats that may be of any cause. A rule without causes has repeats only, because the
+    start of the trace, with the reported findings, is missing. The rule's page: `kproxy.outputs.rulebook`.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""Clients: which they are, what they use, and whether Kafka 4 will serve them."""
+"""Clients: identity, API versions used, and whether they work with Kafka 4."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
 from kproxy.counting.names import LONGEST
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
-#: Clients that are listed, and how many are let go at once when there are more.
+#: Most clients that are listed, and how many are dropped at once beyond that.
 MOST = 10_000
 _AT_ONCE = 1_000
-#: Pairs of API and version of a client that are kept.
+#: Most pairs of API and version kept per client.
 MOST_VERSIONS = 100
-#: Client ids of a connection that are told apart without looking them up.
+#: Most client ids per connection that are cached.
 _MOST_ON_A_CONNECTION = 16
 
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
-#: The finding that says of a request that its server serves later versions only.
+#: The finding that a request's version is lower than the server's lowest.
 _BELOW_ADVERTISED = "V002"
 
 _Key = tuple[str | None, str | None, str | None, str]
@@ -33,7 +33,7 @@ _Key = tuple[str | None, str | None, str | None, str]
 
 @dataclass(frozen=True, slots=True)
 class ApiUse:
-    """The versions of an API that a client uses, from `lowest` to `highest`, and with how many requests."""
+    """The lowest and highest version of an API that a client uses, and the number of requests."""
 
     api: str
     lowest: int
@@ -43,12 +43,12 @@ class ApiUse:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What has one client id, says that it is the same software, and comes from one host.
+    """Connections with the same client id, software name and version (KIP-511), and host.
 
-    `negotiates`: it asks ApiVersions. `refusals` counts responses with an error, `errors` how many carry which.
-    `repeated` counts findings that were told before, `findings` are the others. `last_at` is ns since the epoch,
+    `negotiates`: the client sends ApiVersions. `refusals` counts responses with an error, `errors` responses by error.
+    `repeated` counts repeats of findings already reported, `findings` the others. `last_at` is ns since the epoch,
     `first_row` and `last_row` are rows of the index. `verdict` is about Kafka 4 (`kproxy.browse.overviews.kafka4`),
-    `reason` a sentence, `old` what it is about.
+    `reason` explains it in a sentence, `old` lists the removed versions in use.
     """
 
     client_id: str | None
@@ -74,7 +74,7 @@ class Client:
 
 @dataclass(slots=True)
 class _State:
-    """What is known of a client; `listed` until it is let go."""
+    """The state of a client; `listed` becomes false when it is dropped."""
 
     key: _Key
     first_row: int
@@ -93,12 +93,12 @@ class _State:
 
 @dataclass(slots=True)
 class _Connection:
-    """Who is on a connection. `whole`: all of it was seen up to now. `asked`: ApiVersions, on it."""
+    """A connection and its client; `complete` becomes false when a part of it is missing."""
 
     server: HighestVersions | None = None
     host: str = ""
-    whole: bool = False
-    asked: bool = False
+    complete: bool = False
+    sent_api_versions: bool = False
     software: tuple[str | None, str | None] = None, None
     client_id: str | None = None
     client: _State | None = None
@@ -106,9 +106,9 @@ class _Connection:
 
 
 class Clients:
-    """Takes the lines of a trace; `rows` are the clients.
+    """Collects the clients in the lines of a trace.
 
-    Of more than `MOST` those seen last are listed; `others` counts the ones that were let go.
+    Of more than `MOST` clients, the most recently seen are listed; `others` counts those dropped.
     """
 
     def __init__(self) -> None:
@@ -116,13 +116,13 @@ class Clients:
         self._clients: dict[_Key, _State] = {}
         self._connections: Recent[str, _Connection] = Recent(MOST)
         self._servers: Recent[str, HighestVersions] = Recent(MOST)
-        self._askers: Recent[tuple[str | None, str], None] = Recent(MOST)
+        self._negotiating: Recent[tuple[str | None, str], None] = Recent(MOST)
         self._removed = removed_versions.lowest_served()
 
-    def take(self, line: Line, row: int, at: int) -> None:
-        """Take the next line; its row in the index, and its time in ns."""
+    def observe(self, line: Line, row: int, at: int) -> None:
+        """Process the next line, given its row in the index and its time in ns."""
         if isinstance(line, GapLine):
-            self._miss(line)
+            self._mark_incomplete(line)
             return
         if isinstance(line, StallLine):
             return
@@ -136,7 +136,7 @@ class Clients:
         elif isinstance(line, ResponseLine):
             self._response(connection, line, row, at)
         elif isinstance(line, OpenLine):
-            self._connections[line.connection_id] = _Connection(whole=not line.midstream)
+            self._connections[line.connection_id] = _Connection(complete=not line.midstream)
         elif isinstance(line, CloseLine):
             del self._connections[line.connection_id]
             if connection.client is not None:
@@ -144,23 +144,23 @@ class Clients:
         elif connection.client is not None:
             connection.client.findings.add((line,))
 
-    def _miss(self, gap: GapLine) -> None:
-        """Requests may have gone by unseen: on a connection, or if the trace lacks lines, on any."""
+    def _mark_incomplete(self, gap: GapLine) -> None:
+        """Record that requests may be missing: on one connection, or if the trace itself lacks lines, on all."""
         for connection_id in [gap.connection_id] if gap.connection_id else list(self._connections):
             if gap.direction != "response" and (connection := self._connections.get(connection_id)) is not None:
-                connection.whole = False
+                connection.complete = False
 
     def _request(self, connection: _Connection, line: RequestLine, row: int, at: int) -> None:
         key, version = line.api_key, line.api_version
         if key is None or version is None:
             return  # a SASL token
         if line.software_name is not None:
-            _announce(connection, line.software_name, line.software_version or "")
+            _set_software(connection, line.software_name, line.software_version or "")
         client = self._client(connection, line, row, at)
         client.requests += 1
-        if key == _API_VERSIONS and not connection.asked:
-            connection.asked = True
-            self._askers[client.key[0], client.key[3]] = None
+        if key == _API_VERSIONS and not connection.sent_api_versions:
+            connection.sent_api_versions = True
+            self._negotiating[client.key[0], client.key[3]] = None
         used = key, version
         count = client.versions.get(used)
         if count is not None:
@@ -177,7 +177,7 @@ class Clients:
     def _response(self, connection: _Connection, line: ResponseLine, row: int, at: int) -> None:
         key, version = line.api_key, line.api_version
         if key is None or version is None:
-            return  # nobody knows what it answers
+            return  # its request is unknown
         client = self._client(connection, line, row, at)
         if line.findings:
             client.findings.add(line.findings)
@@ -193,16 +193,16 @@ class Clients:
                 highest[key] = version
 
     def _client(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
-        """The client of a frame."""
+        """Return the client of a frame."""
         client = connection.client
         if client is None or line.client_id != connection.client_id or not client.listed:
-            client = self._introduce(connection, line, row, at)
+            client = self._switch_client(connection, line, row, at)
         client.last_row = row
         client.last_at = at
         return client
 
-    def _introduce(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
-        """A client that speaks on a connection for the first time, or again after another one."""
+    def _switch_client(self, connection: _Connection, line: RequestLine | ResponseLine, row: int, at: int) -> _State:
+        """Return the client when a client id is first used on a connection, or used again after another one."""
         if connection.server is None:
             connection.host = host_of(line.client)
             connection.server = self._servers.touch(line.server, lambda: HighestVersions(line.server))
@@ -224,20 +224,20 @@ class Clients:
                 state.listed = False
                 del self._clients[state.key]
             self.others += _AT_ONCE
-        made = self._clients[key] = _State(key, row, row, at)
-        return made
+        state = self._clients[key] = _State(key, row, row, at)
+        return state
 
     def rows(self) -> list[Client]:
-        """The clients, in the order in which they were first seen."""
+        """Return the clients in order of first appearance."""
         return [self._row(state) for state in self._clients.values()]
 
     def _row(self, state: _State) -> Client:
         client_id, name, version, host = state.key
-        asks = (client_id, host) in self._askers
+        negotiates = (client_id, host) in self._negotiating
         current = {key for key, version in state.versions if not removed_versions.is_removed(key, version)}
         for use in state.old.values():
-            use.keeps_up = use.api_key in current
-        judgement = judge(list(state.old.values()), asks, (name, version))
+            use.uses_newer = use.api_key in current
+        judgement = judge(list(state.old.values()), negotiates, (name, version))
         return Client(
             client_id=client_id,
             software_name=name,
@@ -247,7 +247,7 @@ class Clients:
             requests=state.requests,
             apis=_apis(state.versions),
             more_versions=state.more_versions,
-            negotiates=asks,
+            negotiates=negotiates,
             refusals=state.errors.responses,
             errors=state.errors.row(),
             findings=state.findings.row(),
@@ -261,8 +261,8 @@ class Clients:
         )
 
 
-def _announce(connection: _Connection, name: str, version: str) -> None:
-    """A client says what software it is: it is another one than before, if it said something else or nothing."""
+def _set_software(connection: _Connection, name: str, version: str) -> None:
+    """Record the software name and version; a change on one connection makes it a different client."""
     software = name[:LONGEST], version[:LONGEST]
     if software != connection.software:
         connection.software, connection.client = software, None
@@ -270,12 +270,12 @@ def _announce(connection: _Connection, name: str, version: str) -> None:
 
 
 def _use_old(client: _State, connection: _Connection, line: RequestLine, key: int, version: int, row: int) -> None:
-    """A client uses a version that is removed."""
+    """Record the use of a removed version."""
     use = client.old.get(key)
     if use is None:
         use = client.old[key] = Use(api_name(key), key, version, row)
     use.version, use.row = min(use.version, version), row
-    use.unasked = use.unasked or (connection.whole and not connection.asked)
+    use.without_negotiation = use.without_negotiation or (connection.complete and not connection.sent_api_versions)
     if connection.server is not None and len(use.servers) < MOST_SERVERS:
         use.servers[connection.server.address] = connection.server
     if any(finding.code == _BELOW_ADVERTISED for finding in line.findings):
@@ -283,7 +283,7 @@ def _use_old(client: _State, connection: _Connection, line: RequestLine, key: in
 
 
 def _apis(versions: Mapping[tuple[int, int], int]) -> tuple[ApiUse, ...]:
-    """The versions by API, in the order of names."""
+    """Return the versions by API, sorted by name."""
     found: dict[int, list[int]] = {}
     for key, version in versions:
         found.setdefault(key, []).append(version)

@@ -1,4 +1,4 @@
-"""A connection as the overview shows it."""
+"""A connection as a row of the overview."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.counting.counts import Severities
 
 
 class WaitingRequest(NamedTuple):
-    """A request without response, and the row to find it at; `since` in ns."""
+    """A request in flight; `since` is in ns, `row` is its row in the index."""
 
     api: str | None
     api_version: int | None
@@ -20,7 +20,7 @@ class WaitingRequest(NamedTuple):
 
 
 class ThrottledResponse(NamedTuple):
-    """A response that told its client to slow down; `at` in ns."""
+    """A response with a throttle time; `at` is in ns."""
 
     ms: int
     at: int
@@ -31,14 +31,14 @@ class ThrottledResponse(NamedTuple):
 class ConnectionSummary:
     """A connection. Times are ns since the epoch, latencies us, sizes bytes of frames with their length prefix.
 
-    `opened_at` is None if its beginning is not in the trace, `closed_at` as long as it is open; `closed_by` is client,
-    server or proxy, `closed_how` fin, reset and so on. `first_row` and `last_row` are rows of the index.
+    `opened_at` is None if the trace begins after it, `closed_at` while it is open; `closed_by` is client, server or
+    proxy, `closed_how` fin, reset and so on. `first_row` and `last_row` are rows of the index.
 
-    `client_ids` are those seen, the first eight of them; `more_client_ids`: there were others. `versions`
-    are those used of each API. `sasl` is how far a login got: ``asked`` for, ``done`` (no step was refused) or
-    ``failed``, with `sasl_error`; lines hold neither mechanism nor principal. `refusals` counts responses with an
-    error, `errors` how many carry which. `throttled` counts responses, `throttled_ms` is their sum. `unanswered` is
-    known at the end. `repeated` counts findings that were told before, here or elsewhere; `findings` are the others.
+    `client_ids` are the first eight seen; `more_client_ids` is true if there were others. `versions` are the versions
+    used, by API. `sasl` is the state of the login: ``asked`` (started), ``done`` (no step failed) or ``failed``, with
+    `sasl_error`; lines hold neither mechanism nor principal. `refusals` counts responses with an error, `errors`
+    responses by error. `throttled` counts responses, `throttled_ms` is their sum. `unanswered` is set when the
+    connection ends. `repeated` counts repeats of findings already reported, here or elsewhere; `findings` the others.
     """
 
     connection_id: str
@@ -84,5 +84,5 @@ class ConnectionSummary:
 
     @property
     def is_open(self) -> bool:
-        """Whether its end was not seen yet."""
+        """Whether no close has been seen."""
         return self.closed_at is None

@@ -1,4 +1,4 @@
-"""Connections: who they are, how they stand, what went over them and what waits on them."""
+"""Connections: addresses, state, traffic, requests in flight."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kproxy.counting.names import LONGEST
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
-#: Connections that are listed.
+#: Most connections that are listed.
 MOST = 10_000
-#: Client ids of a connection that are kept.
+#: Most client ids kept per connection.
 MOST_CLIENT_IDS = 8
-#: Pairs of API and version of a connection that are kept.
+#: Most pairs of API and version kept per connection.
 MOST_VERSIONS = 200
 
 _SASL = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
-#: A `WaitingRequest` while it is kept: making a named tuple takes four times as long.
+#: A `WaitingRequest` in compact form: creating a named tuple takes four times as long.
 _Waiting = tuple[str | None, int | None, int | None, int, int]
 
 
 @dataclass(slots=True)
 class _State:
-    """What is known of a connection; `shown` is its row, as long as that is right."""
+    """The state of a connection; `summary` caches its row."""
 
     first_row: int
     first_at: int
@@ -59,38 +59,38 @@ class _State:
     repeated: int = 0
     gaps: int = 0
     gap_bytes: int = 0
-    shown: ConnectionSummary | None = None
+    summary: ConnectionSummary | None = None
 
 
 class ConnectionsOverview:
-    """Takes the lines of a trace; `rows` are the connections.
+    """Collects the connections in the lines of a trace.
 
-    Of more than `MOST` those stay that are open, and of the rest those that ended last; `others` counts those let go.
+    Of more than `MOST`, open ones are kept, then those closed most recently; `others` counts those dropped.
     """
 
     def __init__(self) -> None:
         self.others = 0
-        self._open: OrderedDict[str, _State] = OrderedDict()  # what spoke last is the last
+        self._open: OrderedDict[str, _State] = OrderedDict()  # most recently active last
         self._closed: OrderedDict[str, _State] = OrderedDict()
         self._in_flight: RequestPairing[_Waiting] = RequestPairing()
 
-    def take(self, line: Line, row: int, at: int) -> None:
-        """Take the next line; its row in the index, and its time in ns."""
+    def observe(self, line: Line, row: int, at: int) -> None:
+        """Process the next line, given its row in the index and its time in ns."""
         if isinstance(line, StallLine):
             return
         connection_id = line.connection_id
         if isinstance(line, GapLine):
             self._in_flight.missed(line)
-            if not connection_id:  # lines that the trace lacks
+            if not connection_id:  # lines missing from the trace
                 for each in self._open.values():
-                    each.shown = None
+                    each.summary = None
                 return
         state = self._open.get(connection_id)
         if state is None:
             state = self._other(line, row, at)
         else:
             self._open.move_to_end(connection_id)
-        state.shown = None
+        state.summary = None
         state.last_row = row
         state.last_at = at
         if isinstance(line, RequestLine):
@@ -109,19 +109,19 @@ class ConnectionsOverview:
             state.gap_bytes += line.bytes
 
     def _other(self, line: Line, row: int, at: int) -> _State:
-        """The connection of a line that is on none that is open."""
+        """Return the connection of a line that belongs to no open connection."""
         ended = None if isinstance(line, OpenLine) else self._closed.get(line.connection_id)
         return ended or self._new(line, row, at)
 
     def _new(self, line: Line, row: int, at: int) -> _State:
-        """A connection that begins, or that is seen from the middle; a trace may use an id again."""
+        """Add a connection that opens, or whose start is not in the trace; ids can be reused."""
         connection_id = line.connection_id
-        self._let_go(self._open, connection_id)
-        self._let_go(self._closed, connection_id)
+        self._drop(self._open, connection_id)
+        self._drop(self._closed, connection_id)
         if len(self._open) >= MOST:
-            self._let_go(self._open, next(iter(self._open)))
+            self._drop(self._open, next(iter(self._open)))
         elif len(self._open) + len(self._closed) >= MOST:
-            self._let_go(self._closed, next(iter(self._closed)))
+            self._drop(self._closed, next(iter(self._closed)))
         state = self._open[connection_id] = _State(row, at, row, at)
         if isinstance(line, OpenLine):
             state.opened = line
@@ -129,8 +129,8 @@ class ConnectionsOverview:
             state.client, state.server = line.client, line.server
         return state
 
-    def _let_go(self, connections: OrderedDict[str, _State], connection_id: str) -> None:
-        """List a connection no longer, if it was."""
+    def _drop(self, connections: OrderedDict[str, _State], connection_id: str) -> None:
+        """Drop a connection from the list, if it is listed."""
         if connections.pop(connection_id, None) is not None:
             self.others += 1
             self._in_flight.ended(connection_id)
@@ -174,9 +174,9 @@ class ConnectionsOverview:
             self._closed[line.connection_id] = state
 
     def rows(self) -> list[ConnectionSummary]:
-        """The connections, in the order in which they were first seen."""
+        """Return the connections in order of first appearance."""
         states = sorted(chain(self._closed.items(), self._open.items()), key=lambda item: item[1].first_row)
-        return [state.shown or self._row(connection_id, state) for connection_id, state in states]
+        return [state.summary or self._row(connection_id, state) for connection_id, state in states]
 
     def _row(self, connection_id: str, state: _State) -> ConnectionSummary:
         opened, closed = state.opened, state.closed
@@ -186,7 +186,7 @@ class ConnectionsOverview:
         versions: dict[str, tuple[int, ...]] = {}
         for api, version in sorted(state.versions):
             versions[api] = (*versions.get(api, ()), version)
-        state.shown = ConnectionSummary(
+        state.summary = ConnectionSummary(
             connection_id=connection_id,
             client=state.client,
             server=state.server,
@@ -228,11 +228,11 @@ class ConnectionsOverview:
             first_row=state.first_row,
             last_row=state.last_row,
         )
-        return state.shown
+        return state.summary
 
 
 def _introduce(state: _State, line: RequestLine) -> None:
-    """A client says who it is."""
+    """Record the client id, software name and version."""
     state.client, state.server = line.client, line.server
     client_id = line.client_id and line.client_id[:LONGEST]
     state.last_client_id = client_id
@@ -245,10 +245,10 @@ def _introduce(state: _State, line: RequestLine) -> None:
 
 
 def _login(state: _State, line: ResponseLine) -> None:
-    """An answer to a step of a login, or to what comes behind one."""
+    """Update the login state from a response."""
     if line.api in _SASL and line.errors:
         state.sasl, state.sasl_error = "failed", line.errors[0].name[:LONGEST]
     elif line.api == "SaslHandshake":
         state.sasl, state.sasl_error = "asked", None
-    elif line.api is not None and line.api != "ApiVersions":  # behind the handshake of v0 come tokens without an API
+    elif line.api is not None and line.api != "ApiVersions":  # after a v0 handshake, tokens have no API
         state.sasl, state.sasl_error = "done", None

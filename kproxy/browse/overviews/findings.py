@@ -1,4 +1,4 @@
-"""Findings by rule, by cause and by connection, the worst first."""
+"""Findings by rule, root cause and connection, most severe first."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kproxy.outputs.reports.causes import MOST_SENTENCES
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Causes that are listed, and how many are let go at once when there are more.
+#: Most causes that are listed, and how many are dropped at once beyond that.
 MOST = 10_000
 _AT_ONCE = 1_000
-#: Pairs of cause and connection that are listed, and of rule and connection whose repeats are.
+#: Most pairs of cause and connection, and of rule and connection with repeats, that are listed.
 MOST_PLACES = 100_000
-#: Requests with a finding whose response is waited for.
-_MOST_ASKED = 10_000
-#: Open connections of which is known between whom they are.
-_MOST_ENDS = 10_000
+#: Most requests with a finding whose response is awaited.
+_MOST_AWAITING = 10_000
+#: Most open connections whose addresses are kept.
+_MOST_ADDRESSES = 10_000
 
 
 @dataclass(slots=True)
 class _Place:
-    """What is known of a cause, or of the repeats of a rule, on a connection."""
+    """A cause, or the repeats of a rule, on one connection."""
 
     client: str | None
     server: str | None
@@ -40,7 +40,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Cause:
-    """What is known of a cause; `told` of its findings are in the trace, `served` of them in requests that worked."""
+    """The state of a cause: `reported` counts its findings in the trace, `served` those in requests that succeeded."""
 
     key: bytes
     finding: FindingEntry
@@ -51,7 +51,7 @@ class _Cause:
     first_at: int
     last_row: int
     last_at: int
-    told: int = 0
+    reported: int = 0
     served: int = 0
     elsewhere: int = 0
     sentences: dict[str, None] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class _Cause:
 
 @dataclass(slots=True)
 class _Repeats:
-    """Findings of a rule that connections counted when they ended."""
+    """Repeats of a rule that connections counted until they ended."""
 
     name: str
     elsewhere: int = 0
@@ -68,10 +68,10 @@ class _Repeats:
 
 
 class Findings:
-    """Takes the lines of a trace; `rules` and `causes` are what is wrong.
+    """Collects the findings in the lines of a trace.
 
-    Of more than `MOST` causes the least severe are let go, of these what was not seen for longest; `others` counts
-    their findings.
+    Of more than `MOST` causes, the least severe are dropped, the least recently seen first; `others` counts their
+    findings.
     """
 
     def __init__(self) -> None:
@@ -79,79 +79,79 @@ class Findings:
         self._causes: dict[bytes, _Cause] = {}
         self._repeats: dict[str, _Repeats] = {}
         self._places = 0
-        self._ends: Recent[str, tuple[str | None, str | None]] = Recent(_MOST_ENDS)
-        self._asked: Recent[int, list[_Cause]] = Recent(_MOST_ASKED)
-        self._shown: list[RuleRows] | None = None
+        self._addresses: Recent[str, tuple[str | None, str | None]] = Recent(_MOST_ADDRESSES)
+        self._awaiting_response: Recent[int, list[_Cause]] = Recent(_MOST_AWAITING)
+        self._rules_cache: list[RuleRows] | None = None
 
-    def take(self, line: Line, row: int, at: int) -> None:
-        """Take the next line; its row in the index, and its time in ns."""
+    def observe(self, line: Line, row: int, at: int) -> None:
+        """Process the next line, given its row in the index and its time in ns."""
         if isinstance(line, RequestLine):
             if line.findings:
-                ends = line.client, line.server
-                causes = [self._found(each, line, "request", ends, row, at) for each in line.findings]
+                addresses = line.client, line.server
+                causes = [self._add_finding(each, line, "request", addresses, row, at) for each in line.findings]
                 if line.acks != 0:
-                    self._asked[row] = causes
+                    self._awaiting_response[row] = causes
         elif isinstance(line, ResponseLine):
             if line.findings:
-                ends = line.client, line.server
+                addresses = line.client, line.server
                 for each in line.findings:
-                    self._found(each, line, "response", ends, row, at)
-            if self._asked and row in self._asked and was_served(line):
-                self._served(self._asked.pop(row))
+                    self._add_finding(each, line, "response", addresses, row, at)
+            if self._awaiting_response and row in self._awaiting_response and was_served(line):
+                self._mark_served(self._awaiting_response.pop(row))
         elif isinstance(line, FindingLine):
-            between = self._ends.get(line.connection_id, (None, None))
-            self._found(as_entry(line), line, line.direction, between, row, at)
+            between = self._addresses.get(line.connection_id, (None, None))
+            self._add_finding(as_entry(line), line, line.direction, between, row, at)
         elif isinstance(line, OpenLine):
-            self._ends[line.connection_id] = line.client, line.server
+            self._addresses[line.connection_id] = line.client, line.server
         elif isinstance(line, CloseLine):
-            self._ends.pop(line.connection_id, None)
+            self._addresses.pop(line.connection_id, None)
             if line.repeated:
-                self._repeated(line, row, at)
+                self._add_repeats(line, row, at)
 
-    def _found(
+    def _add_finding(
         self,
         finding: FindingEntry,
         line: RequestLine | ResponseLine | FindingLine,
         direction: str | None,
-        ends: tuple[str | None, str | None],
+        addresses: tuple[str | None, str | None],
         row: int,
         at: int,
     ) -> _Cause:
-        self._shown = None
+        self._rules_cache = None
         api, version = (None, None) if isinstance(line, FindingLine) else (line.api, line.api_version)
         key = cause_of(finding, api, version, direction)
         cause = self._causes.get(key)
         if cause is None:
-            self._make_room()
+            self._drop_causes()
             cause = self._causes[key] = _Cause(key, finding, api, version, direction, row, at, row, at)
         elif finding.message != cause.finding.message and len(cause.sentences) < MOST_SENTENCES:
             cause.sentences[finding.message] = None
-        cause.told += 1
+        cause.reported += 1
         cause.last_row, cause.last_at = row, at
-        cause.elsewhere += not self._count(cause.places, line.connection_id, ends, 1, row, at)
+        cause.elsewhere += not self._count(cause.places, line.connection_id, addresses, 1, row, at)
         return cause
 
     def _count(
         self,
         places: dict[str, _Place],
         connection_id: str,
-        ends: tuple[str | None, str | None],
+        addresses: tuple[str | None, str | None],
         count: int,
         row: int,
         at: int,
     ) -> bool:
-        """There were `count` more on a connection; whether that is listed."""
+        """Add `count` findings on a connection; return whether the connection is listed."""
         place = places.get(connection_id)
         if place is None:
             if self._places == MOST_PLACES:
                 return False
             self._places += 1
-            place = places[connection_id] = _Place(*ends, row, at, row, at)
+            place = places[connection_id] = _Place(*addresses, row, at, row, at)
         place.count += count
         place.last_row, place.last_at = row, at
         return True
 
-    def _make_room(self) -> None:
+    def _drop_causes(self) -> None:
         if len(self._causes) < MOST:
             return
         for cause in heapq.nsmallest(
@@ -159,16 +159,16 @@ class Findings:
         ):
             del self._causes[cause.key]
             self._places -= len(cause.places)
-            self.others += cause.told
+            self.others += cause.reported
 
-    def _served(self, causes: Iterable[_Cause]) -> None:
-        self._shown = None
+    def _mark_served(self, causes: Iterable[_Cause]) -> None:
+        self._rules_cache = None
         for cause in causes:
             cause.served += 1
 
-    def _repeated(self, line: CloseLine, row: int, at: int) -> None:
-        self._shown = None
-        ends = line.client, line.server
+    def _add_repeats(self, line: CloseLine, row: int, at: int) -> None:
+        self._rules_cache = None
+        addresses = line.client, line.server
         for repeat in line.repeated:
             repeats = self._repeats.get(repeat.code)
             if repeats is None:
@@ -176,21 +176,21 @@ class Findings:
                     self.others += repeat.count
                     continue
                 repeats = self._repeats[repeat.code] = _Repeats(repeat.name)
-            if not self._count(repeats.places, line.connection_id, ends, repeat.count, row, at):
+            if not self._count(repeats.places, line.connection_id, addresses, repeat.count, row, at):
                 repeats.elsewhere += repeat.count
 
     def rules(self) -> list[RuleRows]:
-        """What is wrong by rule, the rule with the worst cause first."""
-        if self._shown is None:
+        """Return the findings by rule, the rule with the most severe cause first."""
+        if self._rules_cache is None:
             causes: dict[str, list[_Cause]] = {code: [] for code in self._repeats}
             for cause in self._causes.values():
                 causes.setdefault(cause.finding.code, []).append(cause)
             rules = [_rule(code, each, self._repeats.get(code)) for code, each in causes.items()]
-            self._shown = sorted(rules, key=lambda rule: (not rule.causes, *map(_urgency, rule.causes[:1])))
-        return self._shown
+            self._rules_cache = sorted(rules, key=lambda rule: (not rule.causes, *map(_urgency, rule.causes[:1])))
+        return self._rules_cache
 
     def causes(self, most: int | None = None) -> list[CauseRows]:
-        """The causes, the worst first; `most` of them at most."""
+        """Return the causes, most severe first; at most `most`."""
         return sorted((cause for rule in self.rules() for cause in rule.causes), key=_urgency)[:most]
 
 
@@ -205,26 +205,29 @@ def _rule(code: str, causes: list[_Cause], repeats: _Repeats | None) -> RuleRows
     repeated = _count(repeats)
     rows = sorted((_row(cause, None, repeated) for cause in causes), key=_urgency)
     name, severity = (
-        (rows[0].finding.name, rows[0].finding.severity) if rows else (repeats.name if repeats else "", _usual(code))
+        (rows[0].finding.name, rows[0].finding.severity)
+        if rows
+        else (repeats.name if repeats else "", _default_severity(code))
     )
     return RuleRows(code, name, severity, sum(row.count for row in rows) + repeated, repeated, tuple(rows))
 
 
 def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> CauseRows:
-    """A cause; `repeats` can only be of it."""
-    again = dict(repeats.places) if repeats else {}
+    """Return a cause; `repeats` is given if they can only be of this cause."""
+    repeats_by_connection = dict(repeats.places) if repeats else {}
     places = [
-        _shown(connection_id, place, again.pop(connection_id, None)) for connection_id, place in cause.places.items()
+        _place_row(connection_id, place, repeats_by_connection.pop(connection_id, None))
+        for connection_id, place in cause.places.items()
     ]
-    places += [_shown(connection_id, place, None) for connection_id, place in again.items()]
+    places += [_place_row(connection_id, place, None) for connection_id, place in repeats_by_connection.items()]
     return CauseRows(
         finding=cause.finding,
         api=cause.api,
         api_version=cause.api_version,
         direction=cause.direction,
-        count=cause.told + _count(repeats),
+        count=cause.reported + _count(repeats),
         unassigned=unassigned,
-        harmless=cause.served == cause.told,
+        harmless=cause.served == cause.reported,
         sentences=tuple(cause.sentences),
         places=tuple(places),
         elsewhere=cause.elsewhere + (repeats.elsewhere if repeats else 0),
@@ -235,20 +238,20 @@ def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> CauseRows:
     )
 
 
-def _shown(connection_id: str, place: _Place, again: _Place | None) -> CauseConnection:
+def _place_row(connection_id: str, place: _Place, repeats: _Place | None) -> CauseConnection:
     return CauseConnection(
-        connection_id, place.client, place.server, place.count + (again.count if again else 0),
+        connection_id, place.client, place.server, place.count + (repeats.count if repeats else 0),
         place.first_row, place.last_row, place.first_at, place.last_at,
     )  # fmt: skip
 
 
 def _count(repeats: _Repeats | None) -> int:
-    """How many findings were only counted."""
+    """Return the number of repeats."""
     return sum(place.count for place in repeats.places.values()) + repeats.elsewhere if repeats else 0
 
 
-def _usual(code: str) -> str:
-    """The severity that a rule has, where no finding of it tells."""
-    from kproxy.outputs.rulebook import entries  # it reads every rule
+def _default_severity(code: str) -> str:
+    """Return a rule's default severity, used if no finding of it is in the trace."""
+    from kproxy.outputs.rulebook import entries  # imported late: it loads every rule
 
     return next((entry.severity for entry in entries() if entry.code == code), Severity.INFO.value)

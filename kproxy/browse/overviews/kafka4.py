@@ -1,6 +1,7 @@
-"""Whether a client will work with the newest Kafka, which no longer serves old versions (KIP-896).
+"""Whether a client works with the newest Kafka, which removed old API versions (KIP-896).
 
-Source: https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
+Source:
+https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from enum import StrEnum
 
 from dissectors.schemas import removed_versions
 
-#: Servers at which a client used an old version, that are kept of each API.
+#: Most servers kept per API at which a client used an old version.
 MOST_SERVERS = 8
 
-#: The releases of clients that KIP-896 was made sure to leave working, by the name that they send (KIP-511). KafkaJS
-#: 1.15.0 is among them, which sends none.
-LEAST_RELEASES = {
+#: The oldest client releases that KIP-896 guarantees to work, by software name (KIP-511). KafkaJS 1.15.0 is also one,
+#: but it sends no name.
+OLDEST_RELEASES = {
     "apache-kafka-java": "2.1.0",
     "librdkafka": "1.8.2",
     "sarama": "1.30.1",
@@ -25,7 +26,7 @@ LEAST_RELEASES = {
 
 
 class Kafka4Verdict(StrEnum):
-    """What will come of a client at the newest Kafka."""
+    """Whether a client will work with the newest Kafka."""
 
     WORKS = "works"
     REFUSED = "refused"
@@ -34,7 +35,7 @@ class Kafka4Verdict(StrEnum):
 
 @dataclass(slots=True)
 class HighestVersions:
-    """The highest version that a server was seen to answer, by API key."""
+    """The highest version that a server has answered, by API key."""
 
     address: str
     highest: dict[int, int] = field(default_factory=dict)
@@ -42,27 +43,27 @@ class HighestVersions:
 
 @dataclass(slots=True)
 class Use:
-    """How a client uses versions of an API that are removed.
+    """How a client uses removed versions of an API.
 
     Attributes:
         version: The lowest of them; `row` is the last request with one.
-        unasked: It did on a connection all of which was seen, without asking ApiVersions first.
-        keeps_up: It uses versions that are not removed as well.
-        refused_by: A server that does not serve it even now.
+        without_negotiation: It used one without sending ApiVersions first; the connection was seen from its start.
+        uses_newer: It also uses versions that are not removed.
+        refused_by: A server that already rejects it.
     """
 
     api: str
     api_key: int
     version: int
     row: int
-    unasked: bool = False
-    keeps_up: bool = False
+    without_negotiation: bool = False
+    uses_newer: bool = False
     refused_by: str | None = None
     servers: dict[str, HighestVersions] = field(default_factory=dict)
 
     @property
     def least(self) -> int | None:
-        """The lowest version that is still served, None if none is."""
+        """The lowest version that is still supported, None if the API was removed."""
         return removed_versions.lowest_served().get(self.api_key)
 
     def sentence(self) -> str:
@@ -70,29 +71,29 @@ class Use:
         now = f"has no {self.api}" if self.least is None else f"serves {self.api} from v{self.least} on"
         return f"uses {self.api} v{self.version}, but Kafka {removed_versions.newest_release()} {now}"
 
-    def judged(self, asks: bool) -> tuple[Kafka4Verdict, str]:
-        """What will come of it, and why; `asks`: the client asks ApiVersions on some connection.
+    def assess(self, negotiates: bool) -> tuple[Kafka4Verdict, str]:
+        """Return the verdict and its reason; `negotiates`: the client sends ApiVersions on some connection.
 
-        A client that asks may use old versions for no other reason than that its broker is old. It is known to have no
-        newer one if it uses none although the same server answers others that do.
+        A client that negotiates may use old versions only because its broker is old. It is known to lack newer ones if
+        it uses none although the same server answers them for other clients.
         """
         if self.refused_by is not None:
             return Kafka4Verdict.REFUSED, f"{self.refused_by} already refuses it"
         least = self.least
         for server in self.servers.values():
             highest = server.highest.get(self.api_key, -1)
-            if least is not None and highest >= least and not self.keeps_up:
+            if least is not None and highest >= least and not self.uses_newer:
                 return Kafka4Verdict.REFUSED, f"{server.address} also serves v{highest}, which the client does not use"
-        if asks:
+        if negotiates:
             return Kafka4Verdict.UNKNOWN, "it negotiates, so it may use other versions with a newer broker"
-        if self.unasked:
+        if self.without_negotiation:
             return Kafka4Verdict.REFUSED, "it does not negotiate versions (ApiVersions)"
         return Kafka4Verdict.UNKNOWN, "it is unknown whether it negotiates"
 
 
 @dataclass(frozen=True, slots=True)
 class OldUse:
-    """A removed version that a client uses; `least` is the lowest that is served, None if none is; `row` to find it."""
+    """A removed version that a client uses; `least` is the lowest supported one or None; `row` is a request with it."""
 
     api: str
     version: int
@@ -103,47 +104,48 @@ class OldUse:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict with its reason in a sentence, and what it is about, what will be refused first."""
+    """A verdict, its reason in a sentence, and the removed versions in use; those certain to fail come first."""
 
     verdict: Kafka4Verdict
     reason: str
     old: tuple[OldUse, ...] = ()
 
 
-def judge(uses: list[Use], asks: bool, software: tuple[str | None, str | None]) -> Judgement:
-    """What will come of a client that uses these removed versions.
+def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | None]) -> Judgement:
+    """Judge whether a client that uses these removed versions works with the newest Kafka.
 
     Args:
-        uses: By API; none if it uses no removed version.
-        asks: It asks ApiVersions on some connection.
-        software: Its name and version, as it says them (KIP-511).
+        uses: By API; empty if it uses no removed version.
+        negotiates: Whether it sends ApiVersions on some connection.
+        software: Software name and version that it sent (KIP-511).
     """
-    named = _named_in_kip(*software)
+    in_kip = _named_in_kip(*software)
     if not uses:
         reason = f"Kafka {removed_versions.newest_release()} serves every version it uses"
-        if named is not None and not named[2]:
-            reason += f"; KIP-896 requires {named[0]} {named[1]} or later"
+        if in_kip is not None and not in_kip[2]:
+            reason += f"; KIP-896 requires {in_kip[0]} {in_kip[1]} or later"
         return Judgement(Kafka4Verdict.WORKS, reason)
-    judged = sorted(
-        ((use, *use.judged(asks)) for use in uses), key=lambda each: (each[1] is not Kafka4Verdict.REFUSED, each[0].api)
+    assess = sorted(
+        ((use, *use.assess(negotiates)) for use in uses),
+        key=lambda each: (each[1] is not Kafka4Verdict.REFUSED, each[0].api),
     )
-    use, verdict, why = judged[0]
+    use, verdict, why = assess[0]
     others = len(uses) - 1
     more = f" (and {others} more API{'s' * (others != 1)})" if others else ""
     reason = f"{use.sentence()}{more}; {why}"
-    if verdict is Kafka4Verdict.UNKNOWN and named is not None:
-        reason += f" (KIP-896 requires {named[0]} {named[1]} or later{', which it is' if named[2] else ''})"
-    old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in judged)
+    if verdict is Kafka4Verdict.UNKNOWN and in_kip is not None:
+        reason += f" (KIP-896 requires {in_kip[0]} {in_kip[1]} or later{', which it is' if in_kip[2] else ''})"
+    old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)
     return Judgement(verdict, reason, old)
 
 
 def _named_in_kip(name: str | None, version: str | None) -> tuple[str, str, bool] | None:
-    """The library, its least release, and whether this is one at least; None if KIP-896 does not speak of it."""
+    """Return the library, its oldest working release, whether `version` is at least that; None if not in KIP-896."""
     if name is None or version is None:
         return None
     if (wrapped := re.search(r"rdkafka-([\d.]+)", version)) is not None:  # 2.16.1-rdkafka-2.16.0
         name, version = "librdkafka", wrapped[1]
-    least = LEAST_RELEASES.get(name)
+    least = OLDEST_RELEASES.get(name)
     numbers = re.match(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})", version)
     if least is None or numbers is None:
         return None

@@ -1,4 +1,4 @@
-"""What a filter leaves of the overviews: figures of the matching rows, and the things that these rows mention."""
+"""Overviews of the rows that match a filter: counts, and the names in these rows."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from dissectors.connections.addresses import host_of
 from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
-from kproxy.browse.rows.visible_rows import Shown
+from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.counting.names import LONGEST
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Bits of `_taken`: which lines of a row were counted.
+#: Bits of `_counted`: which lines of a row have been counted.
 _REQUEST, _RESPONSE = 1, 2
-#: Seconds between two new starts at least, and how many times as long as counting took.
+#: Least seconds between two restarts, and the factor by which a pause exceeds the time that counting took.
 _PAUSE_S = 2.0
 _SHARE = 10
-#: Entries of rows that are no longer kept, before they are dropped.
+#: Most entries of discarded rows before they are deleted.
 _MOST_FORGOTTEN = 100_000
 
 
 class Matching:
-    """Counts the rows that are shown, a slice at a time, from the moment an overview asks for them.
+    """Counts the visible rows in slices, once an overview has requested it.
 
-    APIs and findings are counted anew. Connections, clients, groups and topics need lines that a filter leaves out (a
-    software name, a topic's id, a heartbeat), so of these only the names are collected that the rows mention.
+    APIs and findings are counted from scratch. Connections, clients, groups and topics need lines that a filter
+    excludes (software name, topic id, heartbeats), so only the names in the visible rows are collected for these.
 
     Args:
         index: All rows.
-        shown: Which of them match.
-        lines: The lines of a row.
+        visible: The visible ones.
+        lines: Returns the lines of a row.
     """
 
-    def __init__(self, index: RowIndex, shown: Shown, lines: Callable[[int], Iterable[Line]]) -> None:
-        self._index, self._shown, self._lines = index, shown, lines
-        self._wanted = False
+    def __init__(self, index: RowIndex, visible: VisibleRows, lines: Callable[[int], Iterable[Line]]) -> None:
+        self._index, self._visible, self._lines = index, visible, lines
+        self._active = False
         self._choice = -1
         self._took = 0.0
         self._restart()
@@ -48,94 +48,94 @@ class Matching:
         self.topics: set[str] = set()  # names and ids
         self.clients: set[tuple[str | None, str]] = set()  # client id and host
         self._base = self._next = self._index.first
-        self._taken = bytearray()  # by row from `_base` on
+        self._counted = bytearray()  # by row from `_base` on
         self._late: set[int] = set()
         self._stale = False
         self._began = time.monotonic()
 
-    def wanted(self) -> Matching:
-        """Itself, from now on up to date with the filter."""
-        if self._choice != self._shown.choices:
-            self._choice = self._shown.choices
+    def activate(self) -> Matching:
+        """Return itself, and keep it up to date with the filter from now on."""
+        if self._choice != self._visible.choices:
+            self._choice = self._visible.choices
             self._took = 0.0
             self._restart()
-        self._wanted = True
+        self._active = True
         return self
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Rows looked at, and rows there are."""
-        return (self._next - self._index.first if self._wanted else len(self._index.at)), len(self._index.at)
+        """Rows examined, and rows in total."""
+        return (self._next - self._index.first if self._active else len(self._index.at)), len(self._index.at)
 
     def update(self, changed: Iterable[int]) -> None:
-        """Rows of the index have changed."""
-        if self._wanted:
+        """Note that rows of the index have changed."""
+        if self._active:
             self._late.update(row for row in changed if row < self._next)
 
     def work(self, seconds: float) -> tuple[bool, bool]:
-        """Count for so long; whether anything was counted, and whether there is more to do."""
-        if self._choice != self._shown.choices or not self._shown.is_narrowed:
-            self._wanted = False
-        if not self._wanted:
+        """Count for this many seconds; return whether anything was counted, and whether work remains."""
+        if self._choice != self._visible.choices or not self._visible.is_narrowed:
+            self._active = False
+        if not self._active:
             return False, False
         began = time.perf_counter()
         if self._stale and time.monotonic() - self._began > max(_PAUSE_S, _SHARE * self._took):
             self._took = 0.0
             self._restart()
         self._forget()
-        counted = bool(self._late) or self._next < self._shown.scanned
+        counted = bool(self._late) or self._next < self._visible.scanned
         while self._late:
             self._recount(self._late.pop())
-        ends = began + seconds
-        while self._next < self._shown.scanned:
+        deadline = began + seconds
+        while self._next < self._visible.scanned:
             row = self._next
             self._next += 1
-            self._taken.append(self._count(row, 0))
-            if not row & 15 and time.perf_counter() > ends:
+            self._counted.append(self._count(row, 0))
+            if not row & 15 and time.perf_counter() > deadline:
                 break
         self._took += time.perf_counter() - began
-        return counted, self._next < self._shown.scanned
+        return counted, self._next < self._visible.scanned
 
     def _forget(self) -> None:
-        """Rows that are no longer kept stay counted; nothing more will come of them."""
+        """Delete the entries of discarded rows; these rows stay counted."""
         first = self._index.first
         if self._next < first:
-            self._taken += bytes(first - self._next)
+            self._counted += bytes(first - self._next)
             self._next = first
-        if (gone := first - self._base) > _MOST_FORGOTTEN:
-            del self._taken[:gone]
+        if (discarded := first - self._base) > _MOST_FORGOTTEN:
+            del self._counted[:discarded]
             self._base = first
 
     def _recount(self, row: int) -> None:
-        """A row that was looked at has changed: it was answered, or matches no more."""
+        """Count a row again that has changed: it got its response, or no longer matches."""
         if row < self._index.first:
             return
         at = row - self._base
-        if self._shown.has(row):
-            self._taken[at] |= self._count(row, self._taken[at])
-        elif self._taken[at]:
-            self._stale = True  # what was counted cannot be taken back
+        if self._visible.has(row):
+            self._counted[at] |= self._count(row, self._counted[at])
+        elif self._counted[at]:
+            self._stale = True  # counts cannot be undone
 
-    def _count(self, row: int, before: int) -> int:
-        """Count the lines of a row beside those in `before`; which were."""
-        matches = self._shown.has(row)
+    def _count(self, row: int, counted_before: int) -> int:
+        """Count the lines of a row that are not in `counted_before`; return the bits of all counted lines."""
+        matches = self._visible.has(row)
         if not matches and self._index.state[row - self._index.first] != RowState.EVENT:
             return 0
-        taken = 0
+        counted = 0
         for line in self._lines(row):
             side = _RESPONSE if isinstance(line, ResponseLine) else _REQUEST
-            if before & side:
+            if counted_before & side:
                 continue
             at = time_of(line.ts)
             if matches:
-                taken |= side
-                self.findings.take(line, row, at)
+                counted |= side
+                self.findings.observe(line, row, at)
                 self._mention(line)
             elif isinstance(line, OpenLine):
-                self.findings.take(line, row, at)  # it has the addresses of later findings
+                self.findings.observe(line, row, at)  # later findings need its addresses
             if matches or isinstance(line, OpenLine | CloseLine | GapLine):
-                self.apis.take(line, row, at)  # what was in flight has ended, whatever the filter is
-        return taken
+                self.apis.observe(line, row, at)  # ends requests in flight, whatever the filter
+        return counted
 
     def _mention(self, line: Line) -> None:
         self.connections.add(line.connection_id)

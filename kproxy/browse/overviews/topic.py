@@ -1,4 +1,4 @@
-"""A topic as rows: what is written to it and read from it, by whom, how far the readers are behind."""
+"""A topic as rows: traffic, clients, partitions, and the lag of its readers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What is written to a topic, or read from it. Rates are per second now; `minute` counts records of each second.
+    """Traffic written to a topic, or read from it. Rates are per second now; `minute` counts records in each second.
 
-    `requests` are Produce requests, or Fetch responses; `empty` of these brought no record. `all_time` counts records
-    of the equal parts of the trace (`Topics.width`). `compression` are codecs with how many frames had batches of them.
+    `requests` are Produce requests, or Fetch responses; `empty` ones had no records. `all_time` counts records in equal
+    parts of the trace (`TopicsOverview.width`). `compression` counts frames by codec.
     """
 
     requests: int
@@ -26,11 +26,11 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """A topic; `topic` is None while only its id is known. `row`s are of the index, `last_at` in ns since the epoch.
+    """A topic; `topic` is None while only its id is known. Rows are of the index, `last_at` is ns since the epoch.
 
-    `lag` is what the reader who is furthest behind has yet to read, `lag_max` the most that ever was; None if no Fetch
-    response told. `errors` are those that name it, in responses of any API; not of a Produce for several topics that is
-    refused for some of them.
+    `lag` is that of the reader furthest behind, in records, `lag_max` the highest ever; None if no Fetch response had
+    one. `errors` are errors of this topic in responses of any API, except a Produce for several topics that failed for
+    some.
     """
 
     topic: str | None
@@ -50,7 +50,7 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSummary:
-    """A partition. `records` and `lag` are known where a frame has no other partition of the topic, else None."""
+    """A partition. `records` and `lag` are known only from frames with no other partition of the topic, else None."""
 
     partition: int
     produced_bytes: int
@@ -64,7 +64,7 @@ class PartitionSummary:
 
 @dataclass(frozen=True, slots=True)
 class TopicClient:
-    """Who writes to a topic, or reads it. `group` is None if it is not known, or not one alone."""
+    """A client that writes to a topic or reads it. `group` is None if unknown or if there are several."""
 
     client_id: str
     host: str
@@ -81,7 +81,7 @@ class TopicClient:
 
 @dataclass(frozen=True, slots=True)
 class ReaderLag:
-    """How far a group, or a client without one, is behind in a topic: records, now and at most, and when told last."""
+    """The lag of a group, or of a client without one, in records: the last value, the highest, and when it was seen."""
 
     name: str
     is_group: bool

@@ -1,4 +1,4 @@
-"""What is counted of a topic: traffic both ways, partitions, clients, readers."""
+"""Counters of a topic: traffic in both directions, partitions, clients, readers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kproxy.counting.names import Who
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import TopicEntry
 
-#: What a line says of one topic counts up to this: a damaged one cannot fill a bucket.
+#: Upper limit of one line's counts for a topic, so that a damaged line cannot overflow a bucket.
 MOST_COUNTED = (1 << 31) - 1
 
-#: Codecs that are counted on their own.
+#: Most codecs that are counted separately.
 MOST_CODECS = 16
 
 
 @dataclass(slots=True)
 class TopicTraffic:
-    """Counts what is written, or what is read."""
+    """Counts the traffic of one direction: written or read."""
 
     records_each: RateSeries
     requests: int = 0
@@ -32,7 +32,7 @@ class TopicTraffic:
     compression: dict[str, int] = field(default_factory=dict)
 
     def add(self, entry: TopicEntry, size: int, records: int) -> None:
-        """Count what a frame brought: record data of `size` bytes."""
+        """Count a frame's record data of `size` bytes."""
         self.requests += 1
         if not size:
             self.empty += 1
@@ -49,7 +49,7 @@ class TopicTraffic:
                 compression[codec] = 1
 
     def merge(self, other: TopicTraffic) -> None:
-        """Take over what another has counted."""
+        """Add the counts of another counter."""
         self.records_each.merge(other.records_each)
         self.requests += other.requests
         self.empty += other.empty
@@ -61,7 +61,7 @@ class TopicTraffic:
                 self.compression[codec] = self.compression.get(codec, 0) + frames
 
     def row(self, clock: RateClock, now: int) -> Traffic:
-        """What was counted, with rates up to `now` (ns)."""
+        """Return the counts, with rates up to `now` (ns)."""
         minute = clock.minute(self.records_each, now=now)
         return Traffic(
             requests=self.requests,
@@ -78,7 +78,7 @@ class TopicTraffic:
 
 @dataclass(slots=True)
 class PartitionState:
-    """Counts of a partition; records are -1 while nothing is known of them."""
+    """Counters of a partition; records are -1 while unknown."""
 
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     records: list[int] = field(default_factory=lambda: [-1, -1])
@@ -89,7 +89,7 @@ class PartitionState:
 
 @dataclass(slots=True)
 class ClientState:
-    """Counts of a client: of what it writes, and of what it reads."""
+    """Counters of a client: written, then read."""
 
     requests: list[int] = field(default_factory=lambda: [0, 0])
     records: list[int] = field(default_factory=lambda: [0, 0])
@@ -100,7 +100,7 @@ class ClientState:
 
 @dataclass(slots=True)
 class ReaderState:
-    """The lag of a reader by partition; that of several partitions in one frame stands under the first of them."""
+    """The lag of a reader by partition; the lag of several partitions in one frame is stored under the first."""
 
     lags: dict[int, int] = field(default_factory=dict)
     lag: int = 0
@@ -109,12 +109,12 @@ class ReaderState:
     last_row: int = 0
 
     def row(self, name: str, is_group: bool) -> ReaderLag:
-        """What is known of it."""
+        """Return the lag as a row."""
         return ReaderLag(name, is_group, self.lag, self.lag_max, self.last_at, self.last_row)
 
 
 def count(value: int | None) -> int:
-    """A number of a line, as one that a series can count."""
+    """Clamp a number in a line to what a series can count."""
     if value is None:
         return 0
     return value if 0 <= value <= MOST_COUNTED else 0 if value < 0 else MOST_COUNTED
@@ -122,7 +122,7 @@ def count(value: int | None) -> int:
 
 @dataclass(slots=True)
 class TopicState:
-    """Counts of a topic; `sides` are what is written, then what is read."""
+    """Counters of a topic; `sides` are written, then read."""
 
     key: str
     sides: tuple[TopicTraffic, TopicTraffic]
@@ -137,22 +137,28 @@ class TopicState:
     last_row: int = 0
 
     def merge(self, other: TopicState) -> None:
-        """Take over what was counted of the same topic under its id."""
-        for mine, its in zip(self.sides, other.sides, strict=True):
-            mine.merge(its)
+        """Add the counts of the same topic that were kept under its id."""
+        for own_side, other_side in zip(self.sides, other.sides, strict=True):
+            own_side.merge(other_side)
         for number, partition in other.partitions.items():
-            own = self.partitions.touch(number, PartitionState)
-            _add(own.bytes, partition.bytes)
-            own.records = [max(a, b, a + b) for a, b in zip(own.records, partition.records, strict=True)]
-            if own.last_at <= partition.last_at:
-                own.lag, own.last_at, own.last_row = partition.lag, partition.last_at, partition.last_row
+            own_partition = self.partitions.touch(number, PartitionState)
+            _add(own_partition.bytes, partition.bytes)
+            own_partition.records = [
+                max(a, b, a + b) for a, b in zip(own_partition.records, partition.records, strict=True)
+            ]
+            if own_partition.last_at <= partition.last_at:
+                own_partition.lag, own_partition.last_at, own_partition.last_row = (
+                    partition.lag,
+                    partition.last_at,
+                    partition.last_row,
+                )
         for who, client in other.clients.items():
-            mine_too = self.clients.touch(who, ClientState)
-            _add(mine_too.requests, client.requests)
-            _add(mine_too.records, client.records)
-            _add(mine_too.bytes, client.bytes)
-            if mine_too.last_at <= client.last_at:
-                mine_too.last_at, mine_too.last_row = client.last_at, client.last_row
+            own_client = self.clients.touch(who, ClientState)
+            _add(own_client.requests, client.requests)
+            _add(own_client.records, client.records)
+            _add(own_client.bytes, client.bytes)
+            if own_client.last_at <= client.last_at:
+                own_client.last_at, own_client.last_row = client.last_at, client.last_row
         for key, reader in other.readers.items():
             if key not in self.readers:
                 self.readers[key] = reader
@@ -162,7 +168,7 @@ class TopicState:
             self.last_at, self.last_row = other.last_at, other.last_row
 
     def row(self, clock: RateClock, now: int, readers: Sequence[tuple[tuple[str, bool], ReaderState]]) -> TopicSummary:
-        """What is known of it; `readers` begin with the one that is furthest behind."""
+        """Return the topic as a row; `readers` are sorted by lag, largest first."""
         return TopicSummary(
             topic=self.topic,
             topic_id=self.topic_id,
@@ -180,7 +186,7 @@ class TopicState:
         )
 
     def partition_rows(self) -> list[PartitionSummary]:
-        """Its partitions by number."""
+        """Return the partitions by number."""
         return [
             PartitionSummary(
                 partition=number,
@@ -196,7 +202,7 @@ class TopicState:
         ]
 
     def client_rows(self, groups: Mapping[Who, str]) -> list[TopicClient]:
-        """Its clients, who came last first; `groups` by host and client id."""
+        """Return the clients, most recent first; `groups` by host and client id."""
         return [
             TopicClient(
                 client_id=who[1],

@@ -1,4 +1,4 @@
-"""Topics: what is written and read, by whom, how far readers are behind, as far as the wire tells."""
+"""Topics: records written and read, by which clients, and the lag of readers as far as frames show it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from kproxy.counting.names import LONGEST, Who, who_of
 from kproxy.counting.rates import RateClock
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
 
-#: Topics, ids whose names are known, connections whose fetch sessions are followed, clients whose groups are known.
+#: Limits: topics, topic ids with known names, connections with fetch sessions, clients with known groups.
 MOST_TOPICS = 1_000
 MOST_IDS = 20_000
 MOST_CONNECTIONS = 10_000
 MOST_CLIENTS = 10_000
 
-#: Partitions, clients and readers of all topics, each: every topic has its share of them, but so many at least.
+#: Limit for partitions, clients and readers, each over all topics; every topic may use an equal share.
 MOST_PARTS = 20_000
 FEWEST = 8
-MOST_PARTITIONS = 2_000  # of one
-#: Topics of a fetch session that are followed.
+MOST_PARTITIONS = 2_000  # of one topic
+#: Most topics tracked per fetch session.
 MOST_FETCHED = 32
 
-#: The id that stands for none.
+#: The zero topic id, which means none.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 _FETCHES = frozenset({"Fetch", "ShareFetch"})
@@ -42,13 +42,13 @@ Frame = RequestLine | ResponseLine
 
 
 class TopicsOverview:
-    """Takes the lines of a trace; `rows` are the topics that something was written to or read from, or refused.
+    """Collects the topics that were written, read or got an error in the lines of a trace.
 
-    Of more than `MOST_TOPICS` those stay that something happened to last: `let_go` counts the others. A Fetch that
-    names no topic goes on with those that its connection has named before (KIP-227).
+    Of more than `MOST_TOPICS`, the most recently active are kept: `evicted` counts the others. A Fetch that names no
+    topic continues its connection's fetch session (KIP-227).
 
     Attributes:
-        now: The latest time that a line had, ns.
+        now: The latest time in any line, ns.
     """
 
     def __init__(self) -> None:
@@ -60,33 +60,33 @@ class TopicsOverview:
         self._groups: Recent[Who, str] = Recent(MOST_CLIENTS)
 
     @property
-    def let_go(self) -> int:
-        """Topics that are no longer listed."""
+    def evicted(self) -> int:
+        """Number of topics that are no longer listed."""
         return self._topics.let_go
 
     @property
     def width(self) -> int:
-        """Of a part of `Traffic.all_time`, in ns."""
+        """Length of one part of `Traffic.all_time`, in ns."""
         return self._clock.width
 
-    def take(self, line: Line, row: int, at: int) -> None:
-        """Take the next line; its row in the index, and its time in ns."""
+    def observe(self, line: Line, row: int, at: int) -> None:
+        """Process the next line, given its row in the index and its time in ns."""
         if at > self.now:
             self.now = at
         if isinstance(line, ResponseLine):
             if line.api in _FETCHES:
                 self._fetched(line, row, at)
             elif line.topics and line.topics[0].topic_id is not None:
-                self._learn(line.topics)
+                self._record_names(line.topics)
             if line.errors and line.topics:
                 self._refused(line, line.errors, row, at)
         elif isinstance(line, RequestLine):
             if line.api == "Produce":
                 self._produced(line, row, at)
             elif line.api == "Fetch":
-                self._asked(line)
+                self._add_to_session(line)
             elif line.group_id and line.api in _MEMBERSHIP:
-                self._joined(line)
+                self._record_group(line)
         elif isinstance(line, OpenLine | CloseLine):
             self._sessions.pop(line.connection_id, None)
 
@@ -110,8 +110,8 @@ class TopicsOverview:
                     topic_of_session.sides[1].requests += 1
                     topic_of_session.sides[1].empty += 1
 
-    def _asked(self, line: RequestLine) -> None:
-        """A Fetch begins a session, or goes on with one, and names what is new in it."""
+    def _add_to_session(self, line: RequestLine) -> None:
+        """Record the topics of a Fetch request, which starts or continues a fetch session."""
         if not line.topics:
             return
         session = self._sessions.get(line.connection_id)
@@ -121,18 +121,18 @@ class TopicsOverview:
             if len(session) < MOST_FETCHED:
                 session[self._key(entry)] = None
 
-    def _joined(self, line: RequestLine) -> None:
-        """A member of a group: what its client reads it reads for the group, unless it is in several."""
+    def _record_group(self, line: RequestLine) -> None:
+        """Record the group of a client; if it is in several groups, its reads belong to none."""
         who = who_of(line)
         group = (line.group_id or "")[:LONGEST]
-        known = self._groups.get(who)
-        if known is None:
+        recorded = self._groups.get(who)
+        if recorded is None:
             self._groups[who] = group
-        elif known != group:
+        elif recorded != group:
             self._groups[who] = ""
 
     def _key(self, entry: TopicEntry) -> str:
-        """What a topic is kept under: its name, or while that is not known its id."""
+        """Return the key of a topic: its name, or its id while the name is unknown."""
         if entry.topic is not None:
             return entry.topic[:LONGEST]
         topic_id = (entry.topic_id or "")[:LONGEST]
@@ -141,7 +141,7 @@ class TopicsOverview:
     def _topic(self, entry: TopicEntry, row: int, at: int) -> TopicState:
         key = self._key(entry)
         if entry.topic_id is not None and entry.topic is not None and self._names.get(entry.topic_id) != key:
-            self._learn((entry,))
+            self._record_names((entry,))
         topic = self._topics.get(key)
         if topic is None:
             if len(self._topics) >= MOST_TOPICS:
@@ -165,26 +165,26 @@ class TopicsOverview:
         for side in topic.sides:
             self._clock.forget(side.records_each)
 
-    def _learn(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
-        """Names of topic ids; what was counted under an id goes to the name."""
+    def _record_names(self, entries: list[TopicEntry] | tuple[TopicEntry, ...]) -> None:
+        """Record names of topic ids; counts kept under an id move to the name."""
         for entry in entries:
             if entry.topic is None or entry.topic_id is None:
                 continue
             topic_id, name = entry.topic_id[:LONGEST], entry.topic[:LONGEST]
             if topic_id != _NO_ID and self._names.get(topic_id) != name:
                 self._names[topic_id] = name
-                nameless = self._topics.pop("\0" + topic_id, None)
-                if nameless is not None:
-                    self._named(nameless, name)
+                unnamed = self._topics.pop("\0" + topic_id, None)
+                if unnamed is not None:
+                    self._set_name(unnamed, name)
 
-    def _named(self, nameless: TopicState, name: str) -> None:
-        known = self._topics.get(name)
-        if known is not None:
-            known.merge(nameless)
-            self._forget(nameless)
+    def _set_name(self, unnamed: TopicState, name: str) -> None:
+        recorded = self._topics.get(name)
+        if recorded is not None:
+            recorded.merge(unnamed)
+            self._forget(unnamed)
         else:
-            nameless.key = nameless.topic = name
-            self._topics[name] = nameless
+            unnamed.key = unnamed.topic = name
+            self._topics[name] = unnamed
 
     def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: Who, row: int, at: int) -> None:
         size, records = count(entry.bytes), count(entry.records)
@@ -218,7 +218,7 @@ class TopicsOverview:
     def _lags(
         self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: Who, row: int, at: int
     ) -> None:
-        """What a Fetch tells of how far its reader is behind, over the partitions that it brings."""
+        """Record the lag in a Fetch response over the partitions that it contains."""
         key = (group[:LONGEST], True) if group else (f"{who[1]} at {who[0]}", False)
         reader = topic.readers.get(key)
         if reader is None:
@@ -233,38 +233,38 @@ class TopicsOverview:
         reader.last_at, reader.last_row = at, row
 
     def _refused(self, line: ResponseLine, errors: list[ErrorEntry], row: int, at: int) -> None:
-        """Errors of topics, by where they stand in the response."""
+        """Record errors of topics by their position in the response."""
         found: dict[int, list[ErrorEntry]] = {}
         for error in errors:
             if error.path.startswith("groups[") and not error.path.startswith("groups[0]"):
-                continue  # the topics of several groups stand in one list
+                continue  # one list has the topics of several groups
             place = _PLACE.search(error.path)
             if place is not None and (index := int(place[1])) < len(line.topics):
                 found.setdefault(index, []).append(error)
         if line.api == "Produce" and len(found) not in (0, len(line.topics)):
-            return  # such an answer need not have the order of its request
+            return  # such a response need not have the order of its request
         for index, of in found.items():
             topic = self._topic(line.topics[index], row, at)
             topic.errors.add(of)
 
     def rows(self, now: int | None = None) -> list[TopicSummary]:
-        """The topics by name; rates up to `now` (ns), by default the latest time."""
+        """Return the topics by name; rates up to `now` (ns), by default the latest time."""
         now = self.now if now is None else now
         topics = sorted(self._topics.values(), key=lambda topic: (topic.topic is None, topic.key))
         return [topic.row(self._clock, now, self._current(topic)) for topic in topics]
 
     def partitions(self, topic: str) -> list[PartitionSummary]:
-        """The partitions of a topic, by its name or else its id; none if it is not kept."""
+        """Return the partitions of a topic, given its name or its id; empty if it is not listed."""
         state = self._find(topic)
         return [] if state is None else state.partition_rows()
 
     def clients(self, topic: str) -> list[TopicClient]:
-        """Who writes to a topic and who reads it, who came last first."""
+        """Return the clients that write to a topic or read it, most recent first."""
         state = self._find(topic)
         return [] if state is None else state.client_rows(self._groups)
 
     def readers(self, topic: str) -> list[ReaderLag]:
-        """How far groups, and clients without one, are behind in a topic; who is furthest behind comes first."""
+        """Return the lag of groups and of clients without a group, largest first."""
         state = self._find(topic)
         return [] if state is None else [each.row(*key) for key, each in self._current(state)]
 
@@ -272,7 +272,7 @@ class TopicsOverview:
         return self._topics.get(topic) or self._topics.get("\0" + topic)
 
     def _current(self, topic: TopicState) -> list[tuple[tuple[str, bool], ReaderState]]:
-        """The readers but for clients whose group has become known since; who is furthest behind comes first."""
+        """Return the readers, largest lag first, without clients whose group has become known since."""
         grouped = {f"{client_id} at {host}" for host, client_id in topic.clients if self._groups.get((host, client_id))}
         kept = [item for item in topic.readers.items() if item[0][1] or item[0][0] not in grouped]
         return sorted(kept, key=lambda item: -item[1].lag)

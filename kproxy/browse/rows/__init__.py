@@ -1,1 +1,1 @@
-"""Rows: exchanges indexed, filtered, sorted; their lines stay where they lie."""
+"""Rows: exchanges, indexed, filtered and sorted; their lines stay in the store."""

@@ -1,4 +1,4 @@
-"""What stands in the columns of a list of exchanges, as pieces of text with their styles."""
+"""Cells of a list of exchanges, as pieces of text with their styles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Cell = Sequence[Piece]
 
 
 def api(exchange: Exchange) -> Cell:
-    """API and version, of an event its kind."""
+    """Return the API and version; for an event, its kind."""
     frame = exchange.frame
     if frame is None:
         return [(exchange.line.__struct_config__.tag or "", "dim")]  # type: ignore[list-item]
@@ -23,7 +23,7 @@ def api(exchange: Exchange) -> Cell:
 
 
 def what(exchange: Exchange) -> Cell:
-    """What it is about: group, topics, or what the event says."""
+    """Return the subject: group, topics, or the text of an event."""
     frame = exchange.frame
     if frame is None:
         return [(safe(_event(exchange)), "")]
@@ -56,7 +56,7 @@ def _event(exchange: Exchange) -> str:
 
 
 def wrong(exchange: Exchange, level: str) -> Cell:
-    """The errors of the response, then the worst finding."""
+    """Return the errors of the response, then the most severe finding."""
     pieces: list[Piece] = []
     for side in (exchange.response, exchange.request):
         if isinstance(side, ResponseLine) and side.errors:

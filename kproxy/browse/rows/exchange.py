@@ -1,4 +1,4 @@
-"""An exchange: a request and its response as one thing, or what happened beside them."""
+"""An exchange: a request and its response, or an event."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, Res
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A row of the list: `request` and `response`, one of them perhaps missing; or an `event`, a line that is neither.
+    """A row of the list: `request` and `response`, one of which may be missing; or an `event`, any other line.
 
-    `row` is its number, `state` how it stands (`kproxy.browse.rows.index.RowState`).
+    `row` is its number, `state` its `kproxy.browse.rows.index.RowState`.
     """
 
     row: int
@@ -22,19 +22,19 @@ class Exchange:
 
     @property
     def line(self) -> Line:
-        """The line that says most: the response, else the request, else the event."""
+        """The most informative line: the response, else the request, else the event."""
         line = self.response or self.request or self.event
         assert line is not None
         return line
 
     @property
     def frame(self) -> RequestLine | ResponseLine | None:
-        """The response, else the request; None of an event."""
+        """The response, else the request; None for an event."""
         return self.response or self.request
 
     @property
     def findings(self) -> list[FindingEntry | FindingLine]:
-        """Those of the request, then those of the response; an event that is one."""
+        """The findings of the request, then of the response; an event that is a finding."""
         found: list[FindingEntry | FindingLine] = []
         for side in (self.request, self.response):
             if side is not None:

@@ -1,4 +1,4 @@
-"""The index: what is known of each row without reading its lines again, 60 bytes a row, and where they lie."""
+"""The index: what the list shows of each row without parsing its lines again, and where they are; 60 bytes per row."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kproxy.trace.timestamps import nanoseconds
 
 
 class RowState(IntEnum):
-    """How a row stands."""
+    """The state of a row."""
 
     WAITING = 0
     ANSWERED = 1
     ONE_WAY = 2  # a Produce with acks=0, which gets no response
     UNANSWERED = 3  # its connection has ended
-    ORPHAN = 4  # a response to a request that was not seen
-    EVENT = 5  # no frame at all
-    UNSEEN = 6  # the response may be among what was not inspected
+    ORPHAN = 4  # a response whose request is missing
+    EVENT = 5  # not a frame
+    UNSEEN = 6  # the response may be in a gap
 
 
-#: Severity of a row, as a number: the worst of its findings.
+#: Severity of a row as a number: that of its most severe finding.
 SEVERITIES = ("", *sorted(RANK, key=RANK.__getitem__))
 _LEVEL = {name: level for level, name in enumerate(SEVERITIES)}
 
@@ -34,10 +34,10 @@ _NAME_CHARACTERS = 200
 
 _InFlight: TypeAlias = deque[tuple[int, int]]
 
-#: The latest time that fits, in the year 2262; only a damaged capture is of later ones.
+#: The latest time that fits in 64 bits, in the year 2262; only a damaged capture has later ones.
 _LATEST = (1 << 63) - 1
 
-#: Correlation ids of a connection that are waited for, at most; a client that is never answered cannot fill memory.
+#: Most correlation ids in flight per connection, so that a client that gets no responses cannot fill memory.
 MOST_WAITING = 10_000
 
 
@@ -47,7 +47,7 @@ def _second(text: str) -> int:
 
 
 def time_of(ts: str) -> int:
-    """The `ts` of a line in ns since the epoch; 0 of one that is no time, or of which the index has none."""
+    """Return the `ts` of a line in ns since the epoch; 0 if it is invalid or out of range."""
     try:
         at = _second(ts[:19]) + int(ts[20:26]) * 1000
     except (ValueError, OverflowError):
@@ -56,40 +56,40 @@ def time_of(ts: str) -> int:
 
 
 class RowIndex:
-    """Rows in the order of their first line. Their numbers stay: those below `first` are no longer kept.
+    """Rows in the order of their first line. Row numbers are stable; those below `first` have been discarded.
 
-    The arrays are public for those who sort and filter; entry ``row - first`` of each belongs to a row.
+    The arrays are public for sorting and filtering; entry ``row - first`` of each belongs to a row.
     """
 
     def __init__(self) -> None:
         self.first = 0
         self.at = array("q")  # ns since the epoch, of the first line
-        self.latency = array("q")  # us, -1 while there is none
+        self.latency = array("q")  # us, -1 if unknown
         self.size = array("I")  # bytes of both frames
         self.api = array("h")  # API key, -1 if unknown
         self.connection = array("I")
         self.client = array("I")
         self.state = array("b")
         self.severity = array("b")  # index into `SEVERITIES`
-        self.errors = array("b")  # whether the response refuses something
-        self.ends = array("b")  # whether a connection begins or ends here
+        self.errors = array("b")  # whether the response has an error
+        self.connection_events = array("b")  # whether the row opens or closes a connection
         self.places = (array("q"), array("q"))  # of the request's (or the event's) line, of the response's; -1
         self.sizes = (array("I"), array("I"))  # bytes of these lines
         self.connections = Names()
         self.clients = Names()
-        self.now = 0  # the latest time that a line had, ns
-        self.changed: set[int] = set()  # rows that are new or not what they were; whoever reads them clears it
+        self.now = 0  # the latest time in any line, ns
+        self.changed: set[int] = set()  # rows added or changed; the reader clears it
         # By connection and correlation id: (offset, row) of each request in flight, oldest first.
         self._waiting: dict[int, dict[int, _InFlight]] = {}
-        self._unseen: dict[int, dict[int, _InFlight]] = {}  # the same of those in `RowState.UNSEEN`
+        self._unseen: dict[int, dict[int, _InFlight]] = {}  # the same for requests in `RowState.UNSEEN`
 
     @property
     def end(self) -> int:
         """One past the last row."""
         return self.first + len(self.at)
 
-    def take(self, line: Line, place: int, size: int, at: int) -> int:
-        """Take the next line, `size` bytes at `place`, of time `at`; the number of its row."""
+    def add(self, line: Line, place: int, size: int, at: int) -> int:
+        """Add the next line, `size` bytes at `place`, with time `at` (ns); return its row number."""
         if at > self.now:
             self.now = at
         connection = self.connections.number(line.connection_id)
@@ -107,13 +107,13 @@ class RowIndex:
         elif isinstance(line, GapLine):
             length = line.bytes
             if line.direction != "request":
-                self._miss([connection] if line.connection_id else list(self._waiting))
-        elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
+                self._mark_unseen([connection] if line.connection_id else list(self._waiting))
+        elif isinstance(line, OpenLine | CloseLine):  # ids can be reused, and the close line may be missing
             self._close(connection)
         row = self._add(at, api, length, connection, client, state, level, 0)
         self.places[0].append(place)
         self.sizes[0].append(size)
-        self.ends[-1] = isinstance(line, OpenLine | CloseLine)
+        self.connection_events[-1] = isinstance(line, OpenLine | CloseLine)
         self.places[1].append(-1)
         self.sizes[1].append(0)
         if state is RowState.WAITING and isinstance(line, RequestLine) and line.correlation_id is not None:
@@ -123,7 +123,7 @@ class RowIndex:
         return row
 
     def _response(self, line: ResponseLine, connection: int, place: int, size: int, at: int) -> int:
-        row = self._asked(connection, line) if line.request_ts is not None else None
+        row = self._pop_request(connection, line) if line.request_ts is not None else None
         level = _worst(line)
         if row is None:
             api = -1 if line.api_key is None else line.api_key
@@ -146,13 +146,13 @@ class RowIndex:
             self.changed.add(row)
         return row
 
-    def _asked(self, connection: int, line: ResponseLine) -> int | None:
-        """The row of the request that is answered, which waits no longer."""
+    def _pop_request(self, connection: int, line: ResponseLine) -> int | None:
+        """Return the row of a response's request, and remove the request from those in flight."""
         if line.correlation_id is None:
             return None
         for waiting in (self._waiting.get(connection), self._unseen.get(connection)):
             if waiting and (requests := waiting.get(line.correlation_id)):
-                if (found := _answered(requests, line.request_offset)) is None:
+                if (found := _find_request(requests, line.request_offset)) is None:
                     continue
                 requests.remove(found)
                 if not requests:
@@ -173,7 +173,7 @@ class RowIndex:
         self.state.append(state)
         self.severity.append(level)
         self.errors.append(errors)
-        self.ends.append(0)
+        self.connection_events.append(0)
         self.changed.add(row)
         return row
 
@@ -182,8 +182,8 @@ class RowIndex:
         for requests in self._waiting.pop(connection, {}).values():
             self._settle(requests, RowState.UNANSWERED)
 
-    def _miss(self, connections: list[int]) -> None:
-        """What was not seen may have held any response."""
+    def _mark_unseen(self, connections: list[int]) -> None:
+        """Mark the requests in flight: their responses may be in a gap."""
         for connection in connections:
             for correlation_id, requests in self._waiting.pop(connection, {}).items():
                 self._settle(requests, RowState.UNSEEN)
@@ -198,11 +198,11 @@ class RowIndex:
                 self.changed.add(row)
 
     def waiting(self) -> int:
-        """How many requests are in flight."""
+        """Number of requests in flight."""
         return sum(len(requests) for waiting in self._waiting.values() for requests in waiting.values())
 
     def waited(self, row: int, now: int) -> int | None:
-        """Microseconds that a row has taken, or takes already at `now` (ns); None if that is not known."""
+        """Return the latency of a row in us, or its wait up to `now` (ns); None if unknown."""
         entry = row - self.first
         latency = self.latency[entry]
         if latency >= 0:
@@ -210,7 +210,7 @@ class RowIndex:
         return max(0, now - self.at[entry]) // 1000 if self.state[entry] == RowState.WAITING else None
 
     def forget(self, place: int) -> None:
-        """Let rows go whose lines lie before `place`, from the oldest on."""
+        """Discard the oldest rows whose lines are before `place`."""
         first, second = self.places
         count = 0
         while count < len(first) and max(first[count], second[count]) < place:
@@ -218,21 +218,21 @@ class RowIndex:
         if not count:
             return
         for column in (self.at, self.latency, self.size, self.api, self.connection, self.client, self.state,
-                       self.severity, self.errors, self.ends, *self.places, *self.sizes):  # fmt: skip
+                       self.severity, self.errors, self.connection_events, *self.places, *self.sizes):  # fmt: skip
             del column[:count]
         self.first += count
         self.changed = {row for row in self.changed if row >= self.first}
 
 
 class Names:
-    """Texts as numbers, from 0 on, and back; of a long one its beginning counts."""
+    """Maps texts to numbers from 0 on, and back; long texts are truncated."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
 
     def number(self, text: str) -> int:
-        """The number of a text."""
+        """Return the number of a text."""
         text = text[:_NAME_CHARACTERS]
         number = self._numbers.get(text)
         if number is None:
@@ -241,7 +241,7 @@ class Names:
         return number
 
     def ranks(self) -> list[int]:
-        """For each number the place of its text in the alphabet."""
+        """Return the alphabetical rank of each number's text."""
         ranks = [0] * len(self._texts)
         for rank, number in enumerate(sorted(range(len(self._texts)), key=self._texts.__getitem__)):
             ranks[number] = rank
@@ -254,8 +254,8 @@ class Names:
         return len(self._texts)
 
 
-def _answered(requests: _InFlight, offset: int | None) -> tuple[int, int] | None:
-    """The request at that offset; the oldest if an older trace does not name one."""
+def _find_request(requests: _InFlight, offset: int | None) -> tuple[int, int] | None:
+    """Remove and return the request at that offset; the oldest if an older trace has no offset."""
     return requests[0] if offset is None else next((each for each in requests if each[0] == offset), None)
 
 
@@ -264,7 +264,7 @@ def _worst(line: RequestLine | ResponseLine) -> int:
 
 
 def _size(size: int) -> int:
-    """A number of bytes as the array can hold it, whatever a line says."""
+    """Clamp a number of bytes to what the array can hold."""
     return max(0, min(size, 0xFFFFFFFF))
 
 

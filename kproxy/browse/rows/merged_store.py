@@ -1,4 +1,4 @@
-"""Several stores as one: the lines of those that belong together in order of time, group after group."""
+"""Several stores as one: groups in order, and the lines of a group by time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from kproxy.browse.rows.store import Store
 
-#: A place is the number of its store, and in the lower bits the place there.
+#: A place combines the number of a store with the place in that store (the lower bits).
 _SHIFT: Final = 44
 _MASK: Final = (1 << _SHIFT) - 1
 _TS: Final = b'"ts":"'
@@ -18,13 +18,13 @@ _TS_BYTES: Final = 27
 
 
 class StorePart:
-    """A store among others.
+    """One store of a `MergedStore`.
 
     Args:
-        number: Its own.
-        store: What it is.
-        group: The hour that it belongs to; groups are read in their order.
-        filling: What it already has is still on its way, and what comes later must wait for that.
+        number: Its number.
+        store: The store.
+        group: The hour that it belongs to; groups are read in order.
+        filling: Its existing content is still being unpacked, and later groups must wait for it.
     """
 
     def __init__(self, number: int, store: Store, group: str, *, filling: bool) -> None:
@@ -39,7 +39,7 @@ class StorePart:
     def advance(self) -> None:
         """Go to the next line; `head` is None if there is none yet."""
         if self._lines is None:
-            self._lines = self.store.take()
+            self._lines = self.store.new_lines()
         self.head = next(self._lines, None)
         if self.head is None:
             self._lines = None
@@ -47,51 +47,51 @@ class StorePart:
             self.time = _time(self.head[1])
 
     @property
-    def is_taken(self) -> bool:
-        """Whether all that is there was taken."""
-        taken, there = self.store.progress
-        return taken >= there and self.head is None and not self.filling
+    def is_read(self) -> bool:
+        """Whether all lines so far have been read."""
+        read_bytes, total_bytes = self.store.progress
+        return read_bytes >= total_bytes and self.head is None and not self.filling
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
-        """What there is, with the places of a `MergedStore`."""
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the new lines, with places of the `MergedStore`."""
         number = self.number << _SHIFT
-        for place, line in self.store.take():
+        for place, line in self.store.new_lines():
             yield number | place, line
 
 
 class MergedStore:
     """The lines of many stores.
 
-    Lines of a group are in order of time as far as they were there when they were taken; what is added to a store
-    later comes later.
+    Lines of a group are ordered by time among those available when they are read; lines added to a store later come
+    later.
     """
 
     first = 0
 
     def __init__(self) -> None:
         self._parts: list[StorePart] = []
-        self._awake: list[StorePart] = []
-        self._asleep_bytes = 0
+        self._active: list[StorePart] = []
+        self._inactive_bytes = 0
 
     def add(self, store: Store, group: str = "", *, filling: bool = False) -> StorePart:
-        """Take a store in."""
+        """Add a store."""
         part = StorePart(len(self._parts), store, group, filling=filling)
         self._parts.append(part)
-        self._awake.append(part)
+        self._active.append(part)
         return part
 
-    def sleep(self, part: StorePart) -> None:
-        """This one was read to its end, and nothing will come."""
-        self._awake.remove(part)
-        self._asleep_bytes += part.store.progress[0]
+    def deactivate(self, part: StorePart) -> None:
+        """Mark a part as read to its end, with nothing more to come."""
+        self._active.remove(part)
+        self._inactive_bytes += part.store.progress[0]
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
         by_group = attrgetter("group")
-        for _, group in groupby(sorted(self._awake, key=by_group), by_group):
+        for _, group in groupby(sorted(self._active, key=by_group), by_group):
             parts = list(group)
             if len(parts) == 1 and parts[0].head is None:
-                yield from parts[0].take()
+                yield from parts[0].new_lines()
             else:
                 yield from _merged(parts)
             if any(part.filling for part in parts):
@@ -104,12 +104,12 @@ class MergedStore:
     @property
     def progress(self) -> tuple[int, int]:
         """See `Store`."""
-        taken = there = self._asleep_bytes
-        for part in self._awake:
+        read_bytes = total_bytes = self._inactive_bytes
+        for part in self._active:
             progress = part.store.progress
-            taken += progress[0]
-            there += progress[1]
-        return taken, there
+            read_bytes += progress[0]
+            total_bytes += progress[1]
+        return read_bytes, total_bytes
 
     def close(self) -> None:
         """See `Store`."""
@@ -118,7 +118,7 @@ class MergedStore:
 
 
 def _merged(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
-    """Their lines by time, up to where one of them has to be waited for."""
+    """Yield the parts' lines by time, until one part must be waited for."""
     for part in parts:
         if part.head is None:
             part.advance()
@@ -141,6 +141,6 @@ def _merged(parts: list[StorePart]) -> Iterator[tuple[int, bytes]]:
 
 
 def _time(line: bytes) -> bytes:
-    """The `ts` of a line, which is ordered as text; of one without any, it comes at once."""
+    """Return the `ts` of a line, which sorts as text; a line without one sorts first."""
     at = line.find(_TS, 0, 100)
     return b"" if at < 0 else line[at + len(_TS) : at + len(_TS) + _TS_BYTES]

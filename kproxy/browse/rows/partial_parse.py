@@ -1,4 +1,4 @@
-"""Trace lines without their bodies and bytes: what an index and the overviews need, at half the cost."""
+"""Parses trace lines without bodies and bytes: all that the index and overviews need, at half the cost."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class _Response(ResponseLine, tag="response"):
 _DECODER = msgspec.json.Decoder(OpenLine | _Request | _Response | FindingLine | GapLine | StallLine | CloseLine)
 
 
-def parse_light(data: bytes) -> Line | None:
-    """A line of a trace whose `body` and `frame` are not to be looked at; None if it is none."""
+def parse_partial(data: bytes) -> Line | None:
+    """Parse a trace line without its `body` and `frame`; None if it is not a trace line."""
     try:
         return cast("Line", _DECODER.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""A filter asked of rows: of their lines only those keys are read that it looks at."""
+"""Evaluates a filter on rows; only the keys that the filter uses are parsed."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from kproxy.browse.rows.store import Store
 from kproxy.filters import Filter
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
 
-#: Bytes that are read at once: rows are asked in their order.
+#: Bytes read at once; rows are examined in order.
 _AHEAD: Final = 1 << 14
 
 _LINES: Final = (OpenLine, RequestLine, ResponseLine, FindingLine, GapLine, StallLine, CloseLine)
 
 
-def asker(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:
-    """A function that says whether the filter matches a row; it does not match one that is no longer kept.
+def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool]:
+    """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
-    A filter sees an exchange as one: the fields of the response, where it has none those of the request, and the
-    findings of both.
+    A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings of
+    both.
     """
     decoder = _decoder(chosen)
     reads = _ahead(store), _ahead(store)
     matches, places, sizes = chosen.matches, index.places, index.sizes
 
-    def asked(row: int) -> bool:
+    def matches_row(row: int) -> bool:
         entry = row - index.first
         found: list[Mapping[str, Any]] = []
         for side in (0, 1):
@@ -38,39 +38,39 @@ def asker(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int], bool
                 try:
                     found.append(decoder.decode(reads[side](place, sizes[side][entry])))
                 except (msgspec.DecodeError, UnicodeDecodeError):
-                    continue  # no longer kept, or the file was changed under us
+                    continue  # discarded, or another process changed the file
         return bool(found) and matches(reduce(_joined, found))
 
-    return asked
+    return matches_row
 
 
 def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
     joined = dict(request) | {name: value for name, value in response.items() if value is not None}
-    if (asked := request.get("findings")) and (answered := response.get("findings")):
-        joined["findings"] = asked + answered
+    if (request_findings := request.get("findings")) and (response_findings := response.get("findings")):
+        joined["findings"] = request_findings + response_findings
     return joined
 
 
 def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
-    """Reads what a filter looks at, and passes over the rest."""
+    """Return a decoder for the keys that a filter uses."""
     kinds: dict[str, Any] = {"kind": str}
     for line in _LINES:
         for name, kind in get_type_hints(line).items():
-            plain = list[dict[str, Any]] if name in ("topics", "findings", "errors") else kind
-            kinds[name] = reduce(or_, (kinds[name], plain)) if name in kinds else plain
+            simple_kind = list[dict[str, Any]] if name in ("topics", "findings", "errors") else kind
+            kinds[name] = reduce(or_, (kinds[name], simple_kind)) if name in kinds else simple_kind
     keys = {name: kinds[name] for name in sorted(chosen.columns) if name in kinds}
     return msgspec.json.Decoder(TypedDict("Keys", keys, total=False))  # type: ignore[operator]
 
 
 def _ahead(store: Store) -> Callable[[int, int], bytes]:
-    """Like `Store.read`, for lines that follow each other."""
-    begins, data = 0, b""
+    """Return a function like `Store.read` that reads ahead, for consecutive lines."""
+    chunk_start, data = 0, b""
 
     def read(place: int, size: int) -> bytes:
-        nonlocal begins, data
-        at = place - begins
+        nonlocal chunk_start, data
+        at = place - chunk_start
         if at < 0 or at + size > len(data):
-            begins, data, at = place, store.read(place, max(size, _AHEAD)), 0
+            chunk_start, data, at = place, store.read(place, max(size, _AHEAD)), 0
         return data[at : at + size]
 
     return read

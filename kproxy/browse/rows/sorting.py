@@ -1,4 +1,4 @@
-"""Rows in order, made a part at a time, so that whoever shows them stays awake."""
+"""Sorts rows in steps, so that the user interface stays responsive."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from bisect import bisect
 from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
-#: Rows that are looked at between two rests: a few milliseconds.
+#: Rows processed between two yields: a few milliseconds.
 PART: Final = 4_096
-#: Of a key that is joined with its row, the bits of the row.
+#: Number of bits of the row in a key that is joined with its row.
 _BITS: Final = 48
 _ROW: Final = (1 << _BITS) - 1
-#: Values of a part from which its bounds are guessed: with more, parts are more even.
+#: Samples per part for choosing the bounds; more samples make parts more even.
 _SAMPLES: Final = 16
 
 
 def in_order(rows: Sequence[int], key: Callable[[int], int]) -> Generator[None, None, array[int]]:
-    """Sort rows by their keys, equal ones by their numbers; yields where it may rest.
+    """Sort rows by key, then by number; yields between steps.
 
-    A sample says where the bounds of parts are; rows are dealt out to these, and each is sorted on its own.
+    Bounds of the parts come from a sample; rows are distributed to the parts, and each part is sorted separately.
     """
     joined: list[int] = []
     for begin in range(0, len(rows), PART):

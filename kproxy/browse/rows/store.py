@@ -1,4 +1,4 @@
-"""Where the lines of a trace lie: files that may still grow, read at any place."""
+"""Stores of trace lines: files that may still grow, with random access."""
 
 from __future__ import annotations
 
@@ -10,75 +10,75 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-#: Bytes that are read ahead at once.
+#: Bytes read at once.
 _CHUNK: Final = 1 << 16
 
 
 class Store(Protocol):
-    """Lines in the order in which they are to be looked at, each at a place that stays the same."""
+    """Lines in order, each at a fixed place."""
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
-        """The whole lines that were not taken yet, without their newline, each with its place."""
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the complete lines not read before, without their newline, each with its place."""
 
     def read(self, place: int, size: int) -> bytes:
-        """Bytes at a place; fewer, if they are no longer kept."""
+        """Return the bytes at a place; fewer if they have been discarded."""
 
     @property
     def first(self) -> int:
-        """The lowest place that is still kept."""
+        """The lowest place that has not been discarded."""
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Bytes taken, and bytes there are."""
+        """Bytes read, and bytes in total."""
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
 
 
 class LineReader:
-    """Cuts a growing file into lines. A torn last line waits until it is whole; one without end is let go.
+    """Splits a growing file into lines. An incomplete last line waits for its rest; an overlong line is skipped.
 
     Args:
-        file: Its descriptor; what lies there is never changed, only added to.
+        file: Its descriptor; the file may grow, but existing bytes must not change.
     """
 
     LONGEST = 64 << 20  # bytes of a line: a frame of 8 MiB in base64, with its body
 
     def __init__(self, file: int) -> None:
-        self.whole = False  # nothing more will be written: what stands after the last newline is a line too
+        self.complete = False  # the file is complete: the last line may lack a newline
         self._file = file
         self._at = 0
         self._rest = bytearray()
 
     @property
-    def taken(self) -> int:
-        """Bytes that were taken."""
+    def offset(self) -> int:
+        """Bytes read."""
         return self._at
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
-        """The next whole lines with their offsets, as far as there are any."""
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the next complete lines with their offsets."""
         while data := os.pread(self._file, _CHUNK, self._at):
-            begins = self._at - len(self._rest)
+            line_start = self._at - len(self._rest)
             self._at += len(data)
-            whole = data.rfind(b"\n") + 1
-            lines = (bytes(self._rest) + data[:whole]).split(b"\n")[:-1] if whole else []
-            if whole:
+            complete = data.rfind(b"\n") + 1
+            lines = (bytes(self._rest) + data[:complete]).split(b"\n")[:-1] if complete else []
+            if complete:
                 self._rest.clear()
-            self._rest += data[whole:]
+            self._rest += data[complete:]
             if len(self._rest) > self.LONGEST:
                 self._rest.clear()
             for line in lines:
                 if line:
-                    yield begins, line
-                begins += len(line) + 1
-        if self.whole and self._rest:
+                    yield line_start, line
+                line_start += len(line) + 1
+        if self.complete and self._rest:
             last = bytes(self._rest)
             self._rest.clear()
             yield self._at - len(last), last
 
 
 class FileStore:
-    """A trace as it lies there, plain, perhaps still written to.
+    """An uncompressed trace file, which may still grow.
 
     Args:
         file: Its descriptor, closed with the store.
@@ -90,9 +90,9 @@ class FileStore:
         self._file = file
         self._lines = LineReader(file)
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
-        return self._lines.take()
+        return self._lines.new_lines()
 
     def read(self, place: int, size: int) -> bytes:
         """See `Store`."""
@@ -101,11 +101,11 @@ class FileStore:
     @property
     def progress(self) -> tuple[int, int]:
         """See `Store`."""
-        return self._lines.taken, os.fstat(self._file).st_size
+        return self._lines.offset, os.fstat(self._file).st_size
 
     def end(self) -> None:
-        """Nobody writes to it any more."""
-        self._lines.whole = True
+        """Note that the file is complete."""
+        self._lines.complete = True
 
     def close(self) -> None:
         """See `Store`."""
@@ -113,17 +113,17 @@ class FileStore:
 
 
 class Spool:
-    """Lines that come from elsewhere, kept in files without a name; the oldest go when there are too many.
+    """Lines from another source, kept in unnamed temporary files; beyond a limit the oldest are discarded.
 
     Args:
         keep: Bytes to keep, None for all.
-        segment: Bytes of one file, more or less.
+        segment: Approximate size of one file in bytes.
     """
 
     def __init__(self, *, keep: int | None = None, segment: int = 64 << 20) -> None:
         self._keep = keep
         self._segment = segment
-        self._begins: deque[int] = deque()
+        self._segment_starts: deque[int] = deque()
         self._files: deque[int] = deque()
         self._end = 0
         self._taken = 0
@@ -132,33 +132,33 @@ class Spool:
     @property
     def first(self) -> int:
         """See `Store`."""
-        return self._begins[0] if self._begins else 0
+        return self._segment_starts[0] if self._segment_starts else 0
 
     def append(self, data: bytes) -> None:
-        """Add bytes, cut anywhere.
+        """Append bytes, in chunks of any size.
 
         Raises:
             OSError: The disk is full.
         """
-        whole = data.rfind(b"\n") + 1
-        if not whole:
+        complete = data.rfind(b"\n") + 1
+        if not complete:
             self._rest += data
             if len(self._rest) > LineReader.LONGEST:
                 self._rest.clear()
             return
-        lines = bytes(self._rest) + data[:whole]
-        if not self._files or self._end - self._begins[-1] >= self._segment:
+        lines = bytes(self._rest) + data[:complete]
+        if not self._files or self._end - self._segment_starts[-1] >= self._segment:
             self._begin()
         view = memoryview(lines)
-        at = self._end - self._begins[-1]
+        at = self._end - self._segment_starts[-1]
         while view:
             written = os.pwrite(self._files[-1], view, at)
             view, at = view[written:], at + written
-        self._rest = bytearray(data[whole:])
+        self._rest = bytearray(data[complete:])
         self._end += len(lines)
 
     def end(self) -> None:
-        """Nothing more will come: what stands after the last newline is a line too.
+        """Note that the input is complete; the last line may lack a newline.
 
         Raises:
             OSError: The disk is full.
@@ -169,33 +169,33 @@ class Spool:
     def _begin(self) -> None:
         with tempfile.TemporaryFile(prefix="kproxy-", dir=_directory()) as file:
             self._files.append(os.dup(file.fileno()))
-        self._begins.append(self._end)
-        while self._keep is not None and self._end - self._begins[0] > self._keep:
+        self._segment_starts.append(self._end)
+        while self._keep is not None and self._end - self._segment_starts[0] > self._keep:
             os.close(self._files.popleft())
-            self._begins.popleft()
+            self._segment_starts.popleft()
 
-    def take(self) -> Iterator[tuple[int, bytes]]:
+    def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
         while self._taken < self._end:
             self._taken = max(self._taken, self.first)
             size = _CHUNK
-            while not (whole := (data := self.read(self._taken, size)).rfind(b"\n") + 1):
+            while not (complete := (data := self.read(self._taken, size)).rfind(b"\n") + 1):
                 if len(data) < size:
-                    return  # somebody else has cut the file
+                    return  # another process truncated the file
                 size *= 8  # a long line
-            for line in data[:whole].split(b"\n")[:-1]:
+            for line in data[:complete].split(b"\n")[:-1]:
                 place = self._taken
                 self._taken += len(line) + 1
                 if line:
                     yield place, line
 
     def read(self, place: int, size: int) -> bytes:
-        """See `Store`; what is asked for does not cross the end of a segment."""
+        """See `Store`; the range must not cross the end of a segment."""
         if place < self.first or not self._files:
             return b""
-        number = bisect_right(self._begins, place) - 1
-        ends = self._begins[number + 1] if number + 1 < len(self._begins) else self._end
-        return os.pread(self._files[number], min(size, ends - place), place - self._begins[number])
+        number = bisect_right(self._segment_starts, place) - 1
+        ends = self._segment_starts[number + 1] if number + 1 < len(self._segment_starts) else self._end
+        return os.pread(self._files[number], min(size, ends - place), place - self._segment_starts[number])
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -206,11 +206,11 @@ class Spool:
         """See `Store`."""
         while self._files:
             os.close(self._files.pop())
-        self._begins.clear()
+        self._segment_starts.clear()
 
 
 def _directory() -> str | None:
-    """Where temporary files do not take memory: beside the user's caches, if that can be had."""
+    """Return a directory on disk for temporary files: below the user's cache directory, if it is usable."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kproxy"
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which rows of an index are shown and in which order: filter, only findings, sort. Follows the index as it grows."""
+"""The visible rows of an index and their order: filter, findings only, sort. Follows the index as it grows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kproxy.browse.rows.index import RowIndex
 from kproxy.browse.rows.sorting import in_order
 from kproxy.filters import Filter
 
-#: Sorting anew takes one part in so many of the time.
+#: Sorting again may take one part in this many of the time.
 _SHARE = 20
 
 
 class Order(StrEnum):
-    """What rows are sorted by; the highest first, but for `TIME`."""
+    """Sort orders; highest value first, except `TIME`."""
 
     TIME = "time"
     LATENCY = "latency"
@@ -28,48 +28,48 @@ class Order(StrEnum):
     SEVERITY = "findings"
 
 
-class Shown:
-    """The rows to show, as a sequence of row numbers.
+class VisibleRows:
+    """The visible rows, as a sequence of row numbers.
 
     Args:
-        index: Whose rows.
-        asker: Makes of a filter a function that says whether it matches a row.
+        index: The index.
+        row_matcher: Returns a function that reports whether a filter matches a row.
     """
 
-    def __init__(self, index: RowIndex, asker: Callable[[Filter], Callable[[int], bool]]) -> None:
+    def __init__(self, index: RowIndex, row_matcher: Callable[[Filter], Callable[[int], bool]]) -> None:
         self._index = index
-        self._asker = asker
+        self._row_matcher = row_matcher
         self._matches: Callable[[int], bool] | None = None
         self.filter: Filter | None = None
         self.only_findings = False
         self.order = Order.TIME
         self.reverse = False
-        self.version = 0  # changes when the rows do, or their order
-        self.choices = 0  # how often the filter was chosen
-        self._rows: array[int] | None = None  # None: all, as they are
-        self._scanned = 0  # rows below this number have been asked
+        self.version = 0  # changes with the rows or their order
+        self.choices = 0  # number of times the filter was set
+        self._rows: array[int] | None = None  # None: all, by time
+        self._scanned = 0  # rows below this number have been filtered
         self._sorted: Sequence[int] | None = None
         self._stale = False
         self._sorting: Generator[None, None, Sequence[int]] | None = None
-        self._sorting_from = 0  # the first row of the index then
+        self._sorting_from = 0  # the first row of the index at that time
         self._sort_took = 0.0
         self._sorted_at = 0.0
 
     def choose(self, chosen: Filter | None, *, only_findings: bool = False) -> None:
-        """Show the rows that the filter matches, and of these perhaps only those with findings."""
+        """Show the rows that match the filter; with `only_findings`, only those with findings."""
         self.filter, self.only_findings = chosen, only_findings
         self.choices += 1
-        self._matches = None if chosen is None else self._asker(chosen)
+        self._matches = None if chosen is None else self._row_matcher(chosen)
         self._rows = None if chosen is None and not only_findings else array("Q")
         self._scanned = self._index.first
-        self._sort_anew()
+        self._restart_sort()
 
     def sort(self, order: Order, *, reverse: bool = False) -> None:
-        """Show them in this order."""
+        """Set the sort order."""
         self.order, self.reverse = order, reverse
-        self._sort_anew()
+        self._restart_sort()
 
-    def _sort_anew(self) -> None:
+    def _restart_sort(self) -> None:
         self._sorted = self._sorting = None
         self._stale = self.is_unsorted
         self._sort_took = 0.0
@@ -77,31 +77,31 @@ class Shown:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether some rows may be left out."""
+        """Whether rows may be hidden."""
         return self._rows is not None
 
     @property
     def scanned(self) -> int:
-        """Rows below this number are known to match or not."""
+        """Rows below this number have been filtered."""
         return self._index.end if self._rows is None else self._scanned
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether the order that was chosen is still to be made."""
+        """Whether sorting is not finished."""
         return self._sorted is None and (self.order is not Order.TIME or self.reverse)
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are rows to be asked, or an order to be made."""
+        """Whether rows remain to be filtered or sorted."""
         return self.is_unsorted or (self._rows is not None and self._scanned < self._index.end)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """Rows asked, and rows there are."""
+        """Rows filtered, and rows in total."""
         return self._scanned - self._index.first if self._rows is not None else len(self._index.at), len(self._index.at)
 
     def update(self, changed: set[int]) -> None:
-        """Rows of the index are new or have changed."""
+        """Process rows of the index that are new or have changed."""
         if changed:
             self._stale = True
             self.version += 1
@@ -113,42 +113,42 @@ class Shown:
         self._scanned = max(self._scanned, first)
         for row in sorted(changed):
             if first <= row < self._scanned:
-                self._set(row, wanted=self._wants(row))
+                self._set(row, visible=self._is_match(row))
 
     def work(self, seconds: float) -> bool:
-        """Ask rows that were not asked yet, and sort, for so long; whether there is more to do."""
-        ends = time.perf_counter() + seconds
-        more = self._sort(ends)
+        """Filter and sort for this many seconds; return whether work remains."""
+        deadline = time.perf_counter() + seconds
+        more = self._sort(deadline)
         if self._rows is not None:
             while self._scanned < self._index.end:
                 row = self._scanned
-                if self._wants(row):
+                if self._is_match(row):
                     self._rows.append(row)
                     self._stale = True
                     self.version += 1
                 self._scanned += 1
-                if not row & 15 and time.perf_counter() > ends:
+                if not row & 15 and time.perf_counter() > deadline:
                     return True
-        return more or self._sort(ends)
+        return more or self._sort(deadline)
 
-    def _sort(self, ends: float) -> bool:
-        """Sort anew what has changed; the longer that takes, the less often. Whether there is more to do."""
+    def _sort(self, deadline: float) -> bool:
+        """Sort again if rows have changed; the longer it takes, the less often. Return whether work remains."""
         if self._sorting is None or self._sorting_from != self._index.first:
             if not self._stale or (self.order is Order.TIME and not self.reverse):
                 return False
             if not self.is_unsorted and time.perf_counter() - self._sorted_at < _SHARE * self._sort_took:
                 return False
-            self._begin_to_sort()
+            self._start_sort()
         began = time.perf_counter()
-        while self._sorting is not None and time.perf_counter() <= ends:
+        while self._sorting is not None and time.perf_counter() <= deadline:
             try:
                 next(self._sorting)
-            except StopIteration as made:
-                self._show(made.value)
+            except StopIteration as result:
+                self._show(result.value)
         self._sort_took += time.perf_counter() - began
         return self._sorting is not None
 
-    def _begin_to_sort(self) -> None:
+    def _start_sort(self) -> None:
         self._stale, self._sort_took = False, 0.0
         first = self._sorting_from = self._index.first
         rows: Sequence[int] = range(first, self._index.end) if self._rows is None else self._rows
@@ -164,7 +164,7 @@ class Shown:
         self.version += 1
 
     def _keys(self) -> Callable[[int], int]:
-        """What an entry is sorted by: the highest is shown first."""
+        """Return the sort key of an entry; the highest is shown first."""
         index = self._index
         if self.order is Order.API:
             return lambda entry: -index.api[entry]
@@ -180,18 +180,18 @@ class Shown:
         waited = self._index.waited(self._index.first + entry, self._index.now)
         return -1 if waited is None else waited
 
-    def _wants(self, row: int) -> bool:
+    def _is_match(self, row: int) -> bool:
         if self.only_findings and not self._index.severity[row - self._index.first]:
             return False
         return self._matches is None or self._matches(row)
 
-    def _set(self, row: int, *, wanted: bool) -> None:
+    def _set(self, row: int, *, visible: bool) -> None:
         assert self._rows is not None
         at = bisect_left(self._rows, row)
-        there = self.has(row)
-        if wanted and not there:
+        present = self.has(row)
+        if visible and not present:
             self._rows.insert(at, row)
-        elif there and not wanted:
+        elif present and not visible:
             del self._rows[at]
 
     def __len__(self) -> int:
@@ -206,14 +206,14 @@ class Shown:
         return self._rows if self._sorted is None else self._sorted
 
     def has(self, row: int) -> bool:
-        """Whether a row is shown."""
+        """Whether a row is visible."""
         if self._rows is None:
             return self._index.first <= row < self._index.end
         at = bisect_left(self._rows, row)
         return at < len(self._rows) and self._rows[at] == row
 
     def position(self, row: int) -> int:
-        """Where a row is shown; of one that is not, in order of time where it would be."""
+        """Return the position of a row; for a hidden one, its position by time."""
         rows = self._rows_now()
         if rows is None:
             return max(0, min(row, self._index.end - 1) - self._index.first)

@@ -1,1 +1,1 @@
-"""Where lines come from: a file of each kind, a directory, a running proxy."""
+"""Sources of trace lines: files, directories, a running proxy."""

@@ -1,4 +1,4 @@
-"""Captures and piped input: a child process turns them into trace lines."""
+"""Captures and piped input: a child process converts them to trace lines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class DissectedSource(Source):
     """The output of ``kproxy dissect`` over some files.
 
     Args:
-        name: What the user calls it.
+        name: The name shown to the user.
         arguments: Files and options for that command.
-        stdin: Descriptor of its standard input, if it is to read that; closed here once the child has it.
+        stdin: Descriptor for the child's standard input, if it reads that; closed here once the child has it.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], *, stdin: int | None = None) -> None:
@@ -32,12 +32,12 @@ class DissectedSource(Source):
             self.is_stream = True
 
     @property
-    def nothing(self) -> str:
+    def empty_message(self) -> str:
         """See `Source`."""
-        return "Waiting for packets on standard input." if self.live else super().nothing
+        return "Waiting for packets on standard input." if self.live else super().empty_message
 
     def _progress(self) -> None:
-        """The child does not say how far it is."""
+        """Return None: the child does not report progress."""
 
     async def run(self) -> None:
         """See `Source`."""
@@ -47,14 +47,14 @@ class DissectedSource(Source):
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, limit=_CHUNK,
         )  # fmt: skip
         if self._stdin is not None:
-            os.close(self._stdin)  # else who writes there would not see the child's end
+            os.close(self._stdin)  # else the writer would not notice when the child ends
         assert child.stdout is not None
         assert child.stderr is not None
         spool = self.store
         assert isinstance(spool, Spool)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._tell(child.stderr))
+                tasks.create_task(self._read_messages(child.stderr))
                 while data := await child.stdout.read(_CHUNK):
                     try:
                         spool.append(data)
@@ -71,6 +71,6 @@ class DissectedSource(Source):
         if status not in (CLEAN, FINDINGS, NOTHING) and not self.sentence:
             self.sentence = self.messages[-1] if self.messages else f"kproxy dissect ended with status {status}"
 
-    async def _tell(self, stream: asyncio.StreamReader) -> None:
+    async def _read_messages(self, stream: asyncio.StreamReader) -> None:
         async for line in stream:
             self.messages.append(line.decode(errors="replace").strip().removeprefix("kproxy: "))

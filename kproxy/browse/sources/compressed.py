@@ -1,4 +1,4 @@
-"""Compressed traces into a spool, a step at a time; one that still grows is followed."""
+"""Unpacks compressed traces into a spool, step by step; growing files are followed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import zstandard
 from kproxy.browse.rows.store import Spool
 from kproxy.io.compression import GZIP_MAGIC, ZSTD_MAGIC
 
-#: Compressed bytes that are taken at once: with zstd they can be 32,768 times as many.
+#: Compressed bytes read at once; zstd can expand them 32,768-fold.
 _PIECE: Final = 4096
-#: Bytes that a step makes, more or less.
+#: Approximate number of unpacked bytes per step.
 _STEP: Final = 4 << 20
 
 
@@ -24,9 +24,9 @@ def is_packed(file: int) -> bool:
 
 
 class Packed:
-    """A compressed file on its way into `spool`.
+    """A compressed file that is unpacked into `spool`.
 
-    `damage` says why the rest cannot be had, once that is known.
+    `damage` is a sentence about why the rest is not available, None if there is no problem.
 
     Args:
         file: Its descriptor, closed by `close`.
@@ -41,47 +41,47 @@ class Packed:
         self._stream = self._new_stream()
 
     @property
-    def missing(self) -> int:
-        """Bytes that are still to be unpacked, if the rest is packed as tightly as what was unpacked."""
-        made, left = self.spool.progress[1], os.fstat(self._file).st_size - self._at
-        return made * left // self._at if self._at and self.damage is None else 0
+    def remaining_bytes(self) -> int:
+        """Estimated number of bytes still to unpack, assuming the same compression ratio."""
+        unpacked, remaining = self.spool.progress[1], os.fstat(self._file).st_size - self._at
+        return unpacked * remaining // self._at if self._at and self.damage is None else 0
 
     def step(self) -> bool:
-        """Unpack some more; whether there was anything. Blocks, so it belongs into a thread."""
-        made = 0
-        while self.damage is None and made < _STEP:
+        """Unpack the next part; return whether there was any. Blocks, so call it in a thread."""
+        unpacked = 0
+        while self.damage is None and unpacked < _STEP:
             if not (data := os.pread(self._file, _PIECE, self._at)):
                 break
             self._at += len(data)
             try:
-                made += self._take(data)
+                unpacked += self._unpack(data)
             except (zlib.error, zstandard.ZstdError) as error:
                 self.damage = f"compressed data is damaged ({error}); everything before that point was read"
             except OSError as error:
                 self.damage = f"no disk space to unpack all of it ({error.strerror})"
-        return made > 0
+        return unpacked > 0
 
-    def _take(self, data: bytes) -> int:
-        made = 0
+    def _unpack(self, data: bytes) -> int:
+        unpacked = 0
         while data:
             if self._stream.eof:  # members of gzip, frames of zstd
                 self._stream = self._new_stream()
-            plain = self._stream.decompress(data)
-            made += len(plain)
-            self.spool.append(plain)
+            data_out = self._stream.decompress(data)
+            unpacked += len(data_out)
+            self.spool.append(data_out)
             data = self._stream.unused_data
-        return made
+        return unpacked
 
     def _new_stream(self) -> Any:
         return zlib.decompressobj(31) if self._gzip else zstandard.ZstdDecompressor().decompressobj()
 
     def end(self) -> None:
-        """Nobody writes to it any more."""
+        """Note that the file is complete."""
         if self.damage is None and not self._stream.eof:
             self.damage = "compressed data ends early; everything before that point was read"
         with suppress(OSError):
             self.spool.end()
 
     def close(self) -> None:
-        """Let the file go; the spool stays."""
+        """Close the file; the spool stays."""
         os.close(self._file)

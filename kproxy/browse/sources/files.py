@@ -1,4 +1,4 @@
-"""Traces that lie in files: plain ones are read in place, compressed ones through a spool, and both may still grow."""
+"""Trace files: uncompressed ones are read in place, compressed ones through a spool; both may still grow."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kproxy.browse.sources.compressed import Packed, is_packed
 from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.trace.reader import trace_files
 
-#: A file that was written to this long ago, in seconds, may still be.
+#: A file written to within this many seconds may still be growing.
 FRESH = 10.0
-_LOOK_EVERY = 0.5
-#: Looking for files takes one part in so many of the time, where there are very many.
+_SCAN_INTERVAL_S = 0.5
+#: Searching for files takes one part in this many of the time when there are very many.
 _SHARE = 20
 
 
@@ -29,10 +29,10 @@ class _File:
     file: int
     content: FileStore | Packed
     part: StorePart
-    ended: bool = False
+    complete: bool = False
 
     def is_growing(self) -> bool:
-        """Whether it is written to, or was a moment ago; the `.part` of its name goes when it is whole."""
+        """Whether the file is being written, or was a moment ago; finished files lose their `.part` suffix."""
         if time.time() - os.fstat(self.file).st_mtime < FRESH:
             return True
         return self.path.name.endswith(".part") and self.path.exists()
@@ -41,95 +41,94 @@ class _File:
 class TraceSource(Source):
     """Trace files, and those below directories: by hour, and within an hour by time.
 
-    Files that come later are found, those that grow are followed. A file keeps its inode when it is renamed, so it is
-    not read twice.
+    New files are found, growing ones are followed. A renamed file keeps its inode, so it is not read twice.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._merged = MergedStore()
         super().__init__(files_name(paths), self._merged)
         self._paths = paths
-        self._known: set[tuple[int, int]] = set()
-        self._awake: list[_File] = []
+        self._seen: set[tuple[int, int]] = set()
+        self._active: list[_File] = []
         self._packed: list[Packed] = []
 
     async def run(self) -> None:
         """See `Source`."""
         while True:
             began = time.monotonic()
-            for path, file in await asyncio.to_thread(self._look):
-                self._take_in(path, file)
+            for path, file in await asyncio.to_thread(self._open_new):
+                self._add_file(path, file)
             took = time.monotonic() - began
             await self._unpack()
-            self._see()
-            await asyncio.sleep(max(_LOOK_EVERY, took * _SHARE))
+            self._update_phase()
+            await asyncio.sleep(max(_SCAN_INTERVAL_S, took * _SHARE))
 
-    def _look(self) -> list[tuple[Path, int]]:
-        """Open what was not seen yet. An empty file does not say what it is, so its time comes later."""
+    def _open_new(self) -> list[tuple[Path, int]]:
+        """Open new files. An empty file is skipped, because its type is not known yet."""
         found = []
         for path in self._candidates():
             try:
-                there = path.stat()
-                if not there.st_size or (there.st_dev, there.st_ino) in self._known:
+                stat = path.stat()
+                if not stat.st_size or (stat.st_dev, stat.st_ino) in self._seen:
                     continue
                 found.append((path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)))
             except FileNotFoundError:
                 continue  # it was renamed just now
             except OSError as error:
-                self._tell(f"{path}: {error.strerror}")
+                self._warn(f"{path}: {error.strerror}")
                 continue
-            self._known.add((there.st_dev, there.st_ino))
+            self._seen.add((stat.st_dev, stat.st_ino))
         return found
 
     def _candidates(self) -> Iterator[Path]:
         for path in self._paths:
-            with suppress(OSError):  # a directory that goes while it is read
+            with suppress(OSError):  # a directory deleted meanwhile
                 yield from trace_files(path) if path.is_dir() else [path]
 
-    def _take_in(self, path: Path, file: int) -> None:
+    def _add_file(self, path: Path, file: int) -> None:
         group = "/".join(each for each in path.parts if each.startswith(("date=", "hour=")))
         if is_packed(file):
             packed = Packed(file)
-            self._awake.append(_File(path, file, packed, self._merged.add(packed.spool, group, filling=True)))
+            self._active.append(_File(path, file, packed, self._merged.add(packed.spool, group, filling=True)))
             self._packed.append(packed)
         else:
-            plain = FileStore(file)
-            self._awake.append(_File(path, file, plain, self._merged.add(plain, group)))
+            uncompressed = FileStore(file)
+            self._active.append(_File(path, file, uncompressed, self._merged.add(uncompressed, group)))
 
     async def _unpack(self) -> None:
-        """Unpack what there is, in the order in which it is read."""
-        for each in sorted(self._awake, key=lambda each: each.part.group):
+        """Unpack available data, in reading order."""
+        for each in sorted(self._active, key=lambda each: each.part.group):
             if isinstance(packed := each.content, Packed):
                 while await asyncio.to_thread(packed.step):
                     pass
                 each.part.filling = False
                 if packed.damage:
-                    self._tell(f"{each.path}: {packed.damage}")
+                    self._warn(f"{each.path}: {packed.damage}")
 
-    def _see(self) -> None:
-        """Let go of what is whole, and say how it stands."""
+    def _update_phase(self) -> None:
+        """Close finished files and update the phase."""
         growing = False
-        for each in tuple(self._awake):
+        for each in tuple(self._active):
             if each.is_growing():
                 growing = True
-            elif not each.ended:
-                each.ended = True
+            elif not each.complete:
+                each.complete = True
                 each.content.end()
-            elif each.path not in self._paths and each.part.is_taken:
-                self._merged.sleep(each.part)
-                self._awake.remove(each)
-        taken, there = self.store.progress
+            elif each.path not in self._paths and each.part.is_read:
+                self._merged.deactivate(each.part)
+                self._active.remove(each)
+        read, total = self.store.progress
         if growing and self.phase is SourcePhase.LIVE:
-            return  # something new lies there now and then
-        self.phase = SourcePhase.READING if taken < there else SourcePhase.LIVE if growing else SourcePhase.ENDED
+            return  # new files may appear
+        self.phase = SourcePhase.READING if read < total else SourcePhase.LIVE if growing else SourcePhase.ENDED
         self.sentence = "following" if self.phase is SourcePhase.LIVE else ""
 
     def _progress(self) -> tuple[int, int]:
         """See `Source`."""
-        taken, there = self.store.progress
-        return taken, there + sum(packed.missing for packed in self._packed)
+        read, total = self.store.progress
+        return read, total + sum(packed.remaining_bytes for packed in self._packed)
 
-    def _tell(self, sentence: str) -> None:
+    def _warn(self, sentence: str) -> None:
         if sentence not in self.messages:
             self.messages.append(sentence)
 
@@ -141,5 +140,5 @@ class TraceSource(Source):
 
 
 def files_name(paths: Sequence[Path | str]) -> str:
-    """What files are called together."""
+    """Return one name for several files."""
     return Path(paths[0]).resolve().name if len(paths) == 1 else f"{len(paths)} files"

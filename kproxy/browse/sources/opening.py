@@ -1,4 +1,4 @@
-"""From what the user gives to the source that is meant: files, directories, standard input, an address."""
+"""Opens a source from command line arguments: files, directories, standard input, an address."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _ADDRESS: Final = re.compile(r"(.*:)?\d{1,5}|unix:.+", re.DOTALL)
 
 
 def open_source(names: Sequence[str], options: Sequence[str], *, keep: int) -> Source:
-    """Open what is to be looked at; blocks.
+    """Open a source; blocks.
 
     Args:
-        names: Files and directories, or ``-``, or one address of a running proxy, or its control socket; none: the
-            proxy that runs.
-        options: Those of ``kproxy dissect`` that say how captures are read.
-        keep: Bytes of the lines of a running proxy that are kept.
+        names: Files and directories, or ``-``, or one address or control socket of a running proxy; if empty, the
+            running proxy.
+        options: Options of ``kproxy dissect`` for reading captures.
+        keep: Bytes of a running proxy's lines to keep.
 
     Raises:
-        UserError: It cannot be opened.
+        UserError: The source cannot be opened.
     """
     if not names:
         return _running_proxy(keep)
@@ -80,7 +80,7 @@ def _refusal(error: ControlError) -> UserError:
 
 
 def _proxy_with(path: Path, keep: int) -> Source:
-    """The proxy that listens on a Unix socket, or whose control socket that is."""
+    """Open the proxy that listens on a Unix socket, or that has it as its control socket."""
     try:
         return _proxy_at(f"unix:{path}", keep)
     except UserError:
@@ -98,7 +98,7 @@ def _proxy_with(path: Path, keep: int) -> Source:
 
 
 def _take_stdin() -> int:
-    """What is piped in; standard input is the terminal from now on, for the keys."""
+    """Return a descriptor of the piped input; standard input becomes the terminal, for key presses."""
     if sys.stdin.isatty():
         raise UserError("'-' needs a pipe, e.g. tcpdump -i lo -w - port 9092 | kproxy tui -")
     piped = os.dup(0)
@@ -113,7 +113,7 @@ def _take_stdin() -> int:
 
 
 def _is_trace(name: str) -> bool:
-    """Whether it is a trace, or a directory of nothing else, and no capture."""
+    """Whether it is a trace file, or a directory with only those; false for a capture."""
     path = Path(name)
     if path.is_dir():
         if not (found := input_files(path)):

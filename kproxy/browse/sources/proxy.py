@@ -1,4 +1,4 @@
-"""A running proxy, watched over its control socket; one that is lost is looked for again."""
+"""A running proxy, watched over its control socket; a lost connection is retried."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import FORMAT, CloseLine, GapLine, OpenLine
 from kproxy.trace.timestamps import timestamp
 
-_FIRST_REST: Final = 0.2
-_LONGEST_REST: Final = 5.0
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
 _SEGMENT: Final = 64 << 20
 _OPEN: Final = b'{"kind":"open"'
 _CLOSE: Final = b'{"kind":"close"'
 
 
 class ProxySource(Source):
-    """What a proxy tells, with the frames.
+    """The lines of a running proxy, with frames.
 
     Args:
-        name: What the user calls it.
-        locate: Where its control socket is now; may block, and raise `ControlError`.
-        keep: Bytes of lines to keep; the oldest go.
+        name: The name shown to the user.
+        locate: Returns the path of its control socket now; may block, and may raise `ControlError`.
+        keep: Bytes of lines to keep; the oldest are discarded.
     """
 
     is_stream = True
@@ -41,27 +41,27 @@ class ProxySource(Source):
         super().__init__(name, self._spool)
         self._locate = locate
         self._open: dict[str, OpenLine] = {}
-        self._seen: Greeting | None = None
+        self._greeting: Greeting | None = None
         self._lost_at = 0  # ns since the epoch
 
     @property
-    def nothing(self) -> str:
+    def empty_message(self) -> str:
         """See `Source`."""
-        if self._seen is None:
-            return super().nothing
-        addresses = " or ".join(_reachable(each.listen) for each in self._seen.listeners)
+        if self._greeting is None:
+            return super().empty_message
+        addresses = " or ".join(_reachable(each.listen) for each in self._greeting.listeners)
         return f"Waiting for clients: set bootstrap.servers to {addresses}."
 
     async def run(self) -> None:
         """See `Source`."""
-        rest = _FIRST_REST
+        pause = _FIRST_PAUSE_S
         while True:
             try:
                 async with connect(await asyncio.to_thread(self._locate)) as client:
                     await self._begin(client)
-                    rest = _FIRST_REST
+                    pause = _FIRST_PAUSE_S
                     async for line in client:
-                        self._take(line)
+                        self._add_line(line)
                 why = "it has ended"
             except ControlError as error:
                 why = str(error)
@@ -71,32 +71,35 @@ class ProxySource(Source):
             if self.phase is SourcePhase.LIVE:
                 self._lost_at = time.time_ns()
             self.phase, self.sentence = SourcePhase.LOST, f"lost the connection to the proxy ({why}); reconnecting"
-            if (over := self._over()) is not None:
-                self.phase, self.sentence = SourcePhase.ENDED, over
+            if (end_reason := self._end_reason()) is not None:
+                self.phase, self.sentence = SourcePhase.ENDED, end_reason
                 return
-            await asyncio.sleep(rest)
-            rest = min(2 * rest, _LONGEST_REST)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    def _over(self) -> str | None:
-        """Why it will not come back, if that is known."""
+    def _end_reason(self) -> str | None:
+        """Return why it will not come back, if known."""
         return None
 
     async def _begin(self, client: ControlClient) -> None:
-        greeting, seen = client.greeting, self._seen
-        is_same = seen is not None and (seen.pid, seen.started) == (greeting.pid, greeting.started)
+        greeting, last_greeting = client.greeting, self._greeting
+        is_same = last_greeting is not None and (last_greeting.pid, last_greeting.started) == (
+            greeting.pid,
+            greeting.started,
+        )
         await client.ask("watch", frames=True, backlog=not is_same)
-        if seen is not None:
-            self._tell_missed(greeting, is_same=is_same)
-        self._seen = greeting
-        if greeting.built_in:  # its own ports are internal: clients know the listeners
+        if last_greeting is not None:
+            self._add_missed_lines(greeting, is_same=is_same)
+        self._greeting = greeting
+        if greeting.built_in:  # the broker's ports are internal: clients know the listeners
             self.server_names = {each.upstream: each.listen for each in greeting.listeners}
         self.name = _name(greeting)
         self.phase, self.sentence = SourcePhase.LIVE, ""
         if greeting.trace is not None:
             self.messages.append(f"trace: {greeting.trace}")
 
-    def _tell_missed(self, greeting: Greeting, *, is_same: bool) -> None:
-        """Say in the store that something is missing; of a proxy that is gone, no connection is open any more."""
+    def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:
+        """Add lines about the missing data to the store; close the connections of a proxy that has ended."""
         lost = timestamp(self._lost_at)
         if not is_same:
             for each in self._open.values():
@@ -112,7 +115,7 @@ class ProxySource(Source):
         gap = GapLine(v=FORMAT, ts=lost, connection_id="", direction="both", bytes=0, reason=reason)
         self._spool.append(encode_line(gap))
 
-    def _take(self, line: bytes) -> None:
+    def _add_line(self, line: bytes) -> None:
         self._spool.append(line)
         if not line.startswith((_OPEN, _CLOSE)):
             return
@@ -132,7 +135,7 @@ def _name(greeting: Greeting) -> str:
 
 
 def _reachable(listener: str) -> str:
-    """An address of a listener that a client on this machine can connect to."""
+    """Return an address of a listener that a client on this machine can connect to."""
     for every in ("0.0.0.0:", "[::]:"):
         listener = listener.replace(every, "localhost:", 1) if listener.startswith(every) else listener
     return listener

@@ -1,4 +1,4 @@
-"""A source fills a store with lines and says how it goes."""
+"""A source fills a store with lines and reports its state."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kproxy.errors import UserError
 
 
 class SourcePhase(StrEnum):
-    """How a source stands."""
+    """The state of a source."""
 
     READING = "reading"
     LIVE = "live"
-    LOST = "lost"  # and tried again
+    LOST = "lost"  # and retried
     ENDED = "ended"
 
 
 class SeveralSources(UserError):
-    """What the user gave fits several; `choices` are a name that fits one alone, and what that is."""
+    """Raised if an argument matches several sources; `choices` are pairs of an unambiguous name and a description."""
 
     def __init__(self, message: str, choices: list[tuple[str, str]]) -> None:
         super().__init__(message)
@@ -29,11 +29,11 @@ class SeveralSources(UserError):
 
 
 class Source(ABC):
-    """Something to look at.
+    """A source of trace lines.
 
-    `name` is what the user calls it; `phase` and `sentence` say how it stands, `messages` what was told on the way.
-    `server_names` are what servers are to be called instead of their addresses in the trace.
-    `is_stream` says whether its newest rows are what a user wants to see first.
+    `name` is shown to the user; `phase` and `sentence` are its state, `messages` its warnings so far. `server_names`
+    maps server addresses in the trace to the names to show. `is_stream` is true if the user wants to see the newest
+    rows first.
     """
 
     is_stream = False
@@ -49,25 +49,25 @@ class Source(ABC):
 
     @property
     def live(self) -> bool:
-        """Whether time goes on: what is not answered yet may still be."""
+        """Whether more lines may come, so that requests in flight may still get responses."""
         return self.phase is SourcePhase.LIVE
 
     def percent(self) -> int | None:
-        """How much of it was read, in percent; it never goes back. None if that is not known, or all was read."""
+        """Percentage read, never decreasing; None if unknown or complete."""
         if self.phase is not SourcePhase.READING or (progress := self._progress()) is None:
             self._percent = 0
             return None
-        taken, there = progress
-        self._percent = max(self._percent, min(99, 100 * taken // there) if there else 0)
+        read, total = progress
+        self._percent = max(self._percent, min(99, 100 * read // total) if total else 0)
         return self._percent
 
     def _progress(self) -> tuple[int, int] | None:
-        """Bytes read, and bytes there will be; None if that cannot be estimated."""
+        """Return bytes read and bytes expected; None if that cannot be estimated."""
         return self.store.progress
 
     @property
-    def nothing(self) -> str:
-        """What to say while there are no rows: why, and what to do."""
+    def empty_message(self) -> str:
+        """The message shown while there are no rows: the reason, and what to do."""
         if self.phase is SourcePhase.READING:
             return f"Reading {self.name} ..."
         if self.phase is SourcePhase.LIVE:
@@ -76,13 +76,13 @@ class Source(ABC):
 
     @property
     def warning(self) -> str | None:
-        """What ends when the user leaves, as sentences; None if nothing does."""
+        """What stops when the user quits, as sentences; None if nothing does."""
         return None
 
     @abstractmethod
     async def run(self) -> None:
-        """Fill the store until there is nothing more to come. What goes wrong is told in `phase` and `sentence`."""
+        """Fill the store until the source is complete. Problems are reported in `phase` and `sentence`."""
 
     def close(self) -> None:
-        """Let everything go."""
+        """Release all resources."""
         self.store.close()

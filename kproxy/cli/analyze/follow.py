@@ -34,7 +34,7 @@ _STEPS = 5
 
 
 class _Output(Protocol):
-    def take(self, event: QueryRows | MicroBatch) -> None: ...
+    def handle(self, event: QueryRows | MicroBatch) -> None: ...
 
     def refresh(self) -> None: ...
 
@@ -79,12 +79,12 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: LineSele
     with _until_signal() as over, RunningQueries(spark, every=_FILES_S if args.out else _SHOWN_S) as running:
         _start(spark, running, args, asked, chosen, span, shown=shown)
         with output as told:
-            while (event := running.told(0 if over.is_set() else _LOOK_S)) is not None or not over.is_set():
+            while (event := running.next_event(0 if over.is_set() else _LOOK_S)) is not None or not over.is_set():
                 if event is None:
                     told.refresh()
                     continue
-                told.take(event)
-                notes.take(event)
+                told.handle(event)
+                notes.handle(event)
             told.refresh()
             notes.close()
     if args.out and set(chosen) & set(ROLLING):
@@ -133,7 +133,7 @@ def _output(args: argparse.Namespace, names: list[str], span: Span, *, shown: bo
 class _Files:
     """Who writes to files shows nothing."""
 
-    def take(self, event: QueryRows | MicroBatch) -> None:
+    def handle(self, event: QueryRows | MicroBatch) -> None:
         pass
 
     def refresh(self) -> None:
@@ -143,7 +143,7 @@ class _Files:
 class _Lines(_Files):
     """JSON lines on standard output."""
 
-    def take(self, event: QueryRows | MicroBatch) -> None:
+    def handle(self, event: QueryRows | MicroBatch) -> None:
         from kproxy.spark.streaming.events import QueryRows
         from kproxy.spark.tables import write_rows
 

@@ -1,1 +1,1 @@
-"""What jobs and rules ask of lines in common: requests with their answers, connections, members, retries, stalls."""
+"""Intermediate results of jobs and rules: exchanges, connections, group events, retries, clusters."""

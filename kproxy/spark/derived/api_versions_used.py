@@ -1,4 +1,4 @@
-"""The versions of APIs that clients use on their connections, and what tells whether they could use others."""
+"""API versions that clients use per connection, and evidence whether they could use others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dissectors.schemas.release_versions import refused_from
 from kproxy.spark.columns import client_name, constants, maybe
 from kproxy.spark.sentences import host, text
 
-#: The finding that says of a request that its server serves later versions only.
+#: The finding that a request's version is lower than the server's lowest.
 _BELOW_ADVERTISED = "V002"
 
-#: Names among them: Spark sorts all lines where it is to take the greatest of texts.
+#: Numbers for these names: Spark sorts all lines to compute the maximum of texts.
 _KEY = (
     "cluster", "connection_id", "client", "server", "client_id", "api", "api_key", "api_version",
     "software_name", "software_version",
@@ -21,14 +21,14 @@ _KEY = (
 
 
 def uses(lines: DataFrame) -> DataFrame:
-    """The versions of APIs that were asked with, a row for each on each connection.
+    """Return the API versions used in requests, one row per version and connection.
 
     Returns:
         cluster, connection_id, server, host, client (its host if it has no client id); software_name and
-        software_version, null if they were not said on the connection; api, api_key, api_version, requests, first_at,
-        last_at. negotiates: ApiVersions was asked with this client id from this host; unasked: this was asked on a
-        connection all of which was seen, and not ApiVersions before; refused: the server does not serve it; highest:
-        the version of the API that it was seen to answer, to anyone.
+        software_version, null if not sent on the connection; api, api_key, api_version, requests, first_at, last_at.
+        negotiates: ApiVersions was sent with this client id from this host; unasked: the version was used without
+        ApiVersions before it, on a connection that was seen from its start; refused: the server does not support it;
+        highest: the highest version of the API that the server has answered, to any client.
     """
     connection = Window.partitionBy("connection_id")
     caller = Window.partitionBy("cluster", "client_id", "host")
@@ -64,7 +64,7 @@ def uses(lines: DataFrame) -> DataFrame:
 
 
 def _counted(lines: DataFrame) -> DataFrame:
-    """Lines by connection and version; those that open one, or say what was not seen of it, have no version."""
+    """Count lines by connection and version; open and gap lines have no version."""
     kind = F.col("kind")
     is_request = kind == "request"
     asked_at, offset = F.when(is_request, F.col("ts")), F.when(is_request, F.col("offset"))
@@ -88,6 +88,6 @@ def _counted(lines: DataFrame) -> DataFrame:
 
 
 def refused_since(api_key: Column, api_version: Column) -> Column:
-    """The release line from which on no broker serves a version that earlier ones did; null if there is none."""
+    """Return the first release line that removed a version that earlier ones supported; null if there is none."""
     refused = {f"{key} {version}": line for (key, version), line in refused_from().items()}
     return constants(refused)[text(api_key.cast("string"), " ", api_version.cast("string"))]

@@ -1,4 +1,4 @@
-"""The cluster that each line is of: names of groups, topics, clients and brokers mean something within one only."""
+"""The cluster of each line: names of groups, topics, clients and brokers are unique within a cluster only."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from dissectors.connections import addresses
 from kproxy.spark.derived.connection_ids import source
 
-#: The column that says it.
+#: The name of the column.
 CLUSTER: Final = "cluster"
 
 
 class ServerPlace(NamedTuple):
-    """A server as one proxy, or capture, knows it: elsewhere the same address may be another machine."""
+    """A server as seen by one proxy or capture: elsewhere the same address may be another machine."""
 
     watcher: str
     server: str
@@ -26,7 +26,7 @@ class ServerPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """So many lines of a server that name the same cluster and brokers, or nothing of it."""
+    """A number of lines of a server that name the same cluster and brokers, or none."""
 
     place: ServerPlace
     cluster_id: str | None
@@ -35,10 +35,10 @@ class Sighting:
 
 
 def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
-    """Lines with the column `CLUSTER`, and the names of all clusters; it reads the lines once.
+    """Return lines with the column `CLUSTER`, and the names of all clusters; reads the lines once.
 
-    A cluster is named by its id. Where no response reveals that, it is named by the lowest address of its servers.
-    Lines without a server (gaps, findings of a connection) have the cluster only if there is one cluster in all.
+    A cluster's name is its id. If no response contains the id, it is the lowest address of the cluster's servers. Lines
+    without a server (gaps, findings of a connection) have a cluster only if there is exactly one.
     """
     watcher = source()
     found = (
@@ -61,20 +61,20 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
 
 
 def names_cluster() -> Column:
-    """Whether a line names its cluster, or the brokers of it; never null."""
+    """Whether a line names its cluster or its brokers; never null."""
     return F.col("cluster_id").isNotNull() | (F.coalesce(F.size("brokers"), F.lit(0)) > 0)
 
 
 def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
-    """The name of each server's cluster.
+    """Return the name of each server's cluster.
 
-    A server belongs to the cluster whose id it reports. One that reports none belongs to the cluster of which it, or a
-    broker that it names, is known to be: by the same watcher, or else by any. What is left of a watcher belongs to the
-    only cluster that this one has seen. All others are together if they have a watcher, an address or a named broker in
-    common.
+    A server belongs to the cluster whose id it reports. A server that reports none belongs to the known cluster of
+    itself or of a broker that it names, as seen by the same watcher, else by any. Other servers of a watcher belong to
+    the only cluster that this watcher has seen. All remaining ones are joined if they share a watcher, an address or a
+    named broker.
     """
     reported: dict[ServerPlace, Counter[str]] = defaultdict(Counter)
-    named: dict[ServerPlace, set[str]] = defaultdict(set)  # with the server itself
+    named: dict[ServerPlace, set[str]] = defaultdict(set)  # including the server itself
     members: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
     for each in sightings:
         place = each.place
@@ -101,7 +101,7 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerPlace, str]:
 
 
 def _together(named: Mapping[ServerPlace, set[str]], seen: Mapping[str, set[str]]) -> dict[ServerPlace, str]:
-    """Servers of which no id is known, by the lowest address of those that belong together."""
+    """Group servers without a known id; the name is the lowest address of the group."""
     parents: dict[str, str] = {}
 
     def root(key: str) -> str:
@@ -111,7 +111,7 @@ def _together(named: Mapping[ServerPlace, set[str]], seen: Mapping[str, set[str]
         return key
 
     for place, mine in named.items():
-        # Who watches several clusters does not tell which of them a server is of.
+        # A watcher of several clusters does not show which of them a server belongs to.
         watcher = set() if seen.get(place.watcher) else {f"watcher {place.watcher}"}
         for key in mine | watcher:
             parents[root(key)] = root(_spelled(place.server))
@@ -122,11 +122,11 @@ def _together(named: Mapping[ServerPlace, set[str]], seen: Mapping[str, set[str]
 
 
 def _spelled(address: str) -> str:
-    """One spelling of each address."""
+    """Return a canonical spelling of an address."""
     parts = addresses.split(address)
     return address if parts is None else addresses.join(*parts)
 
 
 def with_cluster(lines: DataFrame) -> DataFrame:
-    """Lines with the column: those that have none are taken for lines of one cluster, whose name is empty."""
+    """Return lines with the column; lines without it are treated as one cluster with an empty name."""
     return lines if CLUSTER in lines.columns else lines.withColumn(CLUSTER, F.lit(""))

@@ -1,4 +1,4 @@
-"""Connections, as a row each: for jobs about how they begin, what they are good for, and how they end."""
+"""Connections, one row each, for jobs about how they open, what they are used for, and how they close."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pyspark.sql import functions as F
 from dissectors.trackers.answered_apis import DISCOVERY_APIS
 from kproxy.spark.sentences import host
 
-#: Of a connection these say the same, or stand in one line of it; so there are few of them to put together.
+#: These columns are the same on all lines of a connection, or only on one, which keeps the aggregation small.
 _KEYS = ["connection_id", "client", "server", "client_id", "by", "how"]
 
 
 def connections(lines: DataFrame) -> DataFrame:
-    """What became of each connection that a line names.
+    """Return one row per connection.
 
     Args:
         lines: Rows of TABLE.
 
     Returns:
-        cluster, connection_id, client, host (of the client), server, client_id; opened_at, null if it was there before
-        it was watched or its open line is missing; closed_at, by (client, server, proxy) and how of its close line,
-        null if there is none; unanswered, requests that it left without an answer; requests, those that are in the
-        table, and errands, those of them that do more than ask who is there and log in; last_at, of its last request or
-        response; answered_at, of its last response, and asked_at, when that was asked.
+        cluster, connection_id, client, host (of the client), server, client_id; opened_at, null if it was opened before
+        recording began or its open line is missing; closed_at, by (client, server, proxy) and how from its close line,
+        null if there is none; unanswered, requests without a response at the end; requests, those in the table, and
+        errands, those other than Metadata, ApiVersions and log-in; last_at, of its last request or response;
+        answered_at, of its last response, and asked_at, of the request of that response.
     """
     kind, at = F.col("kind"), F.col("ts")
     is_frame = kind.isin("request", "response")

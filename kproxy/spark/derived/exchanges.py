@@ -1,4 +1,4 @@
-"""Requests paired with their responses, for jobs about what became of a request."""
+"""Requests paired with their responses."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _KEY = ["cluster", "connection_id", "correlation_id", "asked_us"]
 
 
 def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
-    """The requests that `wanted` holds for, each with its answer; without those of acks 0, which have none.
+    """Return the requests that match `wanted`, each with its response; without acks=0 requests, which have none.
 
     Args:
-        lines: Rows of TABLE. What begins before the first line, or is not in the table, has no request here.
-        wanted: Says so of requests and responses alike: of columns that both have, and the same of both.
+        lines: Rows of TABLE. Responses to requests before the first line, or not in the table, are dropped.
+        wanted: A condition that holds for both request and response of an exchange, on columns that both have.
 
     Returns:
-        cluster, connection_id, correlation_id, api, client_id and group_id of the request; member_id of the answer if
-        the request's is empty; epoch, the request's generation_id, and generation, the answer's; error, the name of the
-        answer's first error; asked_us and answered_us (null: never), in microseconds since 1970.
+        cluster, connection_id, correlation_id, api, client_id and group_id of the request; member_id of the response if
+        the request's is empty; epoch, the request's generation_id, and generation, the response's; error, the name of
+        the response's first error; asked_us and answered_us (null if never), in microseconds since 1970.
     """
     at, is_request = F.unix_micros("ts"), F.col("kind") == "request"
     asked_us = F.when(is_request, at).otherwise(F.unix_micros("request_ts"))
@@ -40,9 +40,10 @@ def exchanges(lines: DataFrame, wanted: Column) -> DataFrame:
 
 
 def _paired(frames: DataFrame) -> DataFrame:
-    """The requests, each with its answer or null.
+    """Return the requests, each with its response or null.
 
-    An answer names its request by the offset. Those of older traces do not: what has one `_KEY` is one exchange there.
+    A response names its request by offset. In older traces it does not; there, equal `_KEY` columns identify an
+    exchange.
     """
     asked, answers = F.struct("offset", "request"), F.struct("request_offset", "answer")
     sides = frames.groupBy(*_KEY).agg(

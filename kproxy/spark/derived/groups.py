@@ -1,4 +1,4 @@
-"""What members of groups asked and were answered, for the jobs about groups."""
+"""Requests and responses of group members, for the jobs about groups."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kproxy.groups.explanations import KINDS, PROTOCOLS
 from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.sentences import chosen, member_label
 
-#: APIs whose generation is a member's epoch.
+#: APIs whose generation is a member epoch.
 _BY_EPOCH: Final = {api: each for api, each in PROTOCOLS.items() if each is not Protocol.CLASSIC}
 
 _BY_TIME: Final = ("asked_us", "correlation_id")
 
 
 def qualified(lines: DataFrame) -> DataFrame:
-    """Lines whose group_id is a struct of cluster and group_id: groups of two clusters may have the same name."""
+    """Return lines whose group_id is a struct of cluster and group_id: group names are unique per cluster only."""
     name = F.col("group_id")
     return lines.withColumn("group_id", F.when(name.isNotNull(), F.struct("cluster", "group_id")))
 
 
 def group_events(lines: DataFrame) -> DataFrame:
-    """What was asked for a group and what became of it, a row a request of `KINDS`.
+    """Return the requests of groups and their outcome, one row per request of `KINDS`.
 
     Returns:
-        The columns of `exchanges`, with group_id as `qualified` makes it, and kind (of `EventKind`), protocol (null
-        where the API says nothing of it), who (the member id, of a request without one that of the member whose
-        connection it is, or the connection), label (of a member, for people), own (it is about being a member: joins,
-        syncs, beats, leaves), ok (answered, and without an error).
+        The columns of `exchanges`, with group_id from `qualified`, and kind (of `EventKind`), protocol (null if the API
+        does not show it), who (the member id; for a request without one, that of the connection's member, or else the
+        connection), label (the member's display name), own (whether it is about membership: joins, syncs, heartbeats,
+        leaves), ok (a response without an error).
     """
     api = F.col("api")
     events = exchanges(qualified(lines), F.col("group_id").isNotNull() & api.isin(*KINDS))
@@ -67,15 +67,15 @@ def is_kind(*kinds: EventKind) -> Column:
 
 
 def coming(value: Column, when: Column, by: Sequence[str], order: Sequence[str] = _BY_TIME) -> Column:
-    """The value of the first event, from this one on, that `when` holds for; null if none comes.
+    """The value of the first event from this one on that satisfies `when`; null if there is none.
 
-    It looks from the end on: of a window that is open at its end Spark reads all that is left for each of its rows.
+    It scans from the end: for a window with an open end, Spark would read all remaining rows for each row.
 
     Args:
-        value: Of that event.
-        when: Whether an event is one.
-        by: What both events have in common.
-        order: What they are put in order by.
+        value: The value of that event.
+        when: The condition.
+        by: Columns that both events have in common.
+        order: The sort order.
     """
     backwards = Window.partitionBy(*by).orderBy(*map(F.desc, order))
     frame = backwards.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -83,13 +83,13 @@ def coming(value: Column, when: Column, by: Sequence[str], order: Sequence[str] 
 
 
 def in_lives(events: DataFrame, joins: Column) -> DataFrame:
-    """With `life`: a coordinator that has lost the group begins at generation 1 again, which is another one.
+    """Return events with `life`: a coordinator that lost the group restarts at generation 1, which is a new life.
 
-    Else a generation comes again only for a member that joins once more into it, and not when one has left.
+    Otherwise a generation only repeats for a member that joins it again, unless one has left.
 
     Args:
-        events: Of `group_events`, with heard_us, the time that they are put in order by.
-        joins: Which of them say what generation, or epoch, the group has reached.
+        events: From `group_events`, with heard_us, the time to sort by.
+        joins: Which of them show the generation, or epoch, that the group has reached.
     """
     group = Window.partitionBy("group_id").orderBy("heard_us", "asked_us", "correlation_id")
     reached = F.when(joins, F.col("generation"))

@@ -1,4 +1,4 @@
-"""Runs of Metadata requests, for what is said of clients that ask for it again and again."""
+"""Runs of repeated Metadata requests."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 from dissectors.rules.behaviour.metadata_loop import ANSWERS
 from kproxy.spark.sentences import host
 
-#: So many with an error, or so many on each connection, make a loop; the rule S005 has the same number. Many clients of
-#: one client id, each with its first questions on a connection of its own, do not.
+#: This many with an error, or this many per connection, are a loop; rule S005 uses the same number. Many clients with
+#: the same client id, each with the first requests of its own connection, are not.
 MANY: Final = ANSWERS
-#: Requests belong to a run while they are less than this apart (us): clients try again after 100 ms to 1 s
+#: Requests belong to the same run if they are less than this apart (us): clients retry after 100 ms to 1 s
 #: (retry.backoff.max.ms, topic.metadata.refresh.fast.interval.ms), and refresh after 5 minutes.
 GAP_US: Final = 2_000_000
 
@@ -21,24 +21,24 @@ _CLIENT = ["cluster", "host", "client_id"]
 
 
 def metadata_runs(lines: DataFrame) -> DataFrame:
-    """The answered Metadata requests of each client, a client id on a host, in runs.
+    """Return the answered Metadata requests of each client (a client id on a host) as runs.
 
     Returns:
-        A row for each run that is a loop: cluster, host, client_id, client (an address of it), connection_id (of the
-        last), broker (the lowest of those asked), first_at and last_at (when it asked), requests, refused (with an
-        error), error and topic (those of most answers with an error), connections, topics (most in an answer) and
-        bytes.
+        One row per run that is a loop: cluster, host, client_id, client (one of its addresses), connection_id (of the
+        last request), broker (the lowest address used), first_at and last_at (of requests), requests, refused
+        (responses with an error), error and topic (of most responses with an error), connections, topics (the most in a
+        response) and bytes.
     """
-    own = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
+    own_response = Window.partitionBy(*_CLIENT).orderBy("request_ts", "connection_id", "offset")
     answers = lines.where(
         (F.col("api") == "Metadata") & (F.col("kind") == "response") & F.col("request_ts").isNotNull()
     ).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "client", "server", "connection_id", "offset",
         "request_ts", "size", F.coalesce(F.size("topics"), F.lit(0)).alias("topics"), _first_error().alias("refusal"),
     )  # fmt: skip
-    apart = F.unix_micros("request_ts") - F.unix_micros(F.lag("request_ts").over(own))
-    begins = F.coalesce(apart >= GAP_US, F.lit(True))
-    runs = answers.withColumn("begins", begins).withColumn("run", F.count_if("begins").over(own))
+    pause = F.unix_micros("request_ts") - F.unix_micros(F.lag("request_ts").over(own_response))
+    begins = F.coalesce(pause >= GAP_US, F.lit(True))
+    runs = answers.withColumn("begins", begins).withColumn("run", F.count_if("begins").over(own_response))
     found = runs.groupBy(*_CLIENT, "run").agg(
         F.min("client").alias("client"),
         F.max(F.struct("request_ts", "connection_id"))["connection_id"].alias("connection_id"),
@@ -59,7 +59,7 @@ def metadata_runs(lines: DataFrame) -> DataFrame:
 
 
 def _first_error() -> Column:
-    """The name of the first error of an answer, and the topic that it is about; null if all is well."""
+    """The name of a response's first error, and its topic; null without errors."""
     error = F.get("errors", F.lit(0))
     place = F.regexp_extract(error["path"], r"^topics\[([0-9]+)\]", 1)
     topic = F.get("topics", F.try_to_number(place, F.lit("9999999999")).cast("int"))["topic"]

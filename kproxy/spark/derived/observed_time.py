@@ -1,4 +1,4 @@
-"""When something was observed: the time that rates are divided by."""
+"""Observed time: the divisor of rates."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 _MINUTE_US: Final = 60_000_000
-#: Kafka closes a connection after ten minutes of silence (connections.max.idle.ms), so a trace of a connection has a
-#: line at least this often. After a longer silence nobody knows whether anybody was watching.
+#: Kafka closes a connection after ten minutes of inactivity (connections.max.idle.ms), so a connection's trace has a
+#: line at least this often. After a longer pause it is unknown whether anything was recording.
 _SILENCE_US: Final = 600_000_000
 
 
 def slot(at: Column, slot_us: int) -> Column:
-    """When the slot of a timestamp began, in us since 1970; slots begin at multiples of their length."""
+    """The start of a timestamp's slot, in us since 1970; slots start at multiples of their length."""
     return F.floor(F.unix_micros(at) / slot_us) * slot_us
 
 
 def observed(lines: DataFrame, by: Column, slot_us: int) -> DataFrame:
-    """How long each slot of time was observed by each source, or whatever else `by` says of a line.
+    """Return how long each slot of time was observed, by source or by another column.
 
-    Time was observed from a line to the next one if that comes within ten minutes. So time before the first line, after
-    the last one, and in holes of a trace does not count.
+    Time between two lines was observed if they are at most ten minutes apart. So time before the first line, after the
+    last one, and in longer pauses does not count.
 
     Args:
-        lines: Rows of TABLE; uses ts, and what `by` needs, of all lines. Lines in which it is null do not count.
-        by: Whose lines belong together.
-        slot_us: How long a slot is.
+        lines: Rows of TABLE; uses ts, and the columns of `by`, of all lines. Lines in which `by` is null do not count.
+        by: The column to group lines by.
+        slot_us: The length of a slot.
 
     Returns:
-        by, slot (when it began, in us since 1970) and observed_us, above 0.
+        by, slot (its start, in us since 1970) and observed_us, above 0.
     """
     at = F.unix_micros("ts")
     minutes = (

@@ -1,4 +1,4 @@
-"""How often something happens on a connection in a minute, for rules that speak of high rates."""
+"""Events per minute on a connection, for rules about high rates."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import client_name
 from kproxy.spark.sentences import host
 
-#: So many requests in a minute on one connection are a high rate: ten a second.
+#: This many requests per minute on one connection are a high rate: ten per second.
 BUSY: Final = 600
 
 
 def busy_minutes(frames: DataFrame, hit: Column, *, least: int = BUSY, share: float = 0) -> DataFrame:
-    """Whose frames `hit` holds for so often in a minute (UTC) of a connection.
+    """Return the clients and brokers with minutes (UTC) in which many frames of a connection satisfy `hit`.
 
     Args:
         frames: Rows of TABLE, frames only.
-        hit: What is counted; null counts as false.
-        least: The fewest of them in a minute.
-        share: The least part (0 to 1) of all frames of that minute that they must be.
+        hit: The condition; null counts as false.
+        least: Minimum number of hits in a minute.
+        share: Minimum share (0 to 1) of hits among all frames of that minute.
 
     Returns:
-        A row for each client and broker: cluster, client, host, broker, findings (such minutes), hits and frames (of
-        the minute with most hits), first_at and last_at (frames of such minutes) and connection_id (of the worst).
+        One row per client and broker: cluster, client, host, broker, findings (such minutes), hits and frames (of the
+        minute with most hits), first_at and last_at (frames of such minutes) and connection_id (of the worst minute).
     """
     each = frames.groupBy(
         "cluster", "client_id", "client", "server", "connection_id", F.date_trunc("minute", "ts")

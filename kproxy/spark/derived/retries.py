@@ -1,4 +1,4 @@
-"""Requests that a client sends again, for what is said of retries."""
+"""Repeated requests, for the job and rules about retries."""
 
 from __future__ import annotations
 
@@ -8,53 +8,52 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors import schemas
-from dissectors.trackers.answered_apis import DISCOVERY_APIS
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.routine_errors import OF_GROUPS
 from kproxy.spark.sentences import host
 
-#: A request of the same API, size and topics that is sent so soon (us) after the other was lost is the same again:
-#: clients connect again within seconds (reconnect.backoff.max.ms).
+#: A request with the same API, size and topics within this time (us) after the loss of another is a retry: clients
+#: reconnect within seconds (reconnect.backoff.max.ms).
 _AGAIN_US = 10_000_000
-#: What makes a request the same as another of its client; the topics with their partitions and bytes.
+#: The columns that identify a repeated request of a client; topics with their partitions and bytes.
 _SAME: Final = ("cluster", "host", "client_id", "api", "size", "names")
 
 _RETRIABLE = [each.name for each in schemas.errors() if each.retriable]
 
 
 def resent(lines: DataFrame) -> DataFrame:
-    """The first requests that are the same as one that was left without an answer when its connection ended.
+    """Return the first requests that repeat one that was unanswered when its connection closed.
 
-    Those by which a client finds its way (Metadata, log-in) are left out: whoever starts asks the same.
+    Metadata and log-in requests are left out: every new connection sends the same ones.
 
     Returns:
-        cluster, host, client_id, client, server, api, connection_id and again_us (when it was sent) of the second;
-        lost_us (when the first was sent), ended_us (when its connection was) and closed_by.
+        cluster, host, client_id, client, server, api, connection_id and again_us (time sent) of the second request;
+        lost_us (when the first was sent), ended_us (when its connection closed) and closed_by.
     """
     ended = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
     errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*DISCOVERY_APIS)
-    asked = lines.where(errands).select(
+    retriable_asked = lines.where(errands).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
         "client", "server", "connection_id", "correlation_id", "offset", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
-    heard = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
+    last_response = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
         F.col("connection_id").alias("of"), F.col("correlation_id").alias("id"), "request_offset",
         F.unix_micros("request_ts").alias("at"),
     )  # fmt: skip
-    own = F.coalesce(F.col("request_offset") == F.col("offset"), F.lit(True))  # older traces do not have it
+    is_own = F.coalesce(F.col("request_offset") == F.col("offset"), F.lit(True))  # missing in older traces
     is_answer = (F.col("of") == F.col("connection_id")) & (F.col("id") == F.col("correlation_id"))
-    is_answer &= (F.col("at") == F.col("us")) & own
+    is_answer &= (F.col("at") == F.col("us")) & is_own
     ends = ended.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
     lost = (
-        asked.join(ends, "connection_id")
-        .join(heard, is_answer, "left_anti")
+        retriable_asked.join(ends, "connection_id")
+        .join(last_response, is_answer, "left_anti")
         .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id", "us")), "ended_us",
                 "closed_by")
     )  # fmt: skip
     same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _SAME]
     soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
-    pairs = asked.join(lost, [*same, soon, F.col("connection_id") != F.col("lost_connection_id")])
-    # Each takes the first that comes after it, and no request is two requests again.
+    pairs = retriable_asked.join(lost, [*same, soon, F.col("connection_id") != F.col("lost_connection_id")])
+    # Each lost request is matched with the first repetition, and each repetition with one lost request.
     first = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
     once = Window.partitionBy("connection_id", "us", "correlation_id").orderBy(F.desc("lost_us"))
     return (
@@ -68,15 +67,15 @@ def resent(lines: DataFrame) -> DataFrame:
 
 
 def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
-    """Answers with an error to a request that was refused with the same error just before.
+    """Return error responses to a request that had failed with the same error just before.
 
     Args:
         lines: Rows of TABLE.
-        retriable: Of errors after which the same may succeed later (Kafka's RetriableException), or of the others.
+        retriable: Whether to select retriable errors (Kafka's RetriableException), or the others.
 
     Returns:
         cluster, host, client_id, client, server, api, connection_id, error, again_us (when the second was sent),
-        refused_us (when the first was refused).
+        refused_us (when the first failed).
     """
     error = F.get("errors", F.lit(0))
     is_sought = error["name"].isin(_RETRIABLE) if retriable else ~error["name"].isin([*_RETRIABLE, *OF_GROUPS])
@@ -97,5 +96,5 @@ def refused_again(lines: DataFrame, *, retriable: bool) -> DataFrame:
 
 
 def _names() -> Column:
-    """The topics of a request, as a number: with their partitions, and the bytes of those."""
+    """A hash of a request's topics with their partitions and bytes."""
     return F.xxhash64("topics")

@@ -1,4 +1,4 @@
-"""What several jobs ask of the same lines, worked out once for all of them."""
+"""Caches intermediate results that several jobs over the same lines need."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kproxy.spark.derived.groups import group_events
 
 @contextmanager
 def shared(lines: DataFrame) -> Iterator[None]:
-    """While it lasts, jobs over `lines` share what they have in common, which Spark finds in their plans by itself.
+    """While the context lasts, jobs over `lines` share common results; Spark finds these in their plans by itself.
 
-    It is worked out when the first of them needs it, and kept in memory as far as there is room, else on disk.
+    A result is computed when it is first needed, and kept in memory if possible, else on disk.
     """
     kept = [made(with_cluster(lines)).persist() for made in (group_events, connections)]
     try:

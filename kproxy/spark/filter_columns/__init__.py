@@ -1,4 +1,4 @@
-"""A filter as a Spark column: of every row of TRACE it says what `Filter.matches` says of its line."""
+"""A filter as a Spark column: for rows of TRACE, equivalent to `Filter.matches` for lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kproxy.filters.values import closed_value, instant, number
 from kproxy.spark.filter_columns.fields import column_of
 from kproxy.spark.filter_columns.pattern import java_pattern
 
-Check = Callable[[Column], Column]  # of one value that is there
+Check = Callable[[Column], Column]  # applied to one value that is not null
 
 _ORDER: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
@@ -34,10 +34,10 @@ _LONGS = range(-(1 << 63), 1 << 63)
 
 
 def where(chosen: Filter) -> Column:
-    """The filter as a condition that is true or false, never null.
+    """Return the filter as a condition that is true or false, never null.
 
     Raises:
-        FilterError: A pattern that Spark would take too long for, or a time that the calendar does not have.
+        FilterError: A pattern that is too slow in Spark, or an invalid date.
     """
     return _condition(chosen.node)
 
@@ -84,7 +84,7 @@ def _any_check(node: Comparison) -> Check:
 
 
 def _check(field: FilterField, sign: str, value: Value) -> Check:
-    """What one value must be; it is there, and the filter has been found right already."""
+    """Return the condition on one value that is not null; the filter is already validated."""
     if sign == "~":
         return _pattern(field, value, value.text)
     compare = _ORDER[sign]
@@ -110,7 +110,7 @@ def _check(field: FilterField, sign: str, value: Value) -> Check:
 
 
 def _text(field: FilterField, value: Column) -> Column:
-    """The value as the text that patterns are asked of."""
+    """The value as text, for patterns."""
     if field.kind is Kind.TIME:
         utc = F.to_utc_timestamp(value, F.current_timezone())
         return F.date_format(utc, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")

@@ -12,9 +12,9 @@ from kproxy.trace.lines import KINDS
 
 
 def column_of(field: FilterField) -> Column:
-    """What `FilterField.read` reads: a value or null; of a field with `many` an array without nulls, never null itself.
+    """Return the column for `FilterField.read`: a value or null; for a field with `many`, an array without nulls.
 
-    The values of `error` are structs of `code` and `name`.
+    The array itself is never null. The values of `error` are structs of `code` and `name`.
     """
     if field.many:
         return F.coalesce(_MANY[field.name](), F.array())
@@ -24,7 +24,7 @@ def column_of(field: FilterField) -> Column:
     if field.name == "marked":
         return F.coalesce(value, F.lit(False))
     if "kind" in field.columns and field.name != "kind":
-        # Left out of a line where it is 0 or false; of all lines one kind has it.
+        # Omitted from lines where it is 0 or false; one kind of line has it.
         [kind] = [kind for kind, line in KINDS.items() if field.name in line.__struct_fields__]
         return F.coalesce(value, F.when(F.col("kind") == kind, F.lit(False if field.kind is Kind.FLAG else 0)))
     return value

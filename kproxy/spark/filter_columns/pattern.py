@@ -1,4 +1,4 @@
-"""The pattern of a filter as a regular expression of Java's, for RLIKE."""
+"""Translates a filter pattern to a Java regular expression, for RLIKE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from kproxy.filters.pattern import ATOM, REPEAT, PatternError
 
-#: What the same letters mean in Python, which in Java are ASCII's. Upper case is all that they are not.
+#: Character classes whose Python meaning is Unicode, but in Java ASCII. Upper case is the complement.
 _CLASSES = {
     "d": r"\p{Nd}",
     "w": r"\p{L}\p{N}_",
@@ -19,16 +19,16 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def java_pattern(pattern: str, *, ignore_case: bool) -> str:
-    """The expression that finds in a text what `kproxy.filters.pattern.compile_pattern` finds there.
+    """Return the expression that finds what `kproxy.filters.pattern.compile_pattern` finds.
 
     Raises:
-        PatternError: A group is repeated in which something is repeated or chosen. Java tries every way to read a text
-            that such a group gives, and those are too many.
+        PatternError: A group with repetitions or alternatives is repeated. Java tries every way to match such a group,
+            which takes exponential time.
     """
     at = 4 if pattern.startswith("(?i)") else 0
     flags = re.DOTALL | (re.IGNORECASE if ignore_case or at else re.NOFLAG)
     made = []
-    many = [False]  # of each open group: whether there is more than one way through it
+    many = [False]  # for each open group: whether it can match in several ways
     while at < len(pattern):
         start = at
         if pattern[at] == "|":
@@ -69,7 +69,7 @@ def _java_atom(atom: str, flags: re.RegexFlag) -> str:
 
 @functools.cache
 def _java_class(source: str, flags: re.RegexFlag) -> str:
-    """What one atom of Python's matches, asked of every character there is; both differ in too much to translate it."""
+    """Return the characters that a Python atom matches, tested one by one; the syntaxes differ too much."""
     runs = (found.span() for found in re.compile(f"(?:{source})+", flags).finditer(_every_character()))
     ranges = [rf"\x{{{_code(start):x}}}-\x{{{_code(end - 1):x}}}" for start, end in runs]
     return f"[{''.join(ranges)}]" if ranges else "[^\\x{0}-\\x{10ffff}]"

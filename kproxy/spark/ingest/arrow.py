@@ -1,4 +1,4 @@
-"""Lines of JSON as Arrow batches of a Spark schema."""
+"""JSON lines as Arrow batches of a Spark schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.trace.lines import FORMAT
 
 _BATCH_LINES = 4096
 _BATCH_BYTES = 8 << 20
-#: Of a text that is no line, this many characters are kept.
+#: Characters kept of a text that is not a line.
 MOST_CORRUPT = 4096
 
 _PLAIN: dict[type[T.DataType], pa.DataType] = {
@@ -29,7 +29,7 @@ _PLAIN: dict[type[T.DataType], pa.DataType] = {
 
 
 def arrow_type(kind: T.DataType) -> pa.DataType:
-    """Arrow's type for one that `kproxy.spark.ingest.schema` has."""
+    """Return the Arrow type for a type in `kproxy.spark.ingest.schema`."""
     if isinstance(kind, T.ArrayType):
         return pa.list_(arrow_type(kind.elementType))
     if isinstance(kind, T.StructType):
@@ -38,16 +38,16 @@ def arrow_type(kind: T.DataType) -> pa.DataType:
 
 
 class Batches:
-    """Makes batches of a schema: columns of ROW. Without `corrupt` what is no line is left out."""
+    """Builds batches of a schema with columns of ROW. Without `corrupt`, texts that are not lines are dropped."""
 
     def __init__(self, schema: T.StructType) -> None:
         self._types = {field.name: field.dataType for field in schema}
         self._schema = pa.schema(list(arrow_type(schema)))
-        # Times are text until a batch is whole: that takes a third of the time.
+        # Times stay text until a batch is complete: a third of the time.
         self._read = pa.struct([field.with_type(_read_type(field.type)) for field in self._schema])
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-        """Lines (bytes) of one file, and sentences about its damage (str)."""
+        """Yield batches, given lines (bytes) of one file and sentences about damage (str)."""
         for some in _portions(texts):
             yield from self._batches(some, file)
 
@@ -57,7 +57,7 @@ class Batches:
             row["file"] = file
         try:
             yield self._batch(rows)
-        except (pa.ArrowException, OverflowError):  # a 13th month, a number that no column can have
+        except (pa.ArrowException, OverflowError):  # an invalid date, a number out of range
             if len(texts) > 1:
                 for text in texts:
                     yield from self._batches([text], file)
@@ -86,7 +86,7 @@ class Batches:
 
 
 def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
-    """The same texts as they are, as TEXT: for who reads them by `kproxy.spark.ingest.files.parsed`."""
+    """Yield the texts unchanged as TEXT, to be parsed with `kproxy.spark.ingest.files.parsed`."""
     schema = pa.schema(list(arrow_type(TEXT)))
     for some in _portions(texts):
         values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in some]
@@ -111,7 +111,7 @@ def _read_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _fitted(value: Any, kind: T.DataType) -> Any:
-    """A value of JSON as its column has it: what has no fixed fields is text."""
+    """Convert a JSON value for its column: values without fixed fields become text."""
     if isinstance(kind, T.StringType):
         return value if value is None or isinstance(value, str) else encode_json(value).decode()
     if isinstance(kind, T.ArrayType):

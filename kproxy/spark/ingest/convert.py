@@ -1,11 +1,11 @@
-"""Traces and captures into a table, whole files once: none is lost, none is there twice.
+"""Adds whole files of traces and captures to a table, each exactly once.
 
-A batch of files is written as `kproxy.spark.ingest.table_storage` does (Parquet: to ``batch=N/date=…/hour=…``), then a
-record of it to ``_files/batch=N``, which is one file and so there or not. What has no such record is not part of the
-table: a batch that was being written when the process was killed is written over by the next one.
+A batch of files is written by `kproxy.spark.ingest.table_storage` (Parquet: to ``batch=N/date=…/hour=…``), then a
+record of it to ``_files/batch=N``, which is one file and so atomic. Data without a record is not part of the table: a
+batch whose writer was killed is overwritten by the next one.
 
-One run at a time writes to a table, which has a lock. Where there is none (`kproxy.spark.ingest.locks`) each run takes
-numbers that no other has, and a file that two of them have converted counts in the batch of the lower number only.
+A lock lets one run at a time write to a table. Where locks are not available (`kproxy.spark.ingest.locks`), each run
+uses unique batch numbers, and a file that two runs have converted counts only in the batch with the lower number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kproxy.spark.ingest.locks import locked
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
 
-#: Input of a batch: what a kill can cost is as much work as this.
+#: Input bytes per batch: limits the work that a kill can lose.
 BATCH_BYTES = 2 << 30
 _DAY_S, _HOUR_S = 86_400, 3600
 _RECORD = T.StructType(
@@ -45,19 +45,19 @@ _RECORD = T.StructType(
 )
 
 
-#: Numbers of batches that were written without a lock begin here. Spark makes them 32-bit integers.
+#: Batches written without a lock have numbers from here on. Spark makes them 32-bit integers.
 _UNLOCKED, _END = 1 << 30, (1 << 31) - 1
-#: The batch of a data file, and the part of its name that all files of one write have in common.
+#: The batch of a data file, and the part of its name that all files of one write share.
 _WRITTEN = re.compile(r"/batch=(\d+)/(?:.*/)?part-\d+-([0-9a-f-]{36})")
 
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """A batch of a table: its number, its files by URI with their sizes, how many lines and other texts they had.
+    """A batch of a table: its number, its files by URI with their sizes, and the number of lines and of other texts.
 
-    `form` is one of parquet, delta and iceberg, for all batches of a table the same. Known of a batch that was just
-    made: `example`, one of these texts with its file; `corrupt_files`, the files that have some; and `damaged`,
-    sentences about the `damaged_files`, which cannot be read to their end.
+    `form` is parquet, delta or iceberg, the same for all batches of a table. Only set for a new batch: `example`, one
+    of the other texts with its file; `corrupt_files`, the number of files with some; and `damaged`, sentences about the
+    `damaged_files`, which could not be read completely.
     """
 
     number: int
@@ -72,10 +72,10 @@ class TableBatch:
 
 
 def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
-    """The batches of a table, in their order; None if there is no table.
+    """Return the batches of a table, in order; None if there is no table.
 
     Raises:
-        UserError: There are several records of a batch.
+        UserError: A batch has several records.
     """
     found = records(spark, table)
     if found is not None and len(found) > len({batch.number for batch in found}):
@@ -84,7 +84,7 @@ def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
 
 
 def records(spark: SparkSession, table: str) -> list[TableBatch] | None:
-    """The records of batches in a table, sound or not, in their order; None if there is no table."""
+    """Return the records of batches in a table, valid or not, in order; None if there is no table."""
     try:
         rows = spark.read.schema(_RECORD).json(f"{table}/_files").collect()
     except AnalysisException as error:
@@ -111,13 +111,12 @@ def convert(
     made: Callable[[TableBatch], object] = lambda batch: None,
     waiting: Callable[[], object] = lambda: None,
 ) -> list[TableBatch]:
-    """Add the files that are not in the table yet; the batches that this made.
+    """Add the files that are not in the table yet; return the new batches.
 
-    `where`, of columns of TABLE, says which lines are kept. `form` is that of a new table: Parquet, if it is None.
-    `made` is told each batch when it is part of the table. `waiting` is called if another run has to end first.
-
-    Raises:
-        UserError: The table has lines twice, or is not in `form`.
+    `where`, a condition on columns of TABLE, selects the lines to keep. `form` is the format of a new table; None means
+    Parquet. `made` is called with each batch when it is part of the table. `waiting` is called if another run holds the
+    lock. Raises:
+        UserError: The table has duplicate lines, or another format than `form`.
     """
     with locked(spark, table, waiting) as has_lock:
         known = batches(spark, table) or []
@@ -137,14 +136,14 @@ def convert(
 
 
 def next_number(numbers: Set[int], *, has_lock: bool) -> int:
-    """A number for a new batch, where `numbers` are taken; without a lock no other run will take the same."""
+    """Return a number for a new batch, not in `numbers`; without a lock, one that no other run will use."""
     if has_lock:
         return max((number for number in numbers if number < _UNLOCKED), default=0) + 1
     return _UNLOCKED + secrets.randbelow(_END - _UNLOCKED)
 
 
 def grown(files: Sequence[File], known: Sequence[TableBatch]) -> list[File]:
-    """The files that are in a table with another size than they have now: what came since is not in it."""
+    """Return the files whose size has changed since they were added to a table; newer data is not in it."""
     sizes = {uri: size for batch in known for uri, size in batch.files.items()}
     return [file for file in files if sizes.get(file.uri, file.size) != file.size]
 
@@ -189,7 +188,7 @@ def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:
 
 
 def dated(rows: DataFrame) -> DataFrame:
-    """Rows of ROW as TABLE: with the date and the hour of `ts` in UTC, whatever zone the session has."""
+    """Convert rows of ROW to TABLE: adds the date and hour of `ts` in UTC, independent of the session's time zone."""
     at = F.unix_seconds("ts")  # Spark divides doubles, which are exact for seconds, but not for microseconds
     return rows.withColumns(
         {
@@ -200,11 +199,11 @@ def dated(rows: DataFrame) -> DataFrame:
 
 
 def read_table(spark: SparkSession, table: str) -> DataFrame:
-    """The lines of a table, as TABLE.
+    """Return the lines of a table, as TABLE.
 
     Raises:
         ValueError: There is no table.
-        UserError: It has lines twice.
+        UserError: It has duplicate lines.
     """
     found = batches(spark, table)
     if found is None:
@@ -221,7 +220,7 @@ def read_table(spark: SparkSession, table: str) -> DataFrame:
 
 
 def again(found: Sequence[TableBatch]) -> dict[int, set[str]]:
-    """By batch the files of it that are in an earlier one, too: two runs without a lock have converted them."""
+    """Return by batch the files that an earlier batch has too: two runs without a lock have converted them."""
     seen: set[str] = set()
     surplus = {}
     for batch in found:
@@ -232,17 +231,17 @@ def again(found: Sequence[TableBatch]) -> dict[int, set[str]]:
 
 
 def check(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> None:
-    """Find out whether the batches of a table are sound.
+    """Check whether the batches of a table are valid.
 
     Raises:
-        UserError: One of them has lines twice.
+        UserError: A batch has duplicate lines.
     """
     if found and found[0].form == PARQUET and written_twice(spark, table, found):
         raise UserError(_sentence(table))
 
 
 def written_twice(spark: SparkSession, table: str, found: Sequence[TableBatch]) -> set[int]:
-    """The batches of a Parquet table whose rows are of several writes; those of a sound one are of one."""
+    """Return the batches of a Parquet table with files of several writes; a valid batch has those of one write."""
     writes: dict[int, set[str]] = {}
     for path in read_batches(spark, table, PARQUET, sorted({batch.number for batch in found})).inputFiles():
         if (name := _WRITTEN.search(path)) is not None:

@@ -1,4 +1,4 @@
-"""What Spark cannot read by itself: captures, compressed traces, traces that are being written; as lines of JSON."""
+"""Decodes what Spark cannot read: captures, compressed traces, and traces that are being written; to lines of JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail
 from kproxy.trace.reader import SUFFIXES, open_trace, raw_lines
 
-#: What Java's URIs write as %XX (RFC 2396); more than that they leave as it is.
+#: Characters that Java's URIs leave unescaped; others become %XX (RFC 2396).
 _NOT_IN_URIS = re.compile(r"[\0- \x7f\"#%<>?\[\\\]^`{|}]")
 
 
@@ -29,10 +29,10 @@ class CaptureOptions:
 
 
 def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
-    """The same as `decode` of a local file by its URI; of a trace that is being written what is whole.
+    """Like `decode`, for a local file given by URI; of a trace that is being written, the complete lines.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: The file cannot be opened.
     """
     path = local_path(uri)
     growing = is_growing(uri)
@@ -47,42 +47,42 @@ def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
 
 
 def local_path(uri: str) -> Path:
-    """The path of a file of this machine."""
+    """Return the path of a local file."""
     return Path(unquote(urlsplit(uri).path))
 
 
 def uri_of(path: Path) -> str:
-    """The URI of a file of this machine, as Spark writes it: file:/tmp/date=1, not file:///tmp/date%3D1."""
+    """Return the URI of a local file as Spark writes it: file:/tmp/date=1, not file:///tmp/date%3D1."""
     return "file:" + _NOT_IN_URIS.sub(lambda found: quote(found[0], safe=""), str(path.absolute()))
 
 
 def is_growing(path: str) -> bool:
-    """Whether a path, or a URI, is that of a trace which is being written."""
+    """Whether a path or URI belongs to a trace that is being written."""
     return path.endswith(".part")
 
 
 def whole_name(path: str) -> str:
-    """The path, or URI, that a growing trace will have when it is whole."""
+    """Return the path or URI that a growing trace will have when it is complete."""
     folder, _, name = path.rpartition("/")
     return f"{folder}{'/' * bool(folder)}{name.removeprefix('.').removesuffix('.part')}"
 
 
 def part_of(path: Path) -> Path:
-    """The path that a trace has while it is written."""
+    """Return the path that a trace has while it is being written."""
     return path.with_name(f".{path.name}.part")
 
 
 def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool = False) -> Iterator[bytes | str]:
-    """The lines of an open capture or trace, compressed or not, as `kproxy dissect --json` writes them.
+    """Yield the lines of an open capture or trace, compressed or not, as `kproxy dissect --json` writes them.
 
-    Those of a trace are as they stand there, whether they are lines or not. What was damaged is told in sentences, as
-    `str`; the end of a trace that is still `growing` is not.
+    Lines of a trace are returned unchanged, valid or not. Damage is reported as sentences of type `str`, except the end
+    of a trace that is still `growing`.
     """
-    told: list[str] = []
-    opened = open_trace(file, name, told.append)
-    if opened.lines is not None or name.endswith(SUFFIXES):  # its first line may be the damaged one
-        yield from (line for line in raw_lines(opened.source, name, told.append) if not line.isspace())
-        yield from () if growing else told
+    error_text: list[str] = []
+    opened = open_trace(file, name, error_text.append)
+    if opened.lines is not None or name.endswith(SUFFIXES):  # its first line may be damaged
+        yield from (line for line in raw_lines(opened.source, name, error_text.append) if not line.isspace())
+        yield from () if growing else error_text
         return
     try:
         yield from _captured(opened.source, name, options)

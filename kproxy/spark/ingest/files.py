@@ -1,4 +1,4 @@
-"""Files of traces and captures as rows, the texts that are no lines included."""
+"""Files of traces and captures as rows, including texts that are not lines."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ _JSON = {
     "columnNameOfCorruptRecord": _BAD,
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
-    "maxStringLen": str((1 << 31) - 1),  # the bytes of a frame may be long
+    "maxStringLen": str((1 << 31) - 1),  # frames may be long
 }
-#: Files that Python reads are dealt out to tasks of about this size; to some tasks at least, for all cores to work.
+#: Files that Python reads are distributed to tasks of about this size; to a minimum number of tasks, to use all cores.
 _TASK_BYTES, _LEAST_TASKS = 32 << 20, 8
 
 
 def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptions) -> DataFrame:
-    """The lines of files, in no order, as ROW.
+    """Return the lines of files as ROW, unordered.
 
-    Spark reads plain traces by itself; the others are read by Python on the executors, which need kproxy for it.
+    Spark reads uncompressed traces by itself; Python on the executors, where kproxy must be installed, reads the
+    others.
     """
     plain = [each.path for each in files if each.plain]
     near = [each for each in files if not each.plain and each.is_local]
@@ -47,13 +48,13 @@ def read_files(spark: SparkSession, files: Sequence[File], options: CaptureOptio
         tasks = max(_LEAST_TASKS, sum(each.size for each in near) // _TASK_BYTES)
         parts.append(names.repartition(min(len(near), tasks)).mapInArrow(partial(_decode_named, options), ROW))
     if far:
-        held = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
-        parts.append(held.mapInArrow(partial(_decode_held, options), ROW))
+        opened = spark.read.format("binaryFile").load(far).select("_metadata.file_path", "content")
+        parts.append(opened.mapInArrow(partial(_decode_opened, options), ROW))
     return reduce(DataFrame.unionAll, parts)
 
 
 def parsed(texts: DataFrame) -> DataFrame:
-    """Texts of plain traces, which Spark reads by itself, as ROW; their columns are value and file."""
+    """Parse texts of uncompressed traces, with the columns value and file, to ROW."""
     read = T.StructType([*TRACE.fields, T.StructField(_BAD, T.StringType())])
     line = F.from_json("value", read, _JSON)
     rows = texts.where(F.trim("value") != "").select(line.alias("line"), "value", "file")
@@ -67,7 +68,7 @@ def parsed(texts: DataFrame) -> DataFrame:
 
 
 def counts() -> list[Column]:
-    """Aggregates of ROW: lines, corrupt (texts that are none) and example (one of these with its file, or null)."""
+    """Aggregates of ROW: lines, corrupt (texts that are not lines), example (one of these with its file, or null)."""
     is_corrupt = F.col("corrupt").isNotNull()
     text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(_EXAMPLE)))
     return [
@@ -78,7 +79,7 @@ def counts() -> list[Column]:
 
 
 def bad_files() -> list[Column]:
-    """Aggregates of ROW: corrupt_files, with texts that are no line; damaged, sentences; damaged_files, a count."""
+    """Aggregates of ROW: corrupt_files, with texts that are not lines; damaged, sentences; damaged_files, a count."""
     return [
         F.array_sort(F.collect_set(F.when(F.col("corrupt").isNotNull(), F.col("file")))).alias("corrupt_files"),
         F.array_sort(F.collect_set("damage")).alias("damaged"),
@@ -93,9 +94,9 @@ def _decode_named(options: CaptureOptions, names: Iterator[pa.RecordBatch]) -> I
             yield from batches.of(decode_file(uri, options), uri)
 
 
-def _decode_held(options: CaptureOptions, held: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _decode_opened(options: CaptureOptions, opened: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     batches = Batches(ROW)
-    for batch in held:
+    for batch in opened:
         for uri, content in zip(*batch.columns, strict=True):
             name = Path(unquote(urlsplit(uri.as_py()).path)).name
             yield from batches.of(decode(io.BytesIO(content.as_buffer()), name, options), uri.as_py())

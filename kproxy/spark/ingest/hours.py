@@ -1,4 +1,4 @@
-"""The hour of a trace, which stands in its path: ``date=2026-11-21/hour=05``."""
+"""The hour of a trace, from its path: ``date=2026-11-21/hour=05``."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _FOLDERS = re.compile(r"(?:^|/)date=(\d{4}-\d\d-\d\d)/hour=(\d\d)/")
 
 
 def hour_of(path: str) -> datetime | None:
-    """When the hour began that a path or URI of a trace says; None if it says none."""
+    """Return the start of the hour in the path or URI of a trace; None if it has none."""
     named = _FOLDERS.search(path)
     if named is None:
         return None
     try:
         return datetime.fromisoformat(f"{named[1]}T{named[2]}:00Z")
-    except ValueError:  # a 13th month
+    except ValueError:  # an invalid date
         return None
 
 
 def next_hour(read: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Of traces that have grown from `read` to `sizes` (bytes by path): how far to read next, an hour at a time.
+    """Return how far to read next, one hour at a time, in traces grown from `read` to `sizes` (bytes by path).
 
-    Who follows traces of several proxies would else meet a line of one long after those of another that came later.
+    Otherwise, when following traces of several proxies, lines of one would come long after later lines of another.
     """
     grown = {name for name, size in sizes.items() if size > read.get(name, 0)}
     first = min(map(_order, grown), default="")
@@ -32,6 +32,6 @@ def next_hour(read: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, in
 
 
 def _order(path: str) -> str:
-    """Texts in the order of hours; what says none comes first."""
+    """Sort key for hours; paths without one come first."""
     named = _FOLDERS.search(path)
     return "T".join(named.groups()) if named is not None else ""

@@ -1,4 +1,4 @@
-"""The files of traces and captures below paths of any kind that Spark reads."""
+"""Finds the files of traces and captures below paths of any kind that Spark can read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kproxy.trace.reader import SUFFIXES
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of an input: its URI, its path as Spark takes it, and its size in bytes."""
+    """An input file: its URI, its path for Spark, and its size in bytes."""
 
     uri: str
     path: str
@@ -26,12 +26,12 @@ class File:
 
     @property
     def plain(self) -> bool:
-        """Whether Spark reads its lines by itself."""
+        """Whether Spark can read its lines by itself."""
         return self.path.endswith(".jsonl")
 
     @property
     def is_local(self) -> bool:
-        """Whether Python can open it: it is in no file system of Hadoop's (s3a, hdfs, ...)."""
+        """Whether Python can open it: it is not in a Hadoop file system (s3a, hdfs, ...)."""
         return self.uri.startswith("file:")
 
 
@@ -42,17 +42,18 @@ def find_files(
     growing: bool = False,
     empty: Callable[[str], object] = lambda path: None,
 ) -> list[File]:
-    """The files of traces and captures at or below paths and globs, each once, by URI.
+    """Return the files of traces and captures at or below paths and globs, without duplicates, sorted by URI.
 
-    `growing`: also traces that are being written, which only a classic session finds, in local directories. `empty` is
-    called with the path of each file that has no bytes; these are left out.
+    `growing`: include traces that are being written, which only a classic session finds, in local directories. `empty`
+        is
+    called with the path of each file of 0 bytes; these are left out.
 
     Raises:
-        UserError: Nothing is at one of the paths.
+        UserError: A path does not exist or has no input.
     """
     found: dict[str, File] = {}
     for path in paths:
-        # First those that grow: one that gets its name meanwhile is in both lists, and not in none.
+        # Growing files first: one that is renamed meanwhile is then in both lists, not in neither.
         parts = _growing(path) if growing else []
         listed = [each for each in _listed(spark, path, empty) if growing or not is_growing(each.uri)]
         here = {each.uri: each for each in (*listed, *parts)}
@@ -66,7 +67,7 @@ def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> l
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         rows = files.select("_metadata.file_path", "path", "length").collect()
-        everything = files.inputFiles()  # the rows are without files of 0 bytes
+        everything = files.inputFiles()  # the rows lack files of 0 bytes
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -79,7 +80,7 @@ def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> l
 
 
 def _named(path: str) -> str | None:
-    """The URI of a file of this machine that is itself given, whatever it is called, and can be read."""
+    """Return the URI of a local file that was given explicitly, whatever its name, if it is readable."""
     here = _here(path)
     if here is None or is_input(here.name) or not here.is_file():
         return None
@@ -91,17 +92,17 @@ def _named(path: str) -> str | None:
 
 
 def _plain(uri: str) -> str:
-    """The path of a file of this machine, or the URI of another one as people write it."""
+    """Return the path of a local file, or the URI of another one in readable form."""
     return str(local_path(uri)) if uri.startswith("file:") else unquote(uri)
 
 
 def _here(path: str) -> Path | None:
-    """What Spark takes a path for that is one of this machine: its %XX are no bytes."""
+    """Return a local path in the form that Spark expects: its %XX are literal."""
     return Path(path.removeprefix("file:")) if urlsplit(path).scheme in ("", "file") else None
 
 
 def _growing(path: str) -> list[File]:
-    """The hidden files at or below a path, which Spark passes over."""
+    """Return the hidden files at or below a path, which Spark skips."""
     here = _here(path)
     if here is None:
         return []
@@ -112,5 +113,5 @@ def _growing(path: str) -> list[File]:
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # it has its name by now
+    except FileNotFoundError:  # renamed meanwhile
         return 0

@@ -1,4 +1,4 @@
-"""The lines that an analysis is about: of tables, and of traces and captures, which become one first."""
+"""Opens the lines to analyze: tables, and traces and captures, which are converted to a table first."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Moments from `since` on and before `until`; either may be None."""
+    """A period from `since` (inclusive) to `until` (exclusive); either may be None."""
 
     since: datetime | None = None
     until: datetime | None = None
 
     def column(self) -> Column:
-        """Whether a row of TABLE is of it; partitions of other hours are not read."""
+        """Whether a row of TABLE is in the period; partitions of other hours are not read."""
         found, date, hour = F.lit(True), F.col("date"), F.col("hour")
         if self.since is not None:
             since = self.since.astimezone(UTC)
@@ -43,7 +43,7 @@ class Period:
         return found
 
     def may_have(self, file: File) -> bool:
-        """Whether a file can have lines of it, for all that its path says: a trace has its hour there."""
+        """Whether a file may have lines in the period, according to the hour in its path."""
         hour = hour_of(file.path)
         if hour is None:
             return True
@@ -69,16 +69,16 @@ def open_lines(
     made: Callable[[TableBatch], object] = lambda batch: None,
     empty: Callable[[str], object] = lambda path: None,
 ) -> Iterator[Lines]:
-    """The lines at paths, as TABLE with their cluster: of tables that `convert` made, of traces, and of captures.
+    """Open the lines at paths, as TABLE with their cluster: of tables made by `convert`, of traces, and of captures.
 
-    Traces and captures become a table that lives as long as the context. It lies in a directory of this machine, so on
-    a cluster they have to be converted before. `made` is told each of its batches, `empty` the paths of files without
-    a byte.
+    Traces and captures are converted to a table that lasts as long as the context. It is in a local directory, so on a
+    cluster they have to be converted before. `made` is called with each of its batches, `empty` with the path of each
+    file of 0 bytes.
 
     Raises:
-        UserError: Nothing is at one of the paths; or it has traces or captures, and the session is not of this machine.
+        UserError: A path does not exist; or it has traces or captures, and the session is not local.
     """
-    # What names clusters is needed of lines that the filter leaves out.
+    # Cluster names also come from lines that the filter excludes.
     kept = period.column() if where is None else period.column() & (where | names_cluster())
     tables = {path: batches(spark, path) is not None for path in paths}
     found = [path for path, is_table in tables.items() if is_table]

@@ -1,6 +1,6 @@
-"""One writer at a time: a lock on a table of this machine, which ends with the process that writes.
+"""One writer at a time: a lock on a local table, released when the writing process ends.
 
-Java holds it, since Java writes: it may outlive this process for a moment, and its death always frees the lock.
+Java holds it, because Java writes: it may outlive this process for a moment, and its end always releases the lock.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def locked(spark: SparkSession, table: str, waiting: Callable[[], object]) -> It
     """Hold the lock of a table; `waiting` is called once if another run has it.
 
     Yields:
-        Whether there is a lock: not of a Spark Connect server, and not in a file system other than that of this
-        machine, where nothing like it works everywhere.
+        Whether there is a lock: not with a Spark Connect server, and only on local file systems, because no lock works
+        everywhere.
     """
     folder = None if is_remote() else _local_folder(spark, table)
     if folder is None:
@@ -34,16 +34,16 @@ def locked(spark: SparkSession, table: str, waiting: Callable[[], object]) -> It
     jvm.java.io.File(folder).mkdirs()
     file = jvm.java.io.RandomAccessFile(f"{folder}/{_NAME}", "rw")
     try:
-        if not _is_taken(file):
+        if not _is_locked(file):
             waiting()
-            while not _is_taken(file):
+            while not _is_locked(file):
                 time.sleep(_PAUSE_S)
         yield True
     finally:
         file.close()
 
 
-def _is_taken(file: Any) -> bool:
+def _is_locked(file: Any) -> bool:
     try:
         return file.getChannel().tryLock() is not None
     except Py4JJavaError as error:
@@ -53,7 +53,7 @@ def _is_taken(file: Any) -> bool:
 
 
 def _local_folder(spark: SparkSession, path: str) -> str | None:
-    """The path of a directory of this machine, as Spark takes it; None if it is elsewhere."""
+    """Return the path of a local directory, as given to Spark; None if it is not local."""
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)
     system = hadoop.getFileSystem(spark._jsc.hadoopConfiguration())
@@ -62,7 +62,7 @@ def _local_folder(spark: SparkSession, path: str) -> str | None:
 
 
 def delete(spark: SparkSession, path: str) -> None:
-    """Delete a directory wherever Spark writes."""
+    """Delete a directory on any file system of Spark."""
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)
     hadoop.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop, True)

@@ -1,4 +1,4 @@
-"""Traces that are being written: up to which byte their lines are whole, and the lines between two such bytes."""
+"""Traces that are being written: the size of their complete lines, and the lines of a byte range."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _BLOCK = 1 << 16
 
 
 def sizes_below(directory: str) -> dict[str, int]:
-    """The traces below a directory, by the path in it that they have when they are whole: how many bytes of them are.
+    """Return the sizes of the complete lines of traces below a directory, by their final relative path.
 
-    Compressed ones are there when they are whole. A trace that is renamed meanwhile is there all the same.
+    Compressed traces are included once complete. Traces that are renamed meanwhile are included.
 
     Raises:
-        FileNotFoundError: There is no such directory (any more).
+        FileNotFoundError: The directory does not exist, or no longer exists.
     """
     root = Path(directory)
     if not root.is_dir():
         raise FileNotFoundError(f"{directory}: the directory is gone")
     sizes: dict[str, int] = {}
-    # Those that grow come first: one that gets its name meanwhile is in the second list, or else was in the first.
+    # Growing files first: one that is renamed meanwhile is then in the second list.
     for path in (*root.rglob(".*.jsonl.part"), *trace_files(root)):
         name = whole_name(path.relative_to(root).as_posix())
-        with contextlib.suppress(FileNotFoundError):  # it is deleted
+        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
             if name.endswith(".jsonl") and is_growing(path.name):
-                sizes[name] = _whole_lines(path) if path.exists() else (root / name).stat().st_size
+                sizes[name] = _complete_size(path) if path.exists() else (root / name).stat().st_size
             elif not is_growing(path.name):
                 sizes[name] = path.stat().st_size
     return {name: size for name, size in sizes.items() if size}
 
 
-def _whole_lines(path: Path) -> int:
-    """The byte behind the last line that is whole."""
+def _complete_size(path: Path) -> int:
+    """Return the end of the last complete line, in bytes."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         while end:
@@ -51,16 +51,16 @@ def _whole_lines(path: Path) -> int:
 
 
 def read_between(uri: str, start: int, end: int) -> Iterator[bytes | str]:
-    """The lines of a trace from the byte `start` to `end`, by the URI that it has when it is whole.
+    """Return the lines of a trace from byte `start` to `end`, given its final URI.
 
     Raises:
-        FileNotFoundError: It is there neither by this name nor while it is written.
+        FileNotFoundError: It exists neither under this name nor under its name while it is written.
     """
     path = local_path(uri)
     if not path.name.endswith(".jsonl"):
         yield from decode_file(uri, CaptureOptions())
         return
-    # Twice its own name, since it may get it between the two.
+    # The final name twice: the file may be renamed between the attempts.
     found = next((each for each in (path, part_of(path), path) if each.exists()), path)
     with found.open("rb") as file:
         file.seek(start)

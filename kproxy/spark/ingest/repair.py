@@ -1,4 +1,4 @@
-"""Repair of a table that several runs of convert have written to at once, so that it has lines twice."""
+"""Repairs a table with duplicate lines, written by several runs of convert at once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What became of a batch that had lines twice.
+    """The result for a batch with duplicate lines.
 
     Attributes:
         number: The batch.
-        removed: Lines that were there again.
-        lost: Whether lines are missing: only part of them was written.
-        again: Files that the next `convert` reads again, since lines of them were lost.
+        removed: Number of duplicates removed.
+        lost: Whether lines are missing because only a part was written.
+        again: Files that the next `convert` reads again, because lines of them were lost.
     """
 
     number: int
@@ -35,13 +35,13 @@ class Repaired:
 
 
 def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = lambda: None) -> list[Repaired]:
-    """Leave each line of a table in it once; it may be killed at any time and run again.
+    """Remove duplicate lines from a table; can be killed at any time and run again.
 
-    Of batches that two runs have written, and of files that are in several batches, the different rows are written as a
-    new batch, then the old one is deleted. No two lines of a trace are the same: they have a time and an offset.
+    Of batches that two runs have written, and of files that are in several batches, the distinct rows are written as a
+    new batch, then the old one is deleted. Lines of a trace are distinct: they have a time and an offset.
 
     Raises:
-        UserError: There is no table of Parquet, or the session cannot delete files.
+        UserError: There is no Parquet table, or the session cannot delete files.
     """
     if is_remote():
         raise UserError("a Spark Connect server cannot delete files: repair the table with a local session")
@@ -57,7 +57,7 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
         several = {number for number, same in by_number.items() if len(same) > 1}
         broken = several | written_twice(spark, table, found)
         taken, kept, done = set(by_number), set[str](), []
-        for number in sorted(by_number, key=lambda each: (each in broken, each)):  # what is sound keeps its files
+        for number in sorted(by_number, key=lambda each: (each in broken, each)):  # valid batches keep their files
             files = {uri for batch in by_number[number] for uri in batch.files}
             if number in broken or files & kept:
                 new = next_number(taken, has_lock=has_lock)
@@ -68,7 +68,7 @@ def repair(spark: SparkSession, table: str, *, waiting: Callable[[], object] = l
 
 
 def _rewrite(spark: SparkSession, table: str, found: Sequence[TableBatch], new: int, kept: set[str]) -> Repaired:
-    """Write the rows of one batch, of which there may be several records, once, as another batch."""
+    """Write the distinct rows of a batch, which may have several records, as another batch."""
     number = found[0].number
     files = {uri: size for batch in found for uri, size in batch.files.items()}
     mine = {uri: size for uri, size in files.items() if uri not in kept}
@@ -80,7 +80,7 @@ def _rewrite(spark: SparkSession, table: str, found: Sequence[TableBatch], new: 
         lines = once.where(F.col("date").isNotNull()).count()
         corrupt = once.where(F.col("corrupt").isNotNull()).count()
         whole = max(batch.lines for batch in found)
-        # Each record counts the lines of its own files: it can be compared if all of these are here.
+        # Each record counts the lines of its own files: comparable if all of these exist.
         lost = len(mine) == len(files) and lines < whole
         if not (lost and all(map(_is_there, mine))):
             write_batch(once, table, PARQUET, new)

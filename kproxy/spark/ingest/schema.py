@@ -1,7 +1,7 @@
-"""The trace as a Spark schema, generated from the lines' own definition; it is never inferred from data.
+"""The trace as a Spark schema, generated from the definition of the lines, never inferred from data.
 
-All kinds of line share one wide row in which everything may be null. What a format to come adds is not in it, so Spark
-leaves it out; what a trace does not have yet is null.
+All kinds of line share one wide row in which every column may be null. Fields of a newer format are ignored; fields
+that an older trace lacks are null.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN: dict[type[inspect.Type], type[T.DataType]] = {
     inspect.IntType: T.LongType,
     inspect.FloatType: T.DoubleType,
     inspect.BoolType: T.BooleanType,
-    # What has no fixed fields, a frame's body, stays JSON text: nothing is lost, and who does not read it pays nothing.
+    # Values without fixed fields, such as bodies, stay JSON text: lossless, and free unless they are read.
     inspect.DictType: T.StringType,
 }
 
@@ -38,7 +38,7 @@ def _spark_type(info: inspect.Type) -> T.DataType:
     if isinstance(info, inspect.StructType):
         fields = {each.name: _without_null(each.type) for each in info.fields}
         if any(isinstance(each, inspect.StructType) and each.cls is info.cls for each in fields.values()):
-            return T.StringType()  # it holds another one of its kind, which no Spark schema can say: JSON text too
+            return T.StringType()  # recursive, which Spark schemas cannot express: JSON text too
         return T.StructType([T.StructField(name, _spark_type(each)) for name, each in fields.items()])
     return _PLAIN[type(info)]()
 
@@ -69,19 +69,19 @@ def _trace() -> T.StructType:
 #: A line of a trace.
 TRACE = _trace()
 
-#: A line with the file that it is from. Or `corrupt`, a text that is no line, or `damage`, a sentence about a file that
-#: cannot be read to its end; then every column of TRACE is null.
+#: A line with its file. Or `corrupt`, a text that is not a line, or `damage`, a sentence about a file that could not be
+#: read completely; then all columns of TRACE are null.
 ROW = T.StructType([*TRACE.fields, *(T.StructField(name, T.StringType()) for name in ("file", "corrupt", "damage"))])
 
-#: A line as the text that it is, not yet read, with the file that it is from.
+#: An unparsed line as text, with its file.
 TEXT = T.StructType([T.StructField("value", T.BinaryType()), T.StructField("file", T.StringType())])
 
-#: A row of a table that `convert` makes, which is partitioned by the UTC `date` and `hour` of `ts`.
+#: A row of a table made by `convert`, partitioned by the UTC `date` and `hour` of `ts`.
 TABLE = T.StructType([*ROW.fields, T.StructField("date", T.DateType()), T.StructField("hour", T.IntegerType())])
 
 
 def is_whole(line: Column) -> Column:
-    """Whether a struct of TRACE has what the format asks of its kind; false for a newer format, never null."""
+    """Whether a struct of TRACE has the required fields of its kind; false for a newer format, never null."""
 
     def has_all(kind: str) -> Column:
         needed = [line[field.name].isNotNull() for field in _fields(kind) if field.required]

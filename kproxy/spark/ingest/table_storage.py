@@ -1,4 +1,4 @@
-"""Where the rows of a table lie, by its format: a batch that is written again replaces what there is of it."""
+"""Stores the rows of a table in its format; writing a batch again replaces it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kproxy.spark.ingest.schema import TABLE
 
 PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 _BY_BATCH = ("batch", "date", "hour")
-#: Columns that a later release adds become columns of the table.
+#: Columns added by a later release are added to the table.
 _MERGE = {"mergeSchema": "true", "check-ordering": "false"}
 
 
 def write_batch(rows: DataFrame, table: str, form: str, number: int) -> None:
-    """Write rows of TABLE as a batch; in Delta and Iceberg, whose own readers see it too, at once or not at all."""
+    """Write rows of TABLE as a batch; atomically in Delta and Iceberg, whose own readers may see it too."""
     if form == PARQUET:
-        named = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in the path of a trace
+        named = rows.withColumn("hour", F.lpad(F.col("hour").cast("string"), 2, "0"))  # as in a trace's path
         named.write.mode("overwrite").partitionBy("date", "hour").parquet(f"{table}/batch={number}")
         return
     rows = rows.withColumn("batch", F.lit(number))
@@ -35,7 +35,7 @@ def write_batch(rows: DataFrame, table: str, form: str, number: int) -> None:
 
 
 def read_batches(spark: SparkSession, table: str, form: str, numbers: Sequence[int]) -> DataFrame:
-    """The rows of these batches, as TABLE: lines, and what is none."""
+    """Return the rows of these batches, as TABLE: lines and corrupt texts."""
     if form == PARQUET:
         paths = [f"{table}/batch={number}" for number in numbers]
         return spark.read.schema(TABLE).option("basePath", table).parquet(*paths).select(*TABLE.names)
@@ -44,9 +44,9 @@ def read_batches(spark: SparkSession, table: str, form: str, numbers: Sequence[i
 
 
 def _iceberg(spark: SparkSession, table: str) -> str:
-    """What a session calls the table of Iceberg in a directory, which it makes if there is none.
+    """Return a session's name for the Iceberg table in a directory; creates the table if needed.
 
-    Iceberg writes to directories by a catalog only: one for the directory that the table is in.
+    Iceberg needs a catalog for writing to directories: this creates one for the table's directory.
     """
     path = table if urlsplit(table).scheme else str(Path(table).absolute())
     warehouse, _, name = path.rstrip("/").rpartition("/")

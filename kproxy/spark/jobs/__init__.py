@@ -1,4 +1,4 @@
-"""The jobs: each file here registers one, a pure function from the lines of traces to a table.
+"""The jobs: each file here registers one, a pure function from trace lines to a table.
 
 In a notebook::
 
@@ -21,9 +21,9 @@ from kproxy.spark.registry import Registered, Registry
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Takes lines as `kproxy.spark.ingest.schema.TABLE` has them and gives a table in the order to show it. Names of
-#: clients, groups, topics and brokers mean something within a cluster only: lines have it in their column `cluster`
-#: (`kproxy.spark.derived.clusters.clustered`), or are taken for lines of one.
+#: Takes lines as TABLE of `kproxy.spark.ingest.schema`, and returns a table in display order. Names of clients, groups,
+#: topics and brokers are unique within a cluster only: the column `cluster` of lines identifies it
+#: (`kproxy.spark.derived.clusters.clustered`); without the column all lines are of one cluster.
 Run: TypeAlias = "Callable[[DataFrame], DataFrame]"
 Job: TypeAlias = Registered[Run]
 
@@ -32,12 +32,12 @@ names, find = _REGISTRY.names, _REGISTRY.find
 
 
 def job(help_: str) -> Callable[[Run], Run]:
-    """Register a job. Its rows are of one cluster each, which is their last column if the lines have it."""
+    """Register a job. Each of its rows belongs to one cluster, the last column if the lines have it."""
 
     def register(run: Run) -> Run:
         @wraps(run)
         def run_by_cluster(lines: DataFrame, *args: Any, **options: Any) -> DataFrame:
-            # Names of jobs are known where pyspark is not installed.
+            # The names of jobs are available without pyspark.
             from kproxy.spark.derived.clusters import CLUSTER, with_cluster
 
             table = run(with_cluster(lines), *args, **options)
@@ -51,14 +51,14 @@ def job(help_: str) -> Callable[[Run], Run]:
 
 
 def planned(wanted: Iterable[str], lines: DataFrame) -> Iterator[tuple[Job, Callable[[], DataFrame]]]:
-    """Jobs by their names, each with what gives its table; while one is worked out, the plans of the next are made.
+    """Yield jobs by name, each with a function that returns its table; while one runs, the plans of the next are made.
 
-    Plans are thousands of small questions to Java, which cost as much as the answers where lines are few.
+    Planning makes thousands of small calls to Java, which cost as much as the job itself if lines are few.
     """
     pool = ThreadPoolExecutor(1)
     try:
         made = deque((each, pool.submit(each.run, lines)) for each in map(find, wanted))
-        while made:  # what Java keeps for a table goes with it
+        while made:  # releases what Java holds for a table
             each, future = made.popleft()
             yield each, future.result
     finally:

@@ -1,4 +1,4 @@
-"""What is unusual: hours that differ from the same hour of other days."""
+"""Anomalies: hours that differ from the same hour of other days."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kproxy.spark.sentences import amount, duration, text
 _HOUR, _DAY = 3600, 86_400
 #: Hours are compared by parts of ten minutes.
 _SLOT = 600
-#: Other days that an hour must have, and seconds of it that were observed, to say what rate is usual.
+#: Minimum number of other days, and minimum observed seconds of an hour, for comparing its rate.
 _LEAST_DAYS = 5
 _LEAST_SECONDS = 600
-#: Seconds of a slot that another day must have observed to say how many requests are usual in it.
+#: Minimum observed seconds of a slot on another day for it to count.
 _LEAST_OF_SLOT = 60
-#: Responses that a share or a 99th percentile must be of.
+#: Minimum responses for a share or a 99th percentile.
 _LEAST_RESPONSES = 100
-#: How many deviations are unusual. Five of a tenth: what differs by less than half of the usual is never told.
+#: Threshold in deviations. With a minimum deviation of a tenth, differences below half of the usual are never reported.
 _UNUSUAL = 5
 _TENTH = 0.1
 #: Smaller deviations of a latency are noise of clocks and schedulers.
 _LEAST_US = 200
-#: The standard error of a 99th percentile, of the latencies of n responses: so much of it, divided by the root of n.
-#: This is that of a log-normal distribution as wide as brokers usually have (sigma 0.5).
+#: The relative standard error of a 99th percentile of n latencies is this divided by the square root of n. The value is
+#: for a log-normal distribution as wide as is usual for brokers (sigma 0.5).
 _P99_ERROR = 2.0
-#: The standard deviation of a normal distribution in median absolute deviations.
+#: The standard deviation of a normal distribution, in median absolute deviations.
 _MAD = 1.4826
 
 _US = 1_000_000
@@ -40,30 +40,28 @@ _WHAT = ("cluster", "by", "api", "value")
 
 @job("hours whose request rate, errors or latency differ from the same hour of other days")
 def anomalies(lines: DataFrame) -> DataFrame:
-    """How each hour differs from the same hour (UTC) of other days.
+    """Report hours that differ from the same hour (UTC) of other days.
 
-    The usual is their median, which does not mind that one of them was unusual too. Nothing is said where an hour has
-    fewer than five other days or, of errors and latency, fewer than 100 responses.
+    The usual value is the median of the other days, which is robust against single outliers. Nothing is reported for
+    hours with fewer than five other days or, for errors and latency, fewer than 100 responses.
 
     Rates are per second of observed time (`kproxy.spark.derived.observed_time`), and an hour is compared with the same
-    parts
-    of other days: of each source (a proxy, or a capture) the ten-minute slots that both days observed, each for as long
-    as it was observed in the hour. What the other day did not observe counts as usual. Nothing is said of the rate of
-    an hour that was observed for less than ten minutes, and another day counts if it observed half of the same time.
-    What was seen before counts with a rate of 0 while its sources saw only others; days before it was first seen do
-    not count.
+    parts of other days: for each source (a proxy, or a capture), the ten-minute slots that both days observed, weighted
+    by the observed time in the hour. What the other day did not observe counts as usual. No rate is reported for an
+    hour with less than ten observed minutes, and another day counts if it observed half of the same time. If an item
+    was seen earlier, its rate is 0 while its sources only saw others; days before its first appearance do not count.
 
     Args:
         lines: Rows of TABLE; uses ts and connection_id of all lines, and kind, api, client_id, client, server,
             latency_us, errors and not_decoded of requests and responses.
 
     Returns:
-        A row for each `api` (`by` is ``api``, `value` null), client (its host if it has no client id) and broker (`by`
-        says which it is, `value` its name) and hour that begins at `since`, in which a `measure` is unusual: ``rate``
+        One row for each `api` (`by` is ``api``, `value` null), client (its host if it has no client id) and broker
+        (`by` is the kind, `value` the name) and hour from `since` on in which a `measure` is unusual: ``rate``
         (requests per observed second, higher or lower), ``errors`` (share of decoded responses with an error, 0 to 1,
-        higher) or ``p99`` (latency in microseconds, higher). `actual` is what it was, `usual` the median of the `days`
-        others, `deviation` how many typical deviations lie between them: theirs (by median), or what chance alone makes
-        of so few, or a tenth of the usual, whichever is largest. `sentence` says it in words. Most unusual first.
+        higher) or ``p99`` (latency in microseconds, higher). `actual` is the value, `usual` the median of the `days`
+        others, `deviation` their difference in typical deviations: the largest of the median deviation of the others,
+        the expected random deviation, and a tenth of the usual. `sentence` describes it. Most unusual first.
     """
     compared = (
         _rates(lines)
@@ -88,7 +86,7 @@ def anomalies(lines: DataFrame) -> DataFrame:
 
 
 def _rates(lines: DataFrame) -> DataFrame:
-    """What each thing had of requests a second in each hour, and the others in the parts that the hour observed."""
+    """Return the rate of each item in each hour, and on the other days in the same parts of the hour."""
     asked = (
         _frames(lines)
         .where(F.col("kind") == "request")
@@ -135,7 +133,7 @@ def _rates(lines: DataFrame) -> DataFrame:
         )
     )
     requests = F.aggregate(
-        F.map_values("day.parts"), F.lit(0).cast("long"), lambda so_far, part: so_far + part["requests"]
+        F.map_values("day.parts"), F.lit(0).cast("long"), lambda so_far, share: so_far + share["requests"]
     )
     return _with_others(
         hours,
@@ -148,7 +146,7 @@ def _rates(lines: DataFrame) -> DataFrame:
 
 
 def _observed(lines: DataFrame) -> DataFrame:
-    """Seconds that each source observed of each slot."""
+    """Return the seconds of each slot that each source observed."""
     each = observed(lines, source(across_runs=True), _SLOT * _US)
     return each.select(
         F.col("by").alias("source"),
@@ -165,13 +163,13 @@ def _in_same_parts(day: Column, other: Column) -> Column:
     """The rate of another day in the parts of an hour that `day` observed; null if it observed too little of them."""
 
     def add(so_far: Column, entry: Column) -> Column:
-        part, same = entry["value"], other["parts"][entry["key"]]
+        share, same = entry["value"], other["parts"][entry["key"]]
         is_known = F.coalesce(same["seconds"] >= _LEAST_OF_SLOT, F.lit(False))
-        usual = F.when(is_known, same["requests"] * part["seconds"] / same["seconds"]).otherwise(part["requests"])
+        usual = F.when(is_known, same["requests"] * share["seconds"] / same["seconds"]).otherwise(share["requests"])
         return F.struct(
             (so_far["requests"] + usual).alias("requests"),
-            (so_far["known"] + F.when(is_known, part["seconds"]).otherwise(0.0)).alias("known"),
-            (so_far["all"] + part["seconds"]).alias("all"),
+            (so_far["known"] + F.when(is_known, share["seconds"]).otherwise(0.0)).alias("known"),
+            (so_far["all"] + share["seconds"]).alias("all"),
         )
 
     none = F.struct(*(F.lit(0.0).alias(name) for name in ("requests", "known", "all")))
@@ -180,7 +178,7 @@ def _in_same_parts(day: Column, other: Column) -> Column:
 
 
 def _answers(lines: DataFrame) -> DataFrame:
-    """The share of errors and the 99th percentile of each thing in each hour with enough responses, and the others."""
+    """Return the error share and 99th percentile of each item in each hour with enough responses, and on other days."""
     read = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
     hours = (
         _frames(lines)
@@ -210,7 +208,7 @@ def _answers(lines: DataFrame) -> DataFrame:
 
 
 def _with_others(hours: DataFrame, day: Column, value: Callable[[Column], Column], *more: str) -> DataFrame:
-    """Each hour as `day`, and in `others` the value of the same hour of each other day, as far as it has one."""
+    """Return each hour as `day`, with `others`, the values of the same hour on other days."""
     is_other = lambda each: each["hour"] != F.col("day.hour")  # noqa: E731
     return (
         hours.groupBy(*_WHAT, *more, F.pmod("hour", F.lit(_DAY)))
@@ -226,7 +224,7 @@ def _frames(lines: DataFrame) -> DataFrame:
 
 
 def _views() -> Column:
-    """What a frame counts for."""
+    """The items that a frame counts for."""
     nobody = F.lit(None).cast("string")
     return F.explode(
         F.array(view("api", nobody), view("client", client_name()), view("broker", F.col("server")))
@@ -234,7 +232,7 @@ def _views() -> Column:
 
 
 def _noise() -> Column:
-    """The least deviation to count in: what chance alone makes of so few, and a tenth of what is usual."""
+    """The minimum deviation: the larger of the expected random deviation and a tenth of the usual."""
     usual, amount, measure = F.col("usual"), F.col("amount"), F.col("measure")
     counted = F.sqrt(F.greatest(usual * amount, F.lit(1.0))) / amount
     drawn = F.greatest(F.sqrt(usual * (1 - usual) / amount), 1 / amount)
@@ -248,7 +246,7 @@ def _sentence() -> Column:
     actual, usual, measure = F.col("actual"), F.col("usual"), F.col("measure")
     times = F.when(measure == "p99", "x slower)").otherwise("x)")
     factor = F.when((actual > 0) & (usual > 0), text(" (", amount(actual / usual), times)).otherwise("")
-    said = (
+    sentence = (
         F.when((measure == "rate") & (actual == 0), text("no requests, usually ", amount(usual), " a second"))
         .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
         .when(
@@ -257,15 +255,15 @@ def _sentence() -> Column:
         )
         .otherwise(text("p99 is ", duration(actual), ", usually ", duration(usual)))
     )
-    return text(said, factor)
+    return text(sentence, factor)
 
 
 def _hour(second: Column) -> Column:
-    """When the hour of a time began; both in seconds since 1970."""
+    """The start of a time's hour; both in seconds since 1970."""
     return second - F.pmod(second, F.lit(_HOUR))
 
 
 def _median(numbers: Column) -> Column:
-    """Of an array that is not empty."""
+    """The median of a non-empty array."""
     ordered, size = F.array_sort(numbers), F.size(numbers)
     return (F.get(ordered, F.floor((size - 1) / 2).cast("int")) + F.get(ordered, F.floor(size / 2).cast("int"))) / 2

@@ -1,4 +1,4 @@
-"""How producers batch and compress."""
+"""Batch sizes and compression of producers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kproxy.spark.jobs import job
 
 @job("batch sizes, records per batch and compression, by client and topic")
 def batches(lines: DataFrame) -> DataFrame:
-    """Sizes of the record batches that clients write; small ones without compression cost most.
+    """Report sizes of the record batches that clients write; small uncompressed ones are the most expensive.
 
     Args:
         lines: Rows of TABLE; uses kind, api, client_id, client and topics of Produce requests.
 
     Returns:
-        A row for each `client` (its host if it has no client id) and `topic` that it wrote whole batches to. `requests`
-        named the topic (an entry each), `batches` and `records` were in them, `total_bytes` as they are on the wire.
+        One row per `client` (its host if it has no client id) and `topic` that it wrote complete batches to. `requests`
+        counts those with the topic, `batches` and `records` their contents, `total_bytes` the size on the wire.
         `batches_per_request`, `records_per_batch` and `mean_batch_bytes` are means; `p50_batch_bytes` and
-        `p99_batch_bytes` percentiles, in which a batch counts as the mean of those of its topic in its request.
-        `codecs` were seen (none, gzip, snappy, lz4, zstd), `uncompressed_share` (0 to 1) of the bytes is of entries
-        that have no other than ``none``. Most requests first.
+        `p99_batch_bytes` are percentiles in which each batch counts with the mean of its topic in its request. `codecs`
+        are those seen (none, gzip, snappy, lz4, zstd), `uncompressed_share` (0 to 1) is the share of bytes in entries
+        with no codec other than ``none``. Most requests first.
     """
     produced = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))
     entries = produced.select("cluster", client_name().alias("client"), F.explode("topics").alias("entry"))

@@ -1,4 +1,4 @@
-"""Clients: which they are, what they use, and which release of Kafka refuses it."""
+"""Clients: identity, API versions used, and the Kafka release that removes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.messages.message import API_VERSIONS
 from dissectors.schemas import lines as releases
 from dissectors.schemas.release_versions import served
 from dissectors.schemas.removed_versions import newest_release
-from kproxy.browse.overviews.kafka4 import LEAST_RELEASES, Kafka4Verdict
+from kproxy.browse.overviews.kafka4 import OLDEST_RELEASES, Kafka4Verdict
 from kproxy.spark.columns import constants, place_in
 from kproxy.spark.derived.api_versions_used import refused_since, uses
 from kproxy.spark.jobs import job
@@ -21,30 +21,28 @@ _CLIENT = ("client", "software_name", "software_version", "cluster")
 
 @job("clients with their software and API versions, and the Kafka release that refuses them")
 def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
-    """The clients and what they use, and whether a release of Kafka will serve them (KIP-896).
+    """Report clients, the API versions they use, and whether a Kafka release supports them (KIP-896).
 
     Args:
         lines: Rows of TABLE; uses connection_id, kind, ts, client, server, client_id, api, api_key, api_version,
             offset, software_name, software_version, errors and findings of requests and responses; open and gap lines.
-        release: A release or release line of Kafka, ``4.0``, ``3.9.1``; None is the newest that kproxy knows.
+        release: A release or release line of Kafka, ``4.0``, ``3.9.1``; None is the newest known.
 
     Returns:
-        A row for each `client` (its host if it has no client id) that says it is the same software (`software_name`,
-        `software_version`, KIP-511; null if it says nothing), with `api` and `api_version` null; behind those one for
-        each version of an API that it uses. `hosts` and `connections` count from where, `requests` how often,
-        `first_at` and `last_at` are the first and the last; `negotiates`: ApiVersions was asked from there.
-
-        `verdict` says what will come of it at the release, as `kproxy.browse.overviews.kafka4` does: works, refused, or
-        unknown, for who negotiates may do better with a newer broker; `reason` is a sentence. `refused_from` is the
-        release line from which on no broker serves this version, of a client the first such one. Who is refused comes
-        first, then who asks most.
+        One row per `client` (its host if it has no client id) and software (`software_name`, `software_version`,
+        KIP-511; null if unknown), with `api` and `api_version` null; followed by one for each API version that it uses.
+        `hosts` and `connections` count where it was seen, `requests` how often, `first_at` and `last_at` when;
+        `negotiates`: it has sent ApiVersions. `verdict` is as in `kproxy.browse.overviews.kafka4`: works, refused, or
+        unknown, because a client that negotiates may use newer versions with a newer broker; `reason` is a sentence.
+        `refused_from` is the first release line without this version, for a client its first such version. Refused
+        clients first, then by number of requests.
 
     Raises:
-        ValueError: kproxy knows no such release.
+        ValueError: The release is unknown.
     """
     release = release or newest_release()
     is_use = F.col("api_key").isNotNull()
-    rows = _judged(_used(lines), release)
+    rows = _with_verdict(_used(lines), release)
     of_client = Window.partitionBy(*_CLIENT)
     worst = F.min(F.when(is_use, F.struct("rank", "api", "api_version", "verdict", "limit", "why"))).over(of_client)
     unserved = F.collect_set(F.when(~F.col("served"), F.col("api"))).over(of_client)
@@ -68,7 +66,7 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
 
 
 def _used(lines: DataFrame) -> DataFrame:
-    """A row for each client, without an API, and one for each version of an API that it uses."""
+    """Return one row per client, without an API, and one for each API version that it uses."""
     version = F.struct("api_key", "api", "api_version")
     return (
         uses(lines)
@@ -88,11 +86,11 @@ def _used(lines: DataFrame) -> DataFrame:
     )
 
 
-def _judged(rows: DataFrame, release: str) -> DataFrame:
-    """What will come of each use, and why; `kproxy.browse.overviews.kafka4.Use` says it of those of an API together."""
+def _with_verdict(rows: DataFrame, release: str) -> DataFrame:
+    """Add the verdict and reason of each use, as `kproxy.browse.overviews.kafka4.Use` does for an API."""
     lowest, highest, version = F.col("lowest"), F.col("highest"), F.col("api_version")
     ranges = served(release)
-    # Every broker answers every ApiVersions, those of versions to come too (KIP-511).
+    # Every broker responds to every version of ApiVersions, including future ones (KIP-511).
     is_served = F.coalesce(version.between(lowest, highest), F.lit(False)) | (F.col("api_key") == API_VERSIONS)
     limit = (
         F.when(lowest.isNull(), text("has no ", F.col("api")))
@@ -137,14 +135,14 @@ def _judged(rows: DataFrame, release: str) -> DataFrame:
 
 
 def _of_use(release: str) -> Column:
-    """The reason of a use."""
+    """The reason for the verdict of a use."""
     return F.when(F.col("served"), text(f"Kafka {release} serves it")).otherwise(
         text(f"Kafka {release} ", F.col("limit"), "; ", F.col("why"))
     )
 
 
 def _of_client(release: str) -> Column:
-    """The reason of a client: of what is worst of its uses."""
+    """The reason for the verdict of a client: its worst use."""
     worst, others = F.col("worst"), F.col("others")
     uses_it = text("uses ", worst["api"], " ", _v(worst["api_version"]), f", but Kafka {release} ", worst["limit"])
     more = F.when(others == 1, " (and 1 more API)").when(
@@ -174,11 +172,11 @@ def _of_client(release: str) -> Column:
 
 
 def _named_in_kip() -> tuple[Column, Column, Column]:
-    """The library, its least release, and whether the client is one at least; null if KIP-896 does not speak of it."""
+    """The library, its oldest working release, and whether the client is at least that; null if KIP-896 lacks it."""
     wrapped = F.nullif(F.regexp_extract("software_version", r"rdkafka-([\d.]+)", 1), F.lit(""))  # 2.16.1-rdkafka-2.16.0
     library = F.when(wrapped.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
     release = F.regexp_extract(F.coalesce(wrapped, "software_version"), r"^v?(\d{1,9}(?:\.\d{1,9}){1,3})", 1)
-    least = chosen(library, LEAST_RELEASES)
+    least = chosen(library, OLDEST_RELEASES)
     return library, least, _numbers(F.nullif(release, F.lit(""))) >= _numbers(least)
 
 

@@ -1,4 +1,4 @@
-"""Connection churn: clients that connect again and again."""
+"""Connection churn: clients that reconnect frequently."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections as connections_of
 from kproxy.spark.jobs import job
 
-#: A connection that lives less than this was not worth its handshake: clients keep theirs for minutes.
+#: A connection that lives less than this was not worth its handshake: clients normally keep them for minutes.
 _SHORT_US = 10_000_000
 
 
 @job("connection churn: how often clients connect, how long they stay, and who closes")
 def connections(lines: DataFrame) -> DataFrame:
-    """How many connections a client opens at a broker, and what comes of them.
+    """Report how many connections a client opens to a broker, and how they are used.
 
     Args:
         lines: Rows of TABLE; uses open and close lines, and connection_id, client, server, client_id and ts of frames.
 
     Returns:
-        A row for each `client` (its host if it has no client id), its `host`, and `broker`. `connections` were seen,
-        `opened` of them began while they were watched: at most `peak_a_minute` in a minute (UTC), first at `peak_at`.
-        `short` lived less than 10 s from open to close, `p50_life_us` is the median; `unused` had no request.
-        `per_connection` is the mean of requests on one. `by_client`, `by_broker` and `by_proxy` closed them, by
-        `resets` of all; `unanswered` requests were left when they ended. Highest peak first, then most connections.
+        One row per `client` (its host if it has no client id), `host` and `broker`. `connections` counts all, `opened`
+        those opened during the recording: at most `peak_a_minute` in a minute (UTC), first at `peak_at`. `short` ones
+        lived less than 10 s, `p50_life_us` is the median lifetime; `unused` ones had no request. `per_connection` is
+        the mean number of requests. `by_client`, `by_broker` and `by_proxy` count who closed them, `resets` how many of
+        all were reset; `unanswered` counts requests without a response at the end. Highest peak first, then most
+        connections.
     """
     minute = F.date_trunc("minute", "opened_at")
     life = F.unix_micros("closed_at") - F.unix_micros("opened_at")

@@ -1,4 +1,4 @@
-"""Errors that brokers answer: by API, client, broker and topic."""
+"""Errors in responses: by API, client, broker and topic."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _PLACE = r"(?:topics|responses|topic_responses)\[(\d{1,9})\]"
 
 @job("errors by API, client, broker and topic, and their share of the responses")
 def errors(lines: DataFrame) -> DataFrame:
-    """Which error codes responses carry, and how many responses.
+    """Report the error codes in responses, and the number of responses with each.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, api, client_id, client, server, topics, errors and not_decoded of
             responses.
 
     Returns:
-        A row for each API, client (its host if it has no client id), broker and topic, and each error that it was seen
-        with: `by` says which it is, `value` its name, `error` and `code` are the error. `responses` carry it, however
-        many times; `share` is their part (0 to 1) of all responses that were decoded, and that name the topic.
-        `first_at` and `last_at` are the first and last of them. A topic has the errors that stand in its entry of the
-        response; in a Produce response for several topics only if all of them have some, for it need not have the order
-        of its request. In the order of `by`, most responses first.
+        One row for each API, client (its host if it has no client id), broker and topic, and each of its errors: `by`
+        is the kind, `value` the name, `error` and `code` the error. `responses` counts responses with it, however many
+        times each; `share` is their share (0 to 1) of all decoded responses, or of those with the topic. `first_at` and
+        `last_at` are the first and last of them. A topic has the errors in its entry of the response; in a Produce
+        response for several topics only if all of them have errors, because the order may differ from the request's.
+        Sorted by `by`, most responses first.
     """
     found = F.transform("errors", _error)
     placed = F.when(
@@ -46,7 +46,7 @@ def errors(lines: DataFrame) -> DataFrame:
         ),
         maybe(F.transform("topics", of_topic)),
     )
-    # The null that is put beside a response's errors counts the response itself.
+    # The null added to a response's errors counts the response itself.
     each = F.explode(F.array_append(F.array_distinct("view.errors"), F.lit(None))).alias("error")
     counted = (
         lines.where(is_decoded())
@@ -76,9 +76,9 @@ def _error(entry: Column) -> Column:
 
 
 def _place(error: Column) -> Column:
-    """Where in `topics` the topic of an error is, null if the error is not one of a topic."""
+    """The index in `topics` of an error's topic, null if the error is not about a topic."""
     path = error["path"]
-    of_other_group = path.startswith("groups[") & ~path.startswith("groups[0]")  # their topics stand in one list
+    of_other_group = path.startswith("groups[") & ~path.startswith("groups[0]")  # one list has the topics of all groups
     place = F.nullif(F.regexp_extract(path, _PLACE, 1), F.lit("")).cast("int")
     return F.when(~of_other_group & (place < F.size("topics")), place)
 

@@ -1,4 +1,4 @@
-"""What Fetches bring: how much, how often nothing, and how far readers are behind."""
+"""Fetch efficiency: data returned, empty fetches, and consumer lag."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from kproxy.spark.columns import client_name, is_decoded, maybe, topic_name
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
-#: An empty answer that took this long was held back by fetch.max.wait.ms, which lines do not have; its default is 500.
+#: An empty response that took this long waited for fetch.max.wait.ms (500 by default), which lines do not contain.
 _WAITED_US = 100_000
 _MEMBERSHIP = ("JoinGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat")
 
 
 @job("data returned by Fetch, empty fetches, and consumer lag, by client, group and topic")
 def fetches(lines: DataFrame) -> DataFrame:
-    """How well clients fetch, and how far they are behind; Fetch and ShareFetch.
+    """Report how efficiently clients fetch, and their lag; Fetch and ShareFetch.
 
     Args:
         lines: Rows of TABLE; uses ts, kind, api, client_id, client, group_id, latency_us, topics, errors, not_decoded
-            and offset of responses to fetches, and of requests in which members of groups make themselves known.
+            and offset of fetch responses, and of requests of group members.
 
     Returns:
-        A row for each `client` (its host if it has no client id) and `group_id` with `topic` null, about all that it
+        One row per `client` (its host if it has no client id) and `group_id` with `topic` null, for all that it
         fetched, and one for each topic. The group is that of the members with this client id on this host, null if
-        there are none, or of several groups.
+        there are none, or several groups.
 
-        `fetches` counts responses, of a topic its entries in them: a Fetch of a session that brings nothing has none
-        (KIP-227). `empty` brought no record and no error, `waited` of them took 100 ms or more: the others were asked
-        for and answered in vain at once. `empty_share` and `waited_share` are their parts (0 to 1) of `fetches`.
-        `brought_bytes` and `records` are the sums, `per_fetch_bytes` and `records_per_fetch` the means of those that
-        brought something. `last_lag` and `max_lag` are records that such a response leaves to be read, of the
-        partitions in it: those of one broker. Most fetches first, a topic behind its client.
+        `fetches` counts responses, for a topic its entries in them: an empty Fetch in a session has none (KIP-227).
+        `empty` ones had no record and no error, `waited` counts those of them that took 100 ms or more; the others
+        returned immediately. `empty_share` and `waited_share` are shares (0 to 1) of `fetches`. `brought_bytes` and
+        `records` are sums, `per_fetch_bytes` and `records_per_fetch` means of the non-empty ones. `last_lag` and
+        `max_lag` are records left to read after such a response, over the partitions in it, which are those of one
+        broker. Most fetches first, topics after their client.
     """
     fetched = lines.where(is_decoded("Fetch", "ShareFetch")).select(
         "cluster",
@@ -65,7 +65,7 @@ def fetches(lines: DataFrame) -> DataFrame:
 
 
 def _views() -> Column:
-    """What a response brings, and what it brings of each topic."""
+    """The data in a response, in total and per topic."""
     refused = F.size(maybe(F.col("errors"))) > 0
 
     def brought(topic: Column, size: Column, records: Column, lag: Column) -> Column:
@@ -81,14 +81,14 @@ def _views() -> Column:
 
 
 def _sum(key: str) -> Column:
-    """Over the topics of a line; null if none has it."""
+    """The sum over the topics of a line; null if none has a value."""
     known = F.array_compact(F.transform("topics", lambda entry: entry[key]))
     total = F.aggregate(known, F.lit(0).cast("long"), lambda total, number: total + number)
     return F.when(F.size(known) > 0, total)
 
 
 def _members(lines: DataFrame) -> DataFrame:
-    """The group of each client on a host; null if it is in several."""
+    """Return the group of each client on a host; null if it is in several."""
     asked = lines.where((F.col("kind") == "request") & F.col("api").isin(*_MEMBERSHIP) & (F.col("group_id") != ""))
     groups = asked.groupBy("cluster", client_name().alias("client"), host(F.col("client")).alias("host")).agg(
         F.min("group_id").alias("lowest"), F.max("group_id").alias("highest")

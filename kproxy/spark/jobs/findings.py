@@ -1,4 +1,4 @@
-"""What the rules found: by rule, client and broker."""
+"""Findings of the rules: by rule, client and broker."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ _ENTRY = ("code", "name", "severity", "message")
 
 @job("findings by rule, client and broker, with an example of each")
 def findings(lines: DataFrame) -> DataFrame:
-    """How often each rule found something at a client and a broker, and where to look.
+    """Report how often each rule has findings at a client and a broker, with an example.
 
-    A cause is told once in a trace and then counted, in the `repeated` of the line that closes its connection.
+    In a trace each root cause is reported once; repeats are counted in `repeated` of the connection's close line.
 
     Args:
         lines: Rows of TABLE; uses connection_id, kind, ts, client_id, client and server of all lines, findings, offset
             and those of finding lines, and repeated of close lines.
 
     Returns:
-        A row for each rule (`code`, `name`), `client` (its host if it has no client id) and `broker`; both are null
-        where no other line of the connection is there. `findings` counts those told and those only counted, `severity`
-        is that of the worst, the rule's own where none is told. `first_at` and `last_at` are the first and last line
-        that says so; of those only counted that is the end of their connection. `message`, `connection_id`,
-        `direction`, `offset` (of the frame) and `at` are of the first that is told, null where none is. The worst
-        severity first, then the most.
+        One row per rule (`code`, `name`), `client` (its host if it has no client id) and `broker`; both are null if no
+        other line of the connection exists. `findings` counts reported findings and repeats, `severity` is the highest,
+        or the rule's own if none is reported. `first_at` and `last_at` are the first and last line with one; for
+        repeats that is the end of their connection. `message`, `connection_id`, `direction`, `offset` (of the frame)
+        and `at` are those of the first reported one, null if none is. Highest severity first, then most findings.
     """
-    # First by names as they are: Spark sorts all lines where it is to take the greatest of texts.
+    # Grouped by raw names first: Spark sorts all lines to compute the maximum of texts.
     names = lines.groupBy("connection_id", "client", "server", "client_id", "cluster").agg(F.max("ts").alias("ts"))
     ends = names.groupBy("connection_id").agg(
         F.max("client").alias("client"),
@@ -41,9 +40,9 @@ def findings(lines: DataFrame) -> DataFrame:
         F.max("cluster").alias("its_cluster"),
         F.max(F.when(F.col("client_id").isNotNull(), F.struct("ts", "client_id"))).alias("last"),
     )
-    of_line = F.when(F.col("kind") == "finding", F.array(_found(F.struct(*_ENTRY))))
-    in_frame = F.transform("findings", lambda entry: _found(entry))  # of one argument: a second is the index
-    counted = F.transform("repeated", lambda entry: _found(entry, entry["count"]))
+    of_line = F.when(F.col("kind") == "finding", F.array(_as_row(F.struct(*_ENTRY))))
+    in_frame = F.transform("findings", lambda entry: _as_row(entry))  # of one argument: a second is the index
+    counted = F.transform("repeated", lambda entry: _as_row(entry, entry["count"]))
     found = (
         lines.select(
             "cluster",
@@ -99,13 +98,13 @@ def findings(lines: DataFrame) -> DataFrame:
     )
 
 
-def _found(entry: Column, times: Column | None = None) -> Column:
-    """A finding that is told, or one that was only counted so many times."""
-    told = times is None
+def _as_row(entry: Column, times: Column | None = None) -> Column:
+    """A reported finding, or a number of repeats."""
+    is_reported = times is None
     return F.struct(
         entry["code"].alias("code"),
         entry["name"].alias("name"),
-        (entry["severity"] if told else F.lit(None).cast("string")).alias("severity"),
-        (entry["message"] if told else F.lit(None).cast("string")).alias("message"),
+        (entry["severity"] if is_reported else F.lit(None).cast("string")).alias("severity"),
+        (entry["message"] if is_reported else F.lit(None).cast("string")).alias("message"),
         (F.lit(1).cast("long") if times is None else times).alias("times"),
     )

@@ -1,4 +1,4 @@
-"""Connections that end while they are idle, and requests that are lost with them."""
+"""Connections closed while idle, and requests lost with them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ _IDLE_US, _AWAKE_US = IDLE_AFTER // 1000, STALE_WITHIN // 1000
 
 @job("idle connections: when and by whom they are closed, and requests lost to it")
 def idle_closes(lines: DataFrame) -> DataFrame:
-    """Who gives idle connections up, after how long, and whom that cost a request (the rule C016 of a single one).
+    """Report which side closes idle connections, after how long, and lost requests (rule C016 covers a single one).
 
-    The side with the shorter idle time closes: if that is the broker, or something between, then a request can be on
-    its way at that moment. The client has to be the first (connections.max.idle.ms).
+    The side with the shorter idle timeout closes: if that is the broker, or a device in between, a request may be on
+    its way at that moment. The client should close first (connections.max.idle.ms).
 
     Args:
         lines: Rows of TABLE; uses close lines, and connection_id, kind, ts, api, acks and request_ts of frames.
 
     Returns:
-        A row for each `client` (its host if it has no client id), its `host`, `broker` and `closed_by` (client,
-        server). `idle_closes` are connections that were closed when nothing had been said for 30 s or more and no
-        answer was due; `races` those that the server closed within 10 s of the first request after such a time, without
-        an answer. `shortest_idle_us` and `longest_idle_us` are how long both kinds had been silent before the end, or
-        before that request. `races` hit the `lost_apis`, the last one at `last_race_at` on `connection_id`. Most races
-        first.
+        One row per `client` (its host if it has no client id), `host`, `broker` and `closed_by` (client, server).
+        `idle_closes` counts connections closed after 30 s or more without traffic and without a pending response;
+        `races` counts those that the server closed within 10 s of the first request after such a time, without a
+        response. `shortest_idle_us` and `longest_idle_us` are the idle times of both kinds before the close, or before
+        that request. `races` hit the `lost_apis`, the last one at `last_race_at` on `connection_id`. Most races first.
     """
     ended = connections(lines).where(F.col("by").isin("client", "server"))
     silent = F.unix_micros("closed_at") - F.unix_micros("last_at")
     idle = ended.where((F.col("unanswered") == 0) & (silent >= _IDLE_US)).select(
-        *_whom(), silent.alias("idle_us"), F.lit(None).cast("string").alias("api"),
+        *_by_client(), silent.alias("idle_us"), F.lit(None).cast("string").alias("api"),
         F.lit(None).cast("timestamp").alias("raced_at"), "connection_id",
     )  # fmt: skip
     found = idle.unionByName(_races(lines, ended))
@@ -55,7 +54,7 @@ def idle_closes(lines: DataFrame) -> DataFrame:
     )
 
 
-def _whom() -> list[Column | str]:
+def _by_client() -> list[Column | str]:
     return [
         "cluster",
         client_name().alias("client"),
@@ -66,7 +65,7 @@ def _whom() -> list[Column | str]:
 
 
 def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
-    """The first request that was left open on each connection, if it came after an idle time and so near the end."""
+    """Return the first unanswered request of each connection, if it came after an idle time and close to the end."""
     asked = F.unix_micros("ts")
     candidates = ended.where(
         (F.col("by") == "server")
@@ -77,9 +76,9 @@ def _races(lines: DataFrame, ended: DataFrame) -> DataFrame:
         "connection_id", "kind", "ts", "api", "acks", "offset"
     )
     before = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
-    # They are few, and without a broadcast Spark would sort all frames for them.
-    few = F.broadcast(candidates.select("connection_id", *_whom(), "asked_at", "closed_at"))
-    own = frames.join(few, "connection_id")
+    # They are few; without a broadcast Spark would sort all frames for them.
+    closes = F.broadcast(candidates.select("connection_id", *_by_client(), "asked_at", "closed_at"))
+    own = frames.join(closes, "connection_id")
     left = own.withColumn("before", before).where(
         (F.col("kind") == "request")
         & ~F.col("acks").eqNullSafe(0)

@@ -1,4 +1,4 @@
-"""How long answers took: per API, and within it per version, client, broker and topic."""
+"""Latency: per API, and within it per version, client, broker and topic."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ORDER = ("api", "version", "client", "broker", "topic")
 
 @job("latency per API, broken down by version, client, broker and topic")
 def latency(lines: DataFrame) -> DataFrame:
-    """Percentiles of the time from request to response; they are exact.
+    """Report percentiles of the time from request to response; they are exact.
 
     Args:
         lines: Rows of TABLE; uses api, api_version, client_id, client, server, topics and latency_us of responses.
 
     Returns:
-        A row for each `api` (`by` is ``api``, `value` null), and one for each version, client (its host if it has no
-        client id), broker and topic that it was seen with (`by` says which it is, `value` its name). `responses` counts
-        them, `p50_us` to `p999_us` and `max_us` are microseconds. A response counts for every topic that it names. In
-        the order of `by`, slowest first.
+        One row per `api` (`by` is ``api``, `value` null), and one for each of its versions, clients (host if there is
+        no client id), brokers and topics (`by` is the kind, `value` the name). `responses` counts them, `p50_us` to
+        `p999_us` and `max_us` are microseconds. A response counts for every topic that it names. Sorted by `by`,
+        slowest first.
     """
     views = F.concat(
         F.array(

@@ -1,4 +1,4 @@
-"""Clients that ask for Metadata again and again."""
+"""Clients that request Metadata in a loop."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from kproxy.spark.jobs import job
 
 @job("clients that request Metadata in a loop: when, how fast, and the error that repeats")
 def metadata_storms(lines: DataFrame) -> DataFrame:
-    """Runs of Metadata requests of one client, each less than 2 s behind the one before.
+    """Report runs of Metadata requests of one client, each less than 2 s after the previous one.
 
-    A client is a client id on a host; its requests count together on all of its connections. A run is told if ten or
-    more were answered with an error, or if there were ten or more for each connection.
+    A client is a client id on a host; its requests on all connections count together. A run is reported if ten or more
+    responses had an error, or if there were ten or more requests per connection.
 
     Args:
         lines: Rows of TABLE; uses client, client_id, server, connection_id, request_ts, errors, topics and size of
             responses to Metadata.
 
     Returns:
-        A row for each run: `client` (its host if it has no client id), its `host`, `broker` (one of those asked),
-        `first_at` and `last_at` (requests), `lasted_us`, `requests`, `per_second` (the mean rate), `refused` (answers
-        with an error), `error` (the one of most of them) and `topic` (which it is about, if it is about one),
-        `connections` that it used, `topics` (most in an answer), `bytes` of all answers and `connection_id` (of the
-        last request). Most requests first.
+        One row per run: `client` (its host if it has no client id), `host`, `broker` (one of those used), `first_at`
+        and `last_at` (requests), `lasted_us`, `requests`, `per_second` (the mean rate), `refused` (responses with an
+        error), `error` (the most frequent one) and `topic` (that it is about, if one), `connections` used, `topics`
+        (most in a response), `bytes` of all responses and `connection_id` (of the last request). Most requests first.
     """
     lasted = F.unix_micros("last_at") - F.unix_micros("first_at")
     return (

@@ -1,4 +1,4 @@
-"""Hot partitions: those that have more than their part of a topic."""
+"""Hot partitions: those with more than their share of a topic."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kproxy.spark.jobs import job
 
 @job("bytes written to and read from each partition, compared with its topic's other partitions")
 def partitions(lines: DataFrame) -> DataFrame:
-    """How evenly the partitions of a topic are used.
+    """Report how evenly the partitions of a topic are used.
 
     Args:
         lines: Rows of TABLE; uses kind, api and topics of requests and responses.
 
     Returns:
-        A row for each `topic` and `partition` of a topic that record data was written to or read from. `written_bytes`
-        are those of Produce requests, `read_bytes` those of responses to fetches; `written_share` and `read_share` (0
-        to 1) their parts of the topic's, `written_skew` and `read_skew` how many times the mean of its partitions they
-        are; null where the topic has none. The mean is over all partitions that any frame names, Metadata among them.
-        The highest skew of the two first, then most bytes.
+        One row per `topic` and `partition` of a topic with record data written or read. `written_bytes` are those of
+        Produce requests, `read_bytes` those of fetch responses; `written_share` and `read_share` are shares (0 to 1) of
+        the topic's total, `written_skew` and `read_skew` multiples of the mean of its partitions; null if the total is
+        0. The mean is over all partitions named in any frame, including Metadata. The higher of the two skews first,
+        then most bytes.
     """
     entries = lines.where(F.col("kind").isin("request", "response")).select(
         "cluster", "kind", carries_records().alias("carries"), F.explode("topics").alias("entry")
@@ -52,7 +52,7 @@ def partitions(lines: DataFrame) -> DataFrame:
 
 
 def _against(way: str) -> list[Column]:
-    """The part of the topic's bytes that a partition has, and how many times the mean that is."""
+    """The partition's share of the topic's bytes, and its multiple of the mean."""
     topic = Window.partitionBy("cluster", "topic")
     part = F.try_divide(F.col(f"{way}_bytes"), F.sum(f"{way}_bytes").over(topic))
     return [part.alias(f"{way}_share"), (part * F.count("*").over(topic)).alias(f"{way}_skew")]

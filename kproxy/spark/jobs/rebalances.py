@@ -1,4 +1,4 @@
-"""Rebalances of groups, one after the other: who began each, how long it took, and how many came in a row."""
+"""Rebalances of groups in order: cause, duration, and frequency."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kproxy.spark.jobs import job
 
 @job("rebalances of each group in order: who caused them and why, how long they took, and rebalance storms")
 def rebalances(lines: DataFrame) -> DataFrame:
-    """How groups go from one generation, or epoch, to the next.
+    """Report how groups move from one generation, or epoch, to the next.
 
     Args:
         lines: Rows of TABLE; uses the frames of members of groups: group_id, member_id, client_id, generation_id,
             errors, request_ts, ts and connection_id.
 
     Returns:
-        A row for each generation that a member was given: `group_id`, `protocol`, `generation`, `since` (the first
-        JoinGroup of it, or before that the first REBALANCE_IN_PROGRESS; of an epoch when it was first heard of),
-        `until` (the first assignment of it; when the last member has reached the epoch), `duration_us` between them,
-        all null if none came, `by` (the member that was first) and `why`: ``leave`` (it left), ``join`` (it was not in
-        the generation before), ``told`` (members were told before one had joined: a session ran out, or somebody who is
-        not seen here), ``rejoin`` (by itself). `members` got the generation, `a_minute` is how many the group went
-        through in the minute before, `storm` that they are as many as the rule S012 asks for, `connection_id` that of
-        the first. The group with most in a minute first, its generations in their order.
+        One row per generation that a member received: `group_id`, `protocol`, `generation`, `since` (its first
+        JoinGroup, or an earlier REBALANCE_IN_PROGRESS; for an epoch, when it was first seen), `until` (its first
+        assignment; for an epoch, when the last member reached it), `duration_us` between them, all null if unknown,
+        `by` (the first member) and `why`: ``leave`` (it left), ``join`` (it was not in the previous generation),
+        ``told`` (members got REBALANCE_IN_PROGRESS before one joined: a session expired, or the cause is not in the
+        traces), ``rejoin`` (it rejoined by itself). `members` got the generation, `a_minute` counts generations in the
+        minute before, `storm` is true if they reach the limit of rule S012, `connection_id` is that of the first. The
+        group with the most per minute first, its generations in order.
     """
     events = group_events(lines).where(F.col("own"))
     found = _generations(events).unionByName(_epochs(events))
@@ -47,13 +47,13 @@ def rebalances(lines: DataFrame) -> DataFrame:
 
 
 def _generations(events: DataFrame) -> DataFrame:
-    """Of the classic protocol: all members join, then all are given their assignment."""
+    """Return generations of the classic protocol: all members join, then all get their assignment."""
     ok, error = F.col("ok"), F.col("error")
     told = is_kind(EventKind.HEARTBEAT) & (error == REJOIN)
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
     classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | told))
     each = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
-    # Who leaves, or is told, is part of what the next ones to join begin.
+    # A leave, or REBALANCE_IN_PROGRESS, belongs to the generation that the next joins start.
     order = ("heard_us", "asked_us", "correlation_id")
     next_joined = coming(F.col("generation"), joins, ("group_id", "life"), order)
     each = each.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_joined))
@@ -77,7 +77,7 @@ def _generations(events: DataFrame) -> DataFrame:
         .when(F.col("told_us") < F.col("joined.asked_us"), "told")
         .otherwise("rejoin")
     )
-    # The first sync can be all that is seen of a generation: how it came about is not known.
+    # If only a sync was seen of a generation, its cause is unknown.
     known = rounds.withColumn("before", before).where(F.col("joined").isNotNull())
     cause = F.when(was_left, F.col("left")).otherwise(F.col("joined"))
     return known.select(
@@ -88,7 +88,7 @@ def _generations(events: DataFrame) -> DataFrame:
 
 
 def _epochs(events: DataFrame) -> DataFrame:
-    """Of the protocols with epochs (KIP-848, KIP-932, KIP-1071): each member goes to the new one when it can."""
+    """Return epochs of the newer protocols (KIP-848, KIP-932, KIP-1071): members move to an epoch individually."""
     reached = is_kind(EventKind.JOIN, EventKind.HEARTBEAT) & F.col("ok") & (F.col("generation") > 0)
     by_epoch = (F.col("protocol") != Protocol.CLASSIC.value) & reached
     firsts = (

@@ -1,4 +1,4 @@
-"""Requests that clients send again, and what makes them do so."""
+"""Repeated requests, and their causes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kproxy.spark.derived.retries import refused_again, resent
 from kproxy.spark.jobs import job
 from kproxy.spark.sentences import host
 
-#: Rules that find a batch in the bytes that the broker got before: by producer id and sequence, or by its contents.
+#: Rules that detect duplicate batches: by producer id and sequence, or by contents.
 _SAME_BATCH = ("S033", "S034")
 
 
 @job("resent requests: after a lost response, after a permanent error, and duplicate batches")
 def retries(lines: DataFrame) -> DataFrame:
-    """Retries that may do a thing twice, or that cannot succeed.
+    """Report retries that may have an effect twice, or that cannot succeed.
 
-    A client is a client id on a host. Its request is the same again if API, size and topics (with their partitions and
-    the bytes of these) are the same. Bytes are not compared, so a Heartbeat is as good as the next; of batches the
-    rules S033 and S034 have compared them.
+    A client is a client id on a host. Its request is a repetition if API, size and topics (with their partitions and
+    bytes) are the same. Contents are not compared, so all Heartbeats of a client are the same; rules S033 and S034
+    compare the contents of batches.
 
     Args:
         lines: Rows of TABLE; uses connection_id, kind, ts, client, server, client_id, api, correlation_id, size, acks,
@@ -28,17 +28,16 @@ def retries(lines: DataFrame) -> DataFrame:
             lines.
 
     Returns:
-        A row for each `client` (its host if it has no client id), its `host`, `broker`, `api`, `kind` and `why`:
+        One row per `client` (its host if it has no client id), `host`, `broker`, `api`, `kind` and `why`:
 
-        - kind ``lost``: sent again on another connection within 10 s of the end of one that left it without an answer,
-          which `why` (client, server) had closed; the broker may have carried out both.
-        - ``refused``: sent again, and refused again, within 10 s of the error `why`, which Kafka does not call
-        retriable.
-        - ``batch``: a batch that the broker had got before, as the rule `why` has found.
+        - ``lost``: sent again on another connection within 10 s of the end of one that left it unanswered, closed by
+          `why` (client, server); the broker may have executed both.
+        - ``refused``: failed again within 10 s of the error `why`, which is not retriable in Kafka.
+        - ``batch``: a batch that the broker had received before, detected by the rule `why`.
 
         `retries` counts them, `shortest_us` is the shortest pause before one (null for batches), `first_at` and
-        `last_at` are when they were sent, of batches that were only counted the end of their connection;
-        `connection_id` is that of the last. Most retries first.
+        `last_at` are when they were sent, for counted batches the end of their connection; `connection_id` is that of
+        the last. Most retries first.
     """
     lost = resent(lines).select(*_row("lost", "closed_by", "ended_us"))
     refused = refused_again(lines, retriable=False).select(*_row("refused", "error", "refused_us"))
@@ -58,7 +57,7 @@ def retries(lines: DataFrame) -> DataFrame:
 
 
 def _row(kind: str, why: str, before_us: str) -> list[Column | str]:
-    """A retry, of rows with again_us; what comes before the end of the other is no pause."""
+    """A retry, for rows with again_us; a negative pause becomes null."""
     return [
         "cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "api",
         F.lit(kind).alias("kind"), F.col(why).alias("why"), F.lit(1).cast("long").alias("times"),
@@ -71,7 +70,7 @@ def _batches(lines: DataFrame) -> DataFrame:
     told = F.transform("findings", lambda each: _told(each, F.lit(1).cast("long")))
     counted = F.transform("repeated", lambda each: _told(each, each["count"]))
     found = F.filter(F.concat(maybe(told), maybe(counted)), lambda each: each["code"].isin(*_SAME_BATCH))
-    # The close line that counts has no client id: it is that of the connection's frames.
+    # Close lines have no client id: it is that of the connection's frames.
     rows = lines.where(F.col("findings").isNotNull() | F.col("repeated").isNotNull()).select(
         "cluster", "connection_id", "client", "server", "client_id", "ts", F.explode(found).alias("found")
     )

@@ -1,4 +1,4 @@
-"""What the rules over a whole fleet find: those that need days of traffic or many connections."""
+"""Findings of the rules over a whole fleet, which need days of traffic or many connections."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from kproxy.spark.rules import rules as fleet_rules
 
 @job("findings of the rules that need many connections or a long time")
 def rules(lines: DataFrame) -> DataFrame:
-    """The rules of `kproxy.spark.rules`, which the inspector of a proxy cannot check; its own are in the job findings.
+    """Report findings of the rules in `kproxy.spark.rules`, which a proxy's inspector cannot check.
 
     Args:
         lines: Rows of TABLE.
 
     Returns:
-        As the job findings: `severity`, `code`, `name`, `client`, `broker` (null where it is about none or several),
-        `findings` (how often: what is counted the rule says), `first_at`, `last_at`, `message`, and `blame`, `hint`,
-        `expected`, `got` of the finding, and `connection_id`, an example. The worst severity first, then by code, most
-        findings first.
+        As in the job findings: `severity`, `code`, `name`, `client`, `broker` (null for none or several), `findings` (a
+        count; the rule defines of what), `first_at`, `last_at`, `message`, and `blame`, `hint`, `expected`, `got` of
+        the finding, and `connection_id`, an example. Highest severity first, then by code, most findings first.
     """
     found = reduce(DataFrame.unionByName, (rule.findings(lines) for rule in fleet_rules()))
     return found.orderBy(

@@ -8,27 +8,27 @@ from pyspark.sql import functions as F
 from kproxy.spark.columns import client_name, topic_names
 from kproxy.spark.jobs import job
 
-#: Of each API: those that wait by design, Fetch and JoinGroup, would else be all that there is.
+#: Rows per API: otherwise Fetch and JoinGroup, which wait by design, would fill the table.
 _OF_EACH = 10
 _MOST_AHEAD = 10
 
 
 @job("the slowest exchanges of each API, and what was in flight on their connection before them")
 def slow_exchanges(lines: DataFrame) -> DataFrame:
-    """The slowest exchanges of each API, with those that the broker had to answer first.
+    """Report the slowest exchanges of each API, with those that the broker had to answer first.
 
-    A broker answers the requests of a connection in their order, so a slow one holds up what is behind it.
+    A broker answers the requests of a connection in order, so a slow one delays those behind it.
 
     Args:
         lines: Rows of TABLE; uses connection_id, ts, api, api_version, correlation_id, client_id, client, server,
             offset, topics, request_ts and latency_us of responses.
 
     Returns:
-        Ten rows at most for each `api`, with `api_version`, `latency_us`, `client` (its host if it has no client id),
+        At most ten rows per `api`, with `api_version`, `latency_us`, `client` (its host if it has no client id),
         `broker`, `topics` (names), `asked_at` and `answered_at`, and to find it `connection_id`, `correlation_id` and
-        `offset` (of the response). `ahead` exchanges had been asked before it on its connection and were not answered
-        yet, `ahead_us` is how long it waited until they were, `ahead_apis` what the first ten of them were, in order;
-        Produce with acks 0, which has no answer, is not among them. Slowest first.
+        `offset` (of the response). `ahead` counts earlier requests of its connection without a response at that time,
+        `ahead_us` is how long it waited for them, `ahead_apis` are the APIs of the first ten, in order; Produce with
+        acks 0, which has no response, is not included. Slowest first.
     """
     answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
     order = Window.partitionBy("cluster", "api").orderBy(F.desc("latency_us"), "ts", "connection_id", "offset")
@@ -57,7 +57,7 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
         "ts",
         F.col("api").alias("other_api"),
     )
-    # Responses have the order of their requests. Each is joined with itself too, so that none is lost.
+    # Responses are in request order. Each one is joined with itself too, so that none is dropped.
     is_itself = F.col("at") == F.col("offset")
     was_ahead = (F.col("at") < F.col("offset")) & (F.col("ts") > F.col("asked_at"))
     pairs = others.join(F.broadcast(slow), (F.col("on") == F.col("connection_id")) & (is_itself | was_ahead))

@@ -1,4 +1,4 @@
-"""Whom brokers throttle (quotas, KIP-13, KIP-219), and when."""
+"""Throttled clients (quotas, KIP-13, KIP-219)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kproxy.spark.jobs import job
 
 @job("throttled clients, and for how long, in total and per hour")
 def throttling(lines: DataFrame) -> DataFrame:
-    """How long brokers tell clients to wait, as the throttle_time_ms of responses has it.
+    """Report how long brokers throttle clients, from throttle_time_ms in responses.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, client_id, client, server, throttle_time_ms and not_decoded of responses.
 
     Returns:
-        A row for each `client` (its host if it has no client id) and `broker` that throttled it, with `since` null, and
-        one for each hour (UTC) in which it did, which is `since`. `throttled` responses told it to wait, `share` (0 to
-        1) of the `responses` that were decoded; `total_throttle_us` and `max_throttle_us` are microseconds. The longest
-        total first, hours in their order behind it.
+        One row per `client` (its host if it has no client id) and `broker` that throttled it, with `since` null, and
+        one for each hour (UTC) with throttling, which starts at `since`. `throttled` counts throttled responses,
+        `share` (0 to 1) is their share of the decoded `responses`; `total_throttle_us` and `max_throttle_us` are
+        microseconds. Longest total first, followed by its hours in order.
     """
     hour = F.window("ts", "1 hour")["start"]
     answers = lines.where(is_decoded()).select(

@@ -1,4 +1,4 @@
-"""How much is sent: by API, client, broker and topic."""
+"""Throughput: by API, client, broker and topic."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ _US = 1_000_000
 
 @job("requests and bytes per second, and message sizes, by API, client, broker and topic")
 def throughput(lines: DataFrame) -> DataFrame:
-    """Requests and bytes a second, and the sizes of frames, length prefix included; percentiles are exact.
+    """Report requests and bytes per second, and sizes of frames with their length prefix; percentiles are exact.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, api, client_id, client, server, size and topics of requests and responses.
 
     Returns:
-        A row for each API, client (its host if it has no client id), broker and topic: `by` says which it is, `value`
-        its name. `requests` and `responses` count frames, of a topic its entries in them, of which a Fetch of a session
-        has few (KIP-227). `request_*_bytes` and `response_*_bytes` are the sum, the percentiles and the largest of
-        their sizes; of a topic the record data alone counts, written in requests and read in responses.
-        `requests_per_s` and `rate_bytes` (a second, both ways) are means over all the time that the cluster's lines are
-        of, at least a second; `first_at` and `last_at` are the first and last frame. In the order of `by`, most bytes
-        first.
+        One row for each API, client (its host if it has no client id), broker and topic: `by` is the kind, `value` the
+        name. `requests` and `responses` count frames, for a topic its entries in them, of which a Fetch in a session
+        has few (KIP-227). `request_*_bytes` and `response_*_bytes` are the sum, percentiles and maximum of their sizes;
+        for a topic only record data counts, written in requests and read in responses. `requests_per_s` and
+        `rate_bytes` (per second, both directions) are means over the whole time of the cluster's lines, at least a
+        second; `first_at` and `last_at` are the first and last frame. Sorted by `by`, most bytes first.
     """
     records = F.when(carries_records(), F.lit(1))
     views = F.concat(

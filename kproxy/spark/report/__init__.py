@@ -1,1 +1,1 @@
-"""The report: one page that says what the traces of a fleet come to, and opens offline."""
+"""The report: a self-contained page that summarizes the traces of a fleet."""

@@ -1,4 +1,4 @@
-"""The axis of time that all charts share: buckets of equal length, long times without a line cut out."""
+"""The time axis shared by all charts: buckets of equal length, with long gaps removed."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from pyspark.sql import functions as F
 from kproxy.spark.derived.observed_time import slot
 
 _SECOND, _MINUTE, _HOUR = 1_000_000, 60_000_000, 3_600_000_000
-#: Lengths of a bucket (us) that read well.
+#: Round lengths of a bucket (us).
 _STEPS = (
     1000, 10_000, 100_000, _SECOND, 5 * _SECOND, 10 * _SECOND, 30 * _SECOND, _MINUTE, 5 * _MINUTE, 10 * _MINUTE,
     30 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR, 7 * 24 * _HOUR, 28 * 24 * _HOUR,
 )  # fmt: skip
-#: Buckets that a chart has room for, and those without a line that stand in it as they are.
+#: Most buckets of a chart, and most consecutive empty buckets that are kept.
 MOST_BUCKETS = 144
 _MOST_EMPTY = 3
-#: The beginning is looked at so finely: a day by 10 s.
+#: The resolution of the first pass: 10 s for a day.
 _FINE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Buckets that begin at `begins` (us since 1970, ascending) and are `step_us` long; empty without lines."""
+    """Buckets that start at `begins` (us since 1970, ascending) and are `step_us` long; empty without lines."""
 
     step_us: int
     begins: tuple[int, ...]
 
     def bucket(self, at: Column) -> Column:
-        """Where the bucket of a timestamp begins, us since 1970."""
+        """The start of a timestamp's bucket, us since 1970."""
         return slot(at, self.step_us)
 
     def places(self) -> dict[int, int]:
-        """The number of the bucket that begins at a time."""
+        """The number of a bucket by its start."""
         return {begin: place for place, begin in enumerate(self.begins)}
 
 
 def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
-    """The finest axis on which all lines have room; first and last are when their frames were seen."""
+    """Return the finest axis on which all lines fit; first and last are the times of their frames."""
     span = last_us - first_us
     fine = next((step for step in _STEPS if span / step < _FINE), _STEPS[-1])
     seen = lines.select((F.floor(F.unix_micros("ts") / fine) * fine).alias("at")).distinct()
@@ -53,7 +53,7 @@ def axis(lines: DataFrame, first_us: int, last_us: int) -> Axis:
 
 
 def _with_short_gaps(begins: list[int], step: int) -> Iterator[int]:
-    """Buckets that have lines, and those between them that have none, as far as there are few."""
+    """Return the non-empty buckets, and empty ones between them where there are few."""
     before: int | None = None
     for begin in begins:
         if before is not None and (begin - before) // step - 1 <= _MOST_EMPTY:

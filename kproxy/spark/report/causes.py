@@ -1,4 +1,4 @@
-"""What lies behind the rows of `anomalies`: a slow broker makes its APIs and all of their clients slow as well."""
+"""Root causes of the rows of `anomalies`: a slow broker also makes its APIs and all of their clients slow."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 Row = dict[str, Any]
 
 _HOUR_US = 3_600_000_000
-#: A client or an API that is slower by this factor than what would explain it has a cause of its own.
+#: A client or API that is slower than its explanation by this factor has a separate cause.
 _EXPLAINED = 2.0
 _NAMES = 3
 
 
 class AnomalyCause(NamedTuple):
-    """What was unusual and where, without its full stop; and from when to when, in us since 1970."""
+    """A description and a place, as a sentence without full stop; and the time range, in us since 1970."""
 
     text: str
     begin: int
@@ -23,7 +23,7 @@ class AnomalyCause(NamedTuple):
 
 
 def anomalies(rows: list[Row]) -> list[AnomalyCause]:
-    """The causes of unusual latencies and errors, each once, the most unusual first; rates are no news."""
+    """Return the causes of unusual latencies and errors, each once, most unusual first; rates are ignored."""
     hours: dict[int, list[tuple[int, Row]]] = defaultdict(list)
     for place, row in enumerate(rows):
         hours[row["since"]].append((place, row))
@@ -45,7 +45,7 @@ def anomalies(rows: list[Row]) -> list[AnomalyCause]:
 
 
 def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int, AnomalyCause]]:
-    """One cause for each run of hours in which a broker was slow; `times` are (hour, factor, place)."""
+    """Return one cause for each run of hours in which a broker was slow; `times` are (hour, factor, place)."""
     runs: list[list[tuple[int, float, int]]] = []
     for each in times:
         if runs and each[0] - runs[-1][-1][0] == _HOUR_US:
@@ -63,7 +63,7 @@ def _of_broker(name: str, times: list[tuple[int, float, int]]) -> list[tuple[int
 
 
 def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, AnomalyCause]]:
-    """One cause for each API, with the client or broker if there is but one of them."""
+    """Return one cause per API, with the client or broker if there is only one."""
     causes = []
     for api, each in _by_value(found).items():
         of_all = next((row for _, row in each if row["by"] == "api"), each[0][1])
@@ -78,7 +78,7 @@ def _of_apis(found: list[tuple[int, Row]], since: int) -> list[tuple[int, Anomal
 
 
 def _by_value(found: list[tuple[int, Row]], by: str | None = None) -> dict[str, list[tuple[int, Row]]]:
-    """Rows by the name of a kind of thing; by their API if it is None."""
+    """Group rows by the name of their item; by their API if `by` is None."""
     groups: dict[str, list[tuple[int, Row]]] = defaultdict(list)
     for place, row in found:
         if by is None or row["by"] == by:
@@ -87,12 +87,12 @@ def _by_value(found: list[tuple[int, Row]], by: str | None = None) -> dict[str, 
 
 
 def _is_cause(found: list[tuple[int, Row]], clients: dict[str, list[tuple[int, Row]]]) -> bool:
-    """Whether a broker is slow by itself: in several APIs, or in one and not for one client alone."""
+    """Whether the broker itself is slow: in several APIs, or in one and not for one client only."""
     return len(found) > 1 or any(len(clients.get(row["api"], [])) != 1 for _, row in found)
 
 
 def _explained(row: Row, brokers: set[tuple[str, float]]) -> bool:
-    """Whether a slow broker explains it: it served the same API about as slowly."""
+    """Whether a slow broker explains the row: it served the same API about as slowly."""
     return any(api == row["api"] and _factor(row) <= factor * _EXPLAINED for api, factor in brokers)
 
 

@@ -1,4 +1,4 @@
-"""What the charts over time show, counted in Spark: as many rows as a chart has marks, however many lines there are."""
+"""The data of the charts over time, aggregated in Spark: one row per mark, however many lines there are."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from kproxy.spark.report.axis import Axis
 from kproxy.spark.routine_errors import refusals
 from kproxy.trace.formatting import safe
 
-#: Answers to these wait by design, for data or for other members.
+#: APIs whose responses wait by design, for data or for other members.
 WAITING = ("Fetch", "ShareFetch", "JoinGroup", "SyncGroup")
-#: Rows of latency in a factor of ten.
+#: Rows of the latency chart per factor of ten.
 BINS_A_DECADE = 4
 MOST_APIS, MOST_BROKERS, MOST_ERRORS = 10, 12, 6
 
 
 @dataclass(frozen=True, slots=True)
 class ChartSeries:
-    """Something over time: its name, and its marks, each a list of numbers that begins with the place of its bucket."""
+    """A series over time: its name and its marks; a mark is a list of numbers, first its bucket's position."""
 
     name: str
     marks: list[list[Any]]
 
 
 def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """How many answers took how long: of those that do not wait by design (first), and of each of the APIs most used.
+    """Count responses by latency: first all that do not wait by design, then each of the most used APIs.
 
-    A mark is (bucket, row, answers): row n is of latencies from 10^(n/4) us on.
+    A mark is (bucket, row, responses): row n is for latencies from 10^(n/4) us on.
     """
     row = F.floor(F.log10(F.greatest(F.col("latency_us"), F.lit(1))) * BINS_A_DECADE).cast("int")
     counted = (
@@ -56,7 +56,7 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """The p99 of answers that do not wait by design, per broker, most answers first: (bucket, answers, p99 in us)."""
+    """The p99 of responses that do not wait by design, per broker, busiest first: (bucket, responses, p99 in us)."""
     answered = _answered(lines).where(~F.col("api").isin(*WAITING))
     names = _most(answered, F.col("server"), MOST_BROKERS)
     rows = (
@@ -69,7 +69,7 @@ def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def errors(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Responses with an error that is not routine, per error, most of them first: (bucket, responses)."""
+    """Responses with an error that is not routine, per error, most frequent first: (bucket, responses)."""
     each = lines.where(F.size("errors") > 0).select(
         "ts", F.explode(F.array_distinct(F.transform(refusals(), lambda error: error["name"]))).alias("name")
     )
@@ -84,7 +84,7 @@ def errors(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def traffic(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
-    """Requests, and bytes both ways: (bucket, requests, bytes)."""
+    """Requests, and bytes in both directions: (bucket, requests, bytes)."""
     frames = lines.where(F.col("kind").isin("request", "response"))
     rows = (
         frames.groupBy(axis.bucket(F.col("ts")).alias("at"))
@@ -96,7 +96,7 @@ def traffic(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 
 def observed_us(lines: DataFrame, axis: Axis) -> list[int]:
-    """How much of each bucket anybody observed: less than a bucket at both ends and in holes of the traces."""
+    """The observed time of each bucket: less than its length at both ends and in gaps of the traces."""
     found = {slot: us for _, slot, us in observed(lines, F.lit(""), axis.step_us).collect()}
     return [found.get(begin, 0) for begin in axis.begins]
 
@@ -106,7 +106,7 @@ def _answered(lines: DataFrame) -> DataFrame:
 
 
 def _most(rows: DataFrame, name: Column, most: int) -> list[str]:
-    """The names that most rows have."""
+    """The most frequent names."""
     counted = rows.groupBy(name.alias("name")).agg(F.count("*").alias("rows")).orderBy(F.desc("rows"), "name")
     return [row["name"] for row in counted.limit(most).collect()]
 

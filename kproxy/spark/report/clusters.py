@@ -1,4 +1,4 @@
-"""Headlines of several clusters: of each those that it would have alone, with its name."""
+"""Headlines of several clusters: those of each cluster alone, with its name."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kproxy.spark.report.tables import JobTable
 
 
 def headlines_by_cluster(figures: Figures) -> list[Headline]:
-    """The headlines of a report, the most urgent first; where tables name clusters, each headline does."""
+    """Return the headlines of a report, most urgent first; if tables name clusters, each headline does too."""
     found = {row[CLUSTER] for table in figures.tables.values() for row in table.records() if row.get(CLUSTER)}
     nothing = headlines(replace(figures, tables={}))
     if not found:
         return headlines(figures)
-    told = [
+    tables_of_cluster = [
         replace(each, text=f"Cluster {name}: {each.text}")
         for name in sorted(found)
         for each in headlines(replace(figures, tables=_of(figures.tables, name)))
         if each not in nothing
     ]
-    return sorted(told, key=urgency) or nothing
+    return sorted(tables_of_cluster, key=urgency) or nothing
 
 
 def _of(tables: dict[str, JobTable], cluster: str) -> dict[str, JobTable]:
-    """The tables with the rows of one cluster."""
+    """Return the tables with the rows of one cluster."""
     return {
         name: replace(table, rows=[row for row in table.rows if _cluster(table, row) == cluster])
         for name, table in tables.items()

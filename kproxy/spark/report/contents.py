@@ -1,4 +1,4 @@
-"""Everything that a report is made of, asked of Spark: facts, charts over time, and the table of every job."""
+"""All figures of a report, computed by Spark: facts, charts over time, and the table of every job."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from kproxy.spark.sentences import text
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a report says, as plain values: bounded, however many lines there are. `tables` by names of jobs.
+    """The figures of a report as plain values, of limited size however many lines there are. `tables` by job name.
 
-    `observed_us` is how much of each bucket of the axis was observed.
+    `observed_us` is the observed time of each bucket of the axis.
     """
 
     facts: Facts
@@ -42,10 +42,10 @@ def figures(
     *,
     clusters: Sequence[str] = (),
 ) -> Figures:
-    """Ask Spark for all of them.
+    """Compute all figures.
 
-    `during` is given the name of what is asked, and lasts as long as that takes. If there are several clusters, they
-    are named in tables and charts.
+    `during` is called with the name of the current step, and returns a context manager around it. If there are several
+    clusters, they are named in tables and charts.
     """
     several = len(clusters) > 1
     broker = text(F.col("server"), " · ", F.col(CLUSTER)) if several else F.col("server")

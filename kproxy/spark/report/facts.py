@@ -1,4 +1,4 @@
-"""How much there is: the numbers that stand above all others."""
+"""The totals at the top of the report."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kproxy.spark.routine_errors import refusals
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of all lines: counts, `wire_bytes` of frames, `missed_bytes` of gaps; the first and last time in us, or None.
+    """Totals over all lines: counts, `wire_bytes` of frames, `missed_bytes` of gaps; first and last time (us) or None.
 
-    `refused` responses carry an error that is not routine; `proxies` are those that watched, or captures.
+    `refused` counts responses with an error that is not routine; `proxies` counts proxies and captures.
     """
 
     lines: int
@@ -35,7 +35,7 @@ class Facts:
 
 
 def facts(lines: DataFrame) -> Facts:
-    """Count them, in one pass."""
+    """Compute the totals in one pass."""
     is_frame = F.col("kind").isin("request", "response")
     each = (
         with_cluster(lines)

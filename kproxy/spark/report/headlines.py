@@ -1,7 +1,7 @@
-"""What an operator should read first: a sentence for each thing that stands out, the worst first.
+"""Headlines for operators: one sentence per problem, the most severe first.
 
-Each function reads the table of one job and yields sentences; a job that is not there has none. A sentence says what is
-wrong, where and when.
+Each function reads the table of one job and yields sentences; a missing table yields none. A sentence names the
+problem, the place and the time.
 """
 
 from __future__ import annotations
@@ -21,62 +21,64 @@ from kproxy.trace.formatting import duration
 Row = dict[str, Any]
 
 _LEVELS: Final = ("error", "warning", "info")
-#: What stands out: a partition with so many times its part, a stall so long (us), errors in such a part of an API's
-#: answers, so many connections a minute.
+#: Thresholds: a partition's multiple of its even share, the length of a stall (us), the share of errors among an API's
+#: responses, connections per minute.
 _SKEW, _STALL_US, _ERROR_SHARE, _CHURN = 3.0, 5_000_000, 0.001, 60
-#: So many errors, one a second or more from the first to the last, are a burst.
+#: This many errors, at one per second or more from the first to the last, are a burst.
 _BURST = 10
 _HOUR_US = 3_600_000_000
-#: A group that stalls at the same hour on so many days does so every day.
+#: A group that stalls at the same hour on this many days does so every day.
 _NIGHTS = 3
 _NAMES = 3
-#: Rules of what other tables tell more of.
-_TOLD: Final = frozenset(["C016", "C017", "C018", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011"])
-#: The table whose headlines come last: they are about an upgrade to come, all others about what is wrong now.
+#: Rules that other tables cover in more detail.
+_COVERED_ELSEWHERE: Final = frozenset(
+    ["C016", "C017", "C018", "S005", "S009", "S012", "S033", "S034", "S036", "V002", "V011"]
+)
+#: The table whose headlines come last: they are about a future upgrade, all others about current problems.
 _UPGRADE: Final = "clients"
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A sentence, its level (error, warning, info), and the section or table that it is about."""
+    """A sentence, its level (error, warning, info), and its section or table."""
 
     level: str
     text: str
     about: str
 
 
-class Said(NamedTuple):
-    """A sentence without its full stop: what is wrong and where; and when, in us (None: all of the time observed)."""
+class Statement(NamedTuple):
+    """A sentence without full stop: problem and place; and the time range in us (None: all of the observed time)."""
 
     level: str
     text: str
     begin: int | None = None
     end: int | None = None
-    before: str = ", "  # the time
+    before: str = ", "  # before the time
 
 
 def headlines(figures: Figures) -> list[Headline]:
-    """The sentences of a report: what is wrong now, the worst first, then what will be."""
+    """Return the sentences of a report: current problems, most severe first, then future ones."""
     facts = figures.facts
     found = [
         Headline(
-            said.level,
-            f"{said.text}{said.before}{_when(said.begin or facts.first_us or 0, said.end or facts.last_us or 0)}.",
+            each.level,
+            f"{each.text}{each.before}{_when(each.begin or facts.first_us or 0, each.end or facts.last_us or 0)}.",
             about,
         )
         for about, read in _READERS.items()
         if about in figures.tables
-        for said in read(figures.tables[about].records())
+        for each in read(figures.tables[about].records())
     ]
     return sorted(found, key=urgency) or [Headline("info", "No problems found.", "latency")]
 
 
 def urgency(headline: Headline) -> tuple[bool, int]:
-    """The sort key of headlines: what is wrong now comes before what an upgrade will break, then the worst first."""
+    """The sort key of headlines: current problems before what an upgrade will break, then by severity."""
     return headline.about == _UPGRADE, _LEVELS.index(headline.level)
 
 
-def _clients(rows: list[Row]) -> Iterator[Said]:
+def _clients(rows: list[Row]) -> Iterator[Statement]:
     releases: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         if row["api"] is None and row["verdict"] in ("refused", "unknown"):
@@ -85,26 +87,28 @@ def _clients(rows: list[Row]) -> Iterator[Said]:
         names = list(dict.fromkeys(row["client"] for row in found))
         if verdict == "refused":
             text = f"{_count(len(names), 'client')} will be refused by Kafka {release}: {_names(names)}"
-            yield Said("warning", text, *_ends(found), "; active ")
+            yield Statement("warning", text, *_time_range(found), "; active ")
         else:
             why = "it removed versions that they use, but they negotiate versions"
             text = f"{_count(len(names), 'client')} may be refused by Kafka {release} ({why}): {_names(names)}"
-            yield Said("info", text, *_ends(found), "; active ")
+            yield Statement("info", text, *_time_range(found), "; active ")
 
 
-def _findings(rows: list[Row]) -> Iterator[Said]:
+def _findings(rows: list[Row]) -> Iterator[Statement]:
     rules: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        if row["severity"] in ("error", "warning") and row["code"] not in _TOLD:
+        if row["severity"] in ("error", "warning") and row["code"] not in _COVERED_ELSEWHERE:
             rules[row["code"], row["name"]].append(row)
     for (code, name), found in list(rules.items())[:6]:
         times = sum(row["findings"] for row in found)
         clients, brokers = (list(dict.fromkeys(row[end] or "?" for row in found)) for end in ("client", "broker"))
         where = f"{_names(clients)} at {_names(brokers)}"
-        yield Said(found[0]["severity"], f"{code} {name}: {_count(times, 'occurrence')}, {where}", *_ends(found))
+        yield Statement(
+            found[0]["severity"], f"{code} {name}: {_count(times, 'occurrence')}, {where}", *_time_range(found)
+        )
 
 
-def _group_stalls(rows: list[Row]) -> Iterator[Said]:
+def _group_stalls(rows: list[Row]) -> Iterator[Statement]:
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["severity"] != "info" and (row["duration_us"] or 0) >= _STALL_US:
@@ -113,52 +117,52 @@ def _group_stalls(rows: list[Row]) -> Iterator[Said]:
         longest = max(stalls, key=lambda row: row["duration_us"])
         took = duration(longest["duration_us"])
         blamed = f", waiting for {_names(longest['blamed'])}" if longest.get("blamed") else ""
-        begins = [row["since"] for row in stalls]
-        if (hour := _same_hour(begins)) is not None:
-            days = len({_moment(each).date() for each in begins if _moment(each).hour == hour})
+        starts = [row["since"] for row in stalls]
+        if (hour := _same_hour(starts)) is not None:
+            days = len({_moment(each).date() for each in starts if _moment(each).hour == hour})
             often = f"every day at {hour:02d}:00 UTC ({days} days)"
         else:
             often = _times(len(stalls))
-        yield Said("error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(begins), max(begins))
+        yield Statement("error", f"Group {name} stalls {often}, for up to {took}{blamed}", min(starts), max(starts))
 
 
-def _rebalances(rows: list[Row]) -> Iterator[Said]:
+def _rebalances(rows: list[Row]) -> Iterator[Statement]:
     storms: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row["storm"]:
             storms[row["group_id"]].append(row)
     for name, found in list(storms.items())[:4]:
         by = list(dict.fromkeys(row["by"] for row in found if row["by"]))
-        most, begins = max(row["a_minute"] for row in found), [row["since"] for row in found]
+        most, starts = max(row["a_minute"] for row in found), [row["since"] for row in found]
         text = f"Group {name} rebalanced {most} times within a minute, because of {_names(by)}"
-        yield Said("error", text, min(begins), max(begins))
+        yield Statement("error", text, min(starts), max(starts))
 
 
-def _metadata_storms(rows: list[Row]) -> Iterator[Said]:
+def _metadata_storms(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
-        why = f", answered with {row['error']}" if row["error"] else ""
+        why = f", and got {row['error']}" if row["error"] else ""
         about = f" for {row['topic']}" if row["topic"] else ""
         often = f"{_times(row['requests'])} within {duration(row['lasted_us'])}"
         text = f"{row['client']} requested Metadata{about} from {row['broker']} {often}{why}"
-        yield Said("warning", text, *_ends([row]))
+        yield Statement("warning", text, *_time_range([row]))
 
 
-def _connections(rows: list[Row]) -> Iterator[Said]:
+def _connections(rows: list[Row]) -> Iterator[Statement]:
     churning = [row for row in rows if row["peak_a_minute"] >= _CHURN and row["short"] * 2 > row["connections"]]
     for row in churning[:3]:
         rate = f"up to {row['peak_a_minute']} connections a minute to {row['broker']}"
         text = f"{row['client']} opens {rate}, and most last less than 10 s"
-        yield Said("warning", text, row["peak_at"], row["peak_at"], "; most of them ")
+        yield Statement("warning", text, row["peak_at"], row["peak_at"], "; most of them ")
 
 
-def _idle_closes(rows: list[Row]) -> Iterator[Said]:
+def _idle_closes(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["races"]][:3]:
         idle = f"connections that {row['broker']} closed after {duration(row['shortest_idle_us'])} of inactivity"
         text = f"{row['client']} lost {_count(row['races'], 'request')} to {idle}"
-        yield Said("warning", text, row["last_race_at"], row["last_race_at"], ", last ")
+        yield Statement("warning", text, row["last_race_at"], row["last_race_at"], ", last ")
 
 
-def _retries(rows: list[Row]) -> Iterator[Said]:
+def _retries(rows: list[Row]) -> Iterator[Statement]:
     for row in rows[:3]:
         if row["kind"] == "batch":
             batches = f"{_count(row['retries'], 'batch', 'batches')} twice to {row['broker']} ({row['why']})"
@@ -168,32 +172,32 @@ def _retries(rows: list[Row]) -> Iterator[Said]:
             text = f"{row['client']} repeated a {row['api']} {why} at {row['broker']} {_times(row['retries'])}"
         else:
             continue
-        yield Said("warning", text, *_ends([row]))
+        yield Statement("warning", text, *_time_range([row]))
 
 
-def _anomalies(rows: list[Row]) -> Iterator[Said]:
+def _anomalies(rows: list[Row]) -> Iterator[Statement]:
     for cause in anomalies(rows)[:4]:
-        yield Said("warning", cause.text, cause.begin, cause.end)
+        yield Statement("warning", cause.text, cause.begin, cause.end)
 
 
-def _errors(rows: list[Row]) -> Iterator[Said]:
+def _errors(rows: list[Row]) -> Iterator[Statement]:
     of_apis = [
-        row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _stands_out(row)
+        row for row in rows if row["by"] == "api" and not is_routine(row["value"], row["error"]) and _is_notable(row)
     ]
     for row in of_apis[:3]:
         topics = [each["value"] for each in rows if each["by"] == "topic" and each["error"] == row["error"]]
         about = f" about {_names(topics)}" if topics else ""
         often = f"{_times(row['responses'])} ({row['share']:.2%} of its responses)"
-        yield Said("info", f"{row['value']} was answered with {row['error']}{about} {often}", *_ends([row]))
+        yield Statement("info", f"{row['value']} got {row['error']}{about} {often}", *_time_range([row]))
 
 
-def _stands_out(error: Row) -> bool:
-    """Whether there is much of it, or much of it in a short time."""
+def _is_notable(error: Row) -> bool:
+    """Whether there are many errors, or many in a short time."""
     seconds = (error["last_at"] - error["first_at"]) / 1_000_000
     return bool(error["share"] >= _ERROR_SHARE or error["responses"] >= max(_BURST, seconds))
 
 
-def _throttling(rows: list[Row]) -> Iterator[Said]:
+def _throttling(rows: list[Row]) -> Iterator[Statement]:
     for row in [row for row in rows if row["since"] is None][:3]:
         of_hours = [
             each["since"] for each in rows
@@ -201,18 +205,20 @@ def _throttling(rows: list[Row]) -> Iterator[Said]:
         ]  # fmt: skip
         often = f"{_times(row['throttled'])} by {row['broker']}"
         text = f"{row['client']} was throttled {often}, for {duration(row['total_throttle_us'])} in all"
-        yield Said("info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None)
+        yield Statement(
+            "info", text, min(of_hours, default=None), max(of_hours, default=0) + _HOUR_US if of_hours else None
+        )
 
 
-def _partitions(rows: list[Row]) -> Iterator[Said]:
+def _partitions(rows: list[Row]) -> Iterator[Statement]:
     for way, verb in (("written", "writes"), ("read", "reads")):
         hot = [row for row in rows if (row[f"{way}_skew"] or 0) >= _SKEW]
         for row in hot[:2]:
-            part = f"{row[f'{way}_share']:.0%} of the topic's {verb}, {row[f'{way}_skew']:.1f}x its even share"
-            yield Said("info", f"Partition {row['partition']} of {row['topic']} receives {part}")
+            share = f"{row[f'{way}_share']:.0%} of the topic's {verb}, {row[f'{way}_skew']:.1f}x its even share"
+            yield Statement("info", f"Partition {row['partition']} of {row['topic']} receives {share}")
 
 
-_READERS: Final[dict[str, Callable[[list[Row]], Iterator[Said]]]] = {
+_READERS: Final[dict[str, Callable[[list[Row]], Iterator[Statement]]]] = {
     "findings": _findings,
     "rules": _findings,
     "group-stalls": _group_stalls,
@@ -229,8 +235,8 @@ _READERS: Final[dict[str, Callable[[list[Row]], Iterator[Said]]]] = {
 }
 
 
-def _ends(rows: list[Row]) -> tuple[int | None, int | None]:
-    """When the first and the last of these was seen."""
+def _time_range(rows: list[Row]) -> tuple[int | None, int | None]:
+    """Return the first and last time of these rows."""
     return (
         min((row["first_at"] for row in rows if row["first_at"] is not None), default=None),
         max((row["last_at"] for row in rows if row["last_at"] is not None), default=None),
@@ -238,7 +244,7 @@ def _ends(rows: list[Row]) -> tuple[int | None, int | None]:
 
 
 def _when(begin: int, end: int) -> str:
-    """``2026-11-21 13:00-14:00 UTC``, or with both dates."""
+    """Return ``2026-11-21 13:00-14:00 UTC``, or with both dates."""
     first, last = f"{_moment(begin):%Y-%m-%d %H:%M}", f"{_moment(end):%Y-%m-%d %H:%M}"
     if first == last:
         return f"{first} UTC"
@@ -246,7 +252,7 @@ def _when(begin: int, end: int) -> str:
 
 
 def _same_hour(moments: list[int]) -> int | None:
-    """The hour (UTC) that most of these times have, on enough days."""
+    """Return the hour (UTC) of most of these times, if it is on enough days."""
     days: dict[int, set[Any]] = defaultdict(set)
     for at in moments:
         days[_moment(at).hour].add(_moment(at).date())
@@ -268,5 +274,5 @@ def _times(count: int) -> str:
 
 def _names(names: list[str]) -> str:
     more = len(names) - _NAMES
-    shown = ", ".join(names[:_NAMES])
-    return f"{shown} and {more} more" if more > 0 else shown
+    listed = ", ".join(names[:_NAMES])
+    return f"{listed} and {more} more" if more > 0 else listed

@@ -1,4 +1,4 @@
-/* Everything that came off the wire goes into the page as text, never as markup. */
+/* Data from the wire is added to the page as text, never as markup. */
 const $ = (id) => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 const NS = document.querySelector("svg").namespaceURI;
@@ -7,20 +7,20 @@ const add = (made, inside) => {
   made.append(...inside.flat().filter((each) => each !== null && each !== undefined));
   return made;
 };
-/** An element with its class, its text or children. */
+/** Creates an element with a class, text or children. */
 const el = (tag, name, ...inside) => {
   const made = document.createElement(tag);
   if (name) made.className = name;
   return add(made, inside);
 };
-/** The same for a drawing, with attributes. */
+/** Creates an SVG element with attributes. */
 const draw = (tag, attributes, ...inside) => {
   const made = document.createElementNS(NS, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   return add(made, inside);
 };
 
-/* Values as text, as the terminal has them. */
+/* Values as text, as in the terminal. */
 const whole = (value) => Math.round(value).toLocaleString("en");
 const duration = (us) => us < 1000 ? `${+us.toFixed(us < 10 ? 1 : 0)} µs` : us < 1e6 ? `${(us / 1000).toFixed(1)} ms`
   : us < 120e6 ? `${(us / 1e6).toFixed(1)} s` : us < 7200e6 ? `${(us / 60e6).toFixed(1)} min` : `${(us / 3600e6).toFixed(1)} h`;
@@ -40,10 +40,10 @@ const NUMBERS = new Set(["duration", "size", "share", "number"]);
 const shown = (kind, value) => value === null ? "" : FORMS[kind](value);
 const counted = (count, noun) => `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-/** What names a row of a table; with its cluster, if there are several. */
+/** The label of a table row; with its cluster if there are several. */
 const NAMES = { clients: "client", errors: "value", findings: "client", "group-stalls": "group_id", latency: "api", rules: "client" };
 
-/** The rows of a job's table by the names of its columns; none if there is no such job. */
+/** The rows of a job's table as objects by column name; empty if there is no such job. */
 const tables = new Map(data.tables.map((table) => [table.name, table]));
 const records = (name) => {
   const table = tables.get(name);
@@ -53,7 +53,7 @@ const records = (name) => {
   return rows;
 };
 
-/* What is under the pointer. */
+/* The tooltip. */
 const tip = $("tip");
 const tell = (mark, text) => {
   mark.addEventListener("pointermove", (event) => {
@@ -67,7 +67,7 @@ const tell = (mark, text) => {
   return mark;
 };
 
-/* The axis of time: a column for each bucket, and an empty one where time is cut out. */
+/* The time axis: a column for each bucket, and an empty one for each removed gap. */
 const { step_us: step, begins, observed_us: observed } = data.axis;
 const columns = [];
 let width = 0;
@@ -76,17 +76,17 @@ begins.forEach((begin, place) => {
   columns.push(width++);
 });
 const until = (place) => step < 60e6 ? iso(begins[place] + step).slice(11, 19) : iso(begins[place] + step).slice(11, 16);
-/** Whether only a part of a bucket was observed; so it is at the ends of a trace, and in its holes. */
+/** Whether only part of a bucket was observed, as at the ends and in gaps of a trace. */
 const partial = (place) => observed[place] < .95 * step;
 const bucket = (place) => (step < 24 * 3600e6 ? `${time(begins[place])} to ${until(place)}` : time(begins[place]).slice(0, 10))
   + (partial(place) ? `, of which ${duration(observed[place])} were observed` : "");
 
-/** A drawing over time: margins, a scale, and the axis below. `rows` are pixels high. */
+/** A chart over time: margins, a scale, and the axis below. `rows` are heights in pixels. */
 const timeline = (host, rows, left) => {
   const total = Math.max(280, host.clientWidth), inner = total - left - 6;
   const each = inner / Math.max(1, width);
   const x = (place) => left + columns[place] * each;
-  /** Where a moment is, between the buckets too. */
+  /** The x position of a time, also between bucket starts. */
   const at = (us) => {
     let low = 0, high = begins.length - 1;
     while (low < high) {
@@ -108,7 +108,7 @@ const timeline = (host, rows, left) => {
     const date = iso(begin).slice(5, 10), clock = iso(begin).slice(11, 19).replace(/:00$/, "");
     const isDay = date !== day, room = isDay ? 46 : 62;
     day = date;
-    // A new day is told before a time of the day before.
+    // A date label takes precedence over a time of the previous day.
     if (isDay && ticks.length && !ticks.at(-1).isDay && from - ticks.at(-1).from < room) ticks.pop();
     if (!ticks.length || from - ticks.at(-1).from >= room) ticks.push({ from, clock, date, isDay });
   });
@@ -165,7 +165,7 @@ const chooseHeat = () => {
 const drawTraffic = () => {
   const marks = data.traffic[0].marks, height = 70;
   if (!marks.length) return none($("traffic"), "No traffic.");
-  // A bar is a rate while it was observed; a short look at a bucket does not make a tall bar.
+  // A bar is the rate over the observed time; a briefly observed bucket does not get a tall bar.
   const rate = ([place, requests]) => requests / (Math.max(observed[place], step / 2) / 1e6);
   const most = Math.max(...marks.map(rate));
   const frame = timeline($("traffic"), height, 58);
@@ -206,7 +206,7 @@ const drawBrokers = () => {
 /* Tables. */
 const cell = (kind, value, name = "") => el("td", `${NUMBERS.has(kind) ? "number" : kind === "time" ? "tight" : ""} ${name}`.trim(), shown(kind, value));
 const head = (titles) => el("thead", "", el("tr", "", ...titles.map(([text, name]) => el("th", name, text))));
-/** A table; on a phone a number says what it is. */
+/** A table; on narrow screens each number has its column's label. */
 const grid = (titles, body, name) => {
   for (const row of body.rows) [...row.cells].forEach((each, place) => { each.dataset.of = titles[place][0]; });
   return el("div", "scroll", el("table", name, head(titles), body));
@@ -259,7 +259,7 @@ const drawErrors = () => {
   $("error-table").replaceChildren(grid([["API", ""], ["error", ""], ["responses", "number"], ["share of responses", "number"], ["first", ""], ["last", ""]], body, "stacked"));
 };
 
-/* Groups: a lane for each, from the longest stall on. */
+/* Groups: one lane each, the longest stall first. */
 const LANES = 24;
 const drawGroups = () => {
   const stalls = records("group-stalls"), host = $("lanes");
@@ -279,7 +279,7 @@ const drawGroups = () => {
     }
   });
   const more = groups.size > LANES ? [el("p", "about", `and ${counted(groups.size - LANES, "more group")}`)] : [];
-  // The longest one of each kind stands for the others of its group.
+  // The longest stall of each kind represents the others of its group.
   const kinds = new Map();
   for (const stall of stalls) {
     const key = JSON.stringify([stall.group_id, stall.stall]);
@@ -306,7 +306,7 @@ const drawClients = () => {
   $("clients-about").textContent = `Whether the newest Kafka release serves their API versions (KIP-896), worst first.${tables.get("clients").more ? " For the full list: kproxy analyze --job clients" : ""}`;
 };
 
-/* Findings: of each rule one example, and where else. */
+/* Findings: one example per rule, and the other places. */
 const page = (text) => {
   const made = el("div", "page");
   for (const [place, part] of text.split(/```\w*\n?/).entries()) {
@@ -344,7 +344,7 @@ const drawFindings = () => {
   }));
 };
 
-/* All tables, each drawn when it is opened. */
+/* All tables, each rendered when it is opened. */
 const sortable = (table) => {
   let by = -1, down = false;
   const host = el("div", "scroll");
@@ -383,7 +383,7 @@ const drawTables = () => {
   }));
 };
 
-/* The head. */
+/* The header. */
 const SECTIONS = { clients: "clients", findings: "findings", rules: "findings", "group-stalls": "groups", errors: "errors", latency: "latency" };
 const drawHead = () => {
   const facts = data.facts, from = facts.first_us === null ? "" : time(facts.first_us).slice(0, 16), to = facts.last_us === null ? "" : time(facts.last_us).slice(0, 16);

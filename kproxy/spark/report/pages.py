@@ -1,4 +1,4 @@
-"""The report as a page: what is shown where, in less than a megabyte."""
+"""The report as a page of less than a megabyte."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kproxy.spark.report.contents import Figures
 from kproxy.spark.report.tables import MOST_ROWS
 from kproxy.trace.formatting import safe
 
-#: Bytes of a page.
+#: Most bytes of a page.
 MOST_SIZE = 1_000_000
 _MOST_SOURCES = 8
 
 
 def report(figures: Figures, sources: Iterable[str]) -> str:
-    """A page that opens anywhere, less than `MOST_SIZE` bytes: tables are cut for it. `sources` are names to show."""
+    """Return a self-contained page of less than `MOST_SIZE` bytes; tables are truncated to fit. `sources` are names."""
     names = [safe(name) for name in sources][:_MOST_SOURCES]
-    for halved in range(MOST_ROWS.bit_length() + 1):  # the last one has no rows
+    for halved in range(MOST_ROWS.bit_length() + 1):  # the last attempt has no rows
         data = contents(figures, names, MOST_ROWS >> halved)
         made = page("kproxy: report", data, __package__, ("page.js",))
         if len(made.encode()) < MOST_SIZE:
@@ -31,13 +31,13 @@ def report(figures: Figures, sources: Iterable[str]) -> str:
 
 
 def contents(figures: Figures, sources: list[str], most: int = MOST_ROWS) -> dict[str, Any]:
-    """The data of a page, with so many rows of a table at most.
+    """Return the data of a page, with at most this many rows per table.
 
     Returns:
-        ``facts``; ``headlines``, each (level, text, table); ``axis``, the beginnings of buckets, their length and how
-        much of each was observed, in us;
-        ``heat``, ``brokers``, ``errors`` and ``traffic``, the series of `kproxy.spark.report.charts`; ``tables``, as
-        `kproxy.spark.report.tables` gives them; ``rules``, of those that found something, name, severity and page.
+        ``facts``; ``headlines``, each (level, text, table); ``axis``: starts of buckets, their length and the observed
+        time of each, in us; ``heat``, ``brokers``, ``errors`` and ``traffic``, the series of
+        `kproxy.spark.report.charts`; ``tables``, from `kproxy.spark.report.tables`; ``rules``, name, severity and page
+        of those with findings.
     """
     tables = [table.cut(most) for table in figures.tables.values()]
     codes = {row["code"] for table in tables if table.name in ("findings", "rules") for row in table.records()}

@@ -1,4 +1,4 @@
-"""The tables of the jobs as a page has them: the first rows, in plain values."""
+"""The jobs' tables for a page: the first rows, as plain values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pyspark.sql import types as T
 from kproxy.spark.jobs import Job
 from kproxy.trace.formatting import safe
 
-#: Rows of a table, and of each kind of thing in one that tells of several (its column `by`).
+#: Most rows of a table, and of each kind of item in a table with several (column `by`).
 MOST_ROWS = 300
 MOST_OF_A_KIND = 60
 _MOST_TEXT = 400
 _PLACE, _NUMBER = "_place", "_number"
-#: What tells the kinds apart in tables that have no `by`: totals, and what these consist of.
+#: The column that separates kinds in tables without `by`: totals, and their parts.
 _TOTALS = {"clients": "api", "fetches": "topic", "throttling": "since"}
 
 
@@ -27,11 +27,11 @@ class JobTable:
     """The table of a job.
 
     Attributes:
-        name, help: Of the job.
+        name, help: The job's.
         columns: Name and kind of each: duration (us), time (us since 1970), size (bytes), share (0 to 1), number, text
             or list (of texts).
-        rows: The first ones, in the order of the table.
-        more: Whether it has others.
+        rows: The first rows, in order.
+        more: Whether there are others.
     """
 
     name: str
@@ -41,12 +41,12 @@ class JobTable:
     more: bool
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows by the names of their columns."""
+        """The rows as dicts by column name."""
         names = [name for name, _ in self.columns]
         return [dict(zip(names, row, strict=True)) for row in self.rows]
 
     def cut(self, most: int) -> JobTable:
-        """With so many rows of a kind at most; a fifth of that where there may be many kinds."""
+        """Return the table with at most this many rows per kind; a fifth of that if there may be many kinds."""
         seen: dict[Any, int] = defaultdict(int)
         rows = []
         for row, record in zip(self.rows, self.records(), strict=True):
@@ -59,7 +59,7 @@ class JobTable:
 
 
 def listed(job: Job, table: DataFrame) -> JobTable:
-    """The first rows of the table of a job."""
+    """Return the first rows of a job's table."""
     columns = [(field.name, _kind(field)) for field in table.schema]
     plain = table.select(*(_plain(field) for field in table.schema))
     kind = _kind_of_row(job.name, table.columns)
@@ -68,7 +68,7 @@ def listed(job: Job, table: DataFrame) -> JobTable:
 
 
 def _kind_of_row(name: str, columns: list[str]) -> tuple[Column, int] | None:
-    """What tells the kinds of a table's rows apart, and how many of each are taken; None if there is but one."""
+    """Return the expression for the kind of a row, and the number of rows per kind; None if there is only one kind."""
     if "by" in columns:
         return F.col("by"), MOST_OF_A_KIND
     if name in _TOTALS:
@@ -82,7 +82,7 @@ def _first(table: DataFrame) -> tuple[list[Any], bool]:
 
 
 def _first_of_each(table: DataFrame, kind: Column, most: int) -> tuple[list[Any], bool]:
-    """The first rows of each kind, in the table's own order, and whether there are others."""
+    """Return the first rows of each kind, in the table's order, and whether there are others."""
     placed = table.withColumn(_PLACE, F.monotonically_increasing_id())
     numbered = placed.withColumn(_NUMBER, F.row_number().over(Window.partitionBy(kind).orderBy(_PLACE)))
     rows = numbered.where(F.col(_NUMBER) <= most + 1).orderBy(_PLACE).collect()
@@ -106,7 +106,7 @@ def _kind(field: T.StructField) -> str:
 
 
 def _plain(field: T.StructField) -> Column:
-    """Times as numbers, which have no zone; what is nested as JSON."""
+    """Return times as numbers, which have no time zone; nested values as JSON."""
     name, kind = field.name, field.dataType
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(name).alias(name)

@@ -1,4 +1,4 @@
-"""The rules that need days of traffic or many connections at once, over the lines of traces: a file each.
+"""Rules over the lines of a fleet, which need days of traffic or many connections: one file each.
 
 `dissectors.rules.offline` has their codes, names and severities.
 """
@@ -20,8 +20,8 @@ from kproxy.spark.derived.clusters import with_cluster
 
 Find = Callable[[DataFrame], DataFrame]
 
-#: What a rule tells of each thing that it found.
-_TOLD: Final = (
+#: The columns of a rule's findings.
+_FINDING_COLUMNS: Final = (
     "cluster",
     "client",
     "broker",
@@ -38,18 +38,18 @@ _BY_CODE: Final = {rule.code: rule for rule in OFFLINE_RULES}
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """A rule over a whole fleet: what it is called, what to do about it, and how it is found."""
+    """A rule over a whole fleet: its definition, its hint, and the function that finds it."""
 
     rule: OfflineRule
     hint: str
     find: Find
 
     def findings(self, lines: DataFrame) -> DataFrame:
-        """What it finds in rows of TABLE, a row each, in the shape of findings of a trace.
+        """Return its findings in rows of TABLE, one row each, like findings of a trace.
 
         Returns:
-            cluster, severity, code, name, client, broker (null where it is about none or several), findings (how
-            often), first_at, last_at, message, blame, hint, expected, got and connection_id (an example).
+            cluster, severity, code, name, client, broker (null for none or several), findings (a count), first_at,
+            last_at, message, blame, hint, expected, got and connection_id (an example).
         """
         same = {name: F.lit(getattr(self.rule, name)) for name in ("code", "name", "blame")}
         same |= {"severity": F.lit(self.rule.severity.value), "hint": F.lit(self.hint)}
@@ -63,7 +63,7 @@ _FOUND: Final[dict[str, Fleet]] = {}
 
 
 def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
-    """Register how a rule of `OFFLINE_RULES` is found: a function from rows of TABLE to rows of `told`."""
+    """Register the function for a rule of `OFFLINE_RULES`: from rows of TABLE to rows of `finding_rows`."""
 
     def register(find: Find) -> Find:
         known = _BY_CODE[code]
@@ -77,21 +77,21 @@ def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
 
 @cache
 def rules() -> tuple[Fleet, ...]:
-    """All of them, by code."""
+    """Return all rules, by code."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return tuple(_FOUND[code] for code in sorted(_FOUND))
 
 
-def told(found: DataFrame, **columns: Column) -> DataFrame:
-    """Rows with what a rule tells: columns of `found`, or those given; null where neither has one."""
+def finding_rows(found: DataFrame, **columns: Column) -> DataFrame:
+    """Select a rule's columns: from `found`, or those given; null if neither has one."""
     have = {name: F.col(name) for name in found.columns} | columns
     nothing = F.lit(None).cast("string")
-    return found.select(*(have.get(name, nothing).alias(name) for name in _TOLD))
+    return found.select(*(have.get(name, nothing).alias(name) for name in _FINDING_COLUMNS))
 
 
 def when(at: str = "ts") -> list[Column]:
-    """Aggregates that every rule has: how often, from when to when, and a connection, the last."""
+    """Aggregates that every rule has: count, first and last time, and the last connection."""
     return [
         F.count("*").alias("findings"),
         F.min(at).alias("first_at"),
@@ -100,6 +100,6 @@ def when(at: str = "ts") -> list[Column]:
     ]
 
 
-def said(template: str, *values: Column | str) -> Column:
-    """A sentence with the values of columns in it, as `format_string` has it; null parts read ``null``."""
+def message(template: str, *values: Column | str) -> Column:
+    """A message with the values of columns, as in `format_string`; null parts become ``null``."""
     return F.format_string(template, *(F.col(each) if isinstance(each, str) else each for each in values))

@@ -1,4 +1,4 @@
-"""S031: consumers that ask for records as fast as they are told that there are none."""
+"""S031: consumers that fetch again immediately after an empty response."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import is_decoded
 from kproxy.spark.derived.rates import busy_minutes
-from kproxy.spark.rules import rule, said, told
+from kproxy.spark.rules import finding_rows, message, rule
 
-#: An answer without records that comes sooner than this was not held back: lines do not have max_wait_ms, whose default
-#: is 500.
+#: An empty response faster than this did not wait: lines do not have max_wait_ms, which is 500 by default.
 _AT_ONCE_US = 50_000
 
 
 @rule("S031", hint="leave fetch.max.wait.ms at 500 and fetch.min.bytes at 1, so that the broker waits for records")
 def busy_poll(lines: DataFrame) -> DataFrame:
-    """Minutes with ten empty Fetch answers a second on one connection that came within 50 ms."""
+    """Minutes with ten empty Fetch responses per second on one connection that came within 50 ms."""
     fetched = lines.where(is_decoded("Fetch", "ShareFetch"))
     empty = F.col("errors").isNull() & (F.coalesce(_bytes(), F.lit(0)) == 0) & (F.col("latency_us") < _AT_ONCE_US)
-    text = said("client %s got %d immediate empty Fetch responses in a minute from %s", "client", "hits", "broker")
-    return told(busy_minutes(fetched, empty), message=text)
+    text = message("client %s got %d immediate empty Fetch responses in a minute from %s", "client", "hits", "broker")
+    return finding_rows(busy_minutes(fetched, empty), message=text)
 
 
 def _bytes() -> Column:

@@ -1,4 +1,4 @@
-"""C018: clients that connect for every request or two."""
+"""C018: clients that open a connection for every one or two requests."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.connections import connections
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
-#: So many connections of a client within an hour (UTC), with so few errands each, and so few others among them.
-_MANY, _FEW, _MOST_OTHERS = 20, 2, 0.1
+#: Minimum connections of a client within an hour (UTC), maximum errands per connection, maximum share of others.
+_MIN_CONNECTIONS, _MOST_ERRANDS, _MOST_OTHERS = 20, 2, 0.1
 
 
 @rule("C018", hint="create one producer, consumer or admin client per process, and share it")
 def connection_per_request(lines: DataFrame) -> DataFrame:
-    """Connections that were opened and closed, with one or two requests that are neither log-in nor Metadata."""
+    """Connections opened and closed with one or two requests other than log-in and Metadata."""
     whole = connections(lines).where(F.col("opened_at").isNotNull() & F.col("closed_at").isNotNull())
-    for_one = F.col("errands").between(1, _FEW)
+    for_one = F.col("errands").between(1, _MOST_ERRANDS)
     found = (
         whole.withColumn("hour", F.date_trunc("hour", "opened_at"))
         .groupBy("cluster", client_name().alias("client"), "host", F.col("server").alias("broker"), "hour")
@@ -26,8 +26,8 @@ def connection_per_request(lines: DataFrame) -> DataFrame:
             F.count_if(for_one).alias("short"),
             F.sum(F.when(for_one, F.col("errands"))).alias("errands"),
         )
-        .where((F.col("short") >= _MANY) & (F.col("short") >= (1 - _MOST_OTHERS) * F.col("findings")))
+        .where((F.col("short") >= _MIN_CONNECTIONS) & (F.col("short") >= (1 - _MOST_OTHERS) * F.col("findings")))
     )
-    text = said("client %s at %s opened %d connections within an hour for %d requests", "client", "host", "short",
+    text = message("client %s at %s opened %d connections within an hour for %d requests", "client", "host", "short",
                 "errands")  # fmt: skip
-    return told(found, findings=F.col("short"), message=text)
+    return finding_rows(found, findings=F.col("short"), message=text)

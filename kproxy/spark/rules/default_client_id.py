@@ -1,4 +1,4 @@
-"""S048: clients that nobody can tell apart."""
+"""S048: clients that cannot be told apart."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 from kproxy.spark.sentences import host
 
-#: What libraries call a client that was given no name: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python,
-#: aiokafka, ruby-kafka, kafka-node.
+#: The default client ids of libraries: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python, aiokafka, ruby-kafka,
+#: kafka-node.
 _DEFAULTS: Final = (
     r"^(?:(?:producer|consumer|adminclient)-[0-9]+|rdkafka|sarama|kgo|kafkajs|ruby-kafka|kafka-node-client"
     r"|(?:kafka-python|aiokafka)-(?:(?:producer|consumer)-[0-9]+|[0-9][0-9a-z.]*))$"
@@ -20,7 +20,7 @@ _DEFAULTS: Final = (
 
 @rule("S048", hint="set client.id to the name of the service, so that broker logs, quotas and metrics identify it")
 def default_client_id(lines: DataFrame) -> DataFrame:
-    """Client ids that are the default of a library, with the hosts that go by them."""
+    """Client ids that are a library's default, with the hosts that use them."""
     few = (
         lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(_DEFAULTS)))
         .groupBy("cluster", "client_id", "client", "connection_id")
@@ -29,6 +29,6 @@ def default_client_id(lines: DataFrame) -> DataFrame:
     found = few.groupBy("cluster", "client_id").agg(
         *when(), F.max("until").alias("until"), F.count_distinct(host(F.col("client"))).alias("hosts")
     )
-    text = said("client id %s is a library's default: %d connections from %d hosts use it", "client_id",
+    text = message("client id %s is a library's default: %d connections from %d hosts use it", "client_id",
                 "findings", "hosts")  # fmt: skip
-    return told(found, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))
+    return finding_rows(found, client=F.col("client_id"), message=text, last_at=F.col("until"), got=F.col("client_id"))

@@ -1,4 +1,4 @@
-"""S009: clients that ask for Metadata all the time."""
+"""S009: clients that request Metadata continuously."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.derived.rates import busy_minutes
-from kproxy.spark.rules import rule, said, told
+from kproxy.spark.rules import finding_rows, message, rule
 
-#: Metadata requests of a minute on one connection: a client that gets nowhere asks once a second
-#: (retry.backoff.max.ms), others every five minutes (metadata.max.age.ms).
+#: Metadata requests per minute on one connection: a failing client retries once a second (retry.backoff.max.ms), others
+#: refresh every five minutes (metadata.max.age.ms).
 _LEAST = 60
 
 
 @rule("S009", hint="check which error the responses repeat (kproxy analyze --job metadata-storms), and whether the "
       "client requests Metadata explicitly, for each request or message")  # fmt: skip
 def metadata_storm(lines: DataFrame) -> DataFrame:
-    """Minutes with sixty answers to Metadata or more on one connection.
+    """Minutes with sixty or more Metadata responses on one connection.
 
-    Whether a client asks for all topics no line says: the job metadata-storms has how many an answer named.
+    Lines do not show whether a client requests all topics; the job metadata-storms has the number of topics in a
+    response.
     """
     answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Metadata"))
-    text = said(
+    text = message(
         "client %s requested Metadata from %s %d times in a minute, on one connection", "client", "broker", "hits"
     )
-    return told(busy_minutes(answers, F.lit(True), least=_LEAST), message=text)
+    return finding_rows(busy_minutes(answers, F.lit(True), least=_LEAST), message=text)

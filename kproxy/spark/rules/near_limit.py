@@ -1,4 +1,4 @@
-"""M008: batches that are nearly too large."""
+"""M008: batches close to the size limit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, topic_name
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
-#: What a broker says of a batch over max.message.bytes.
+#: The errors for a batch over max.message.bytes.
 _TOO_LARGE = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
 _NEAR = 0.8
 _PLACE = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
@@ -16,9 +16,9 @@ _PLACE = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
 
 @rule("M008", hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client")
 def near_limit(lines: DataFrame) -> DataFrame:
-    """Batches that were taken, over four fifths of the smallest that was refused for its size on the same topic.
+    """Accepted batches larger than four fifths of the smallest one that was rejected for its size on the same topic.
 
-    A partition has one batch in a Produce request; the limit itself is at that smallest one or below.
+    A partition has one batch in a Produce request; the limit is at most the size of the smallest rejected one.
     """
     answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & F.col("request_ts").isNotNull())
     refused = (
@@ -41,10 +41,10 @@ def near_limit(lines: DataFrame) -> DataFrame:
         .groupBy("cluster", "client", F.col("server").alias("broker"), "topic", "limit")
         .agg(*when(), F.max("size").alias("most"))
     )
-    return told(
+    return finding_rows(
         found,
-        message=said("client %s sent batches of up to %d bytes to %s, where one of %d was too large", "client", "most",
-                     "topic", "limit"),
-        expected=said("under %d bytes", F.ceil(_NEAR * F.col("limit"))),
-        got=said("%d bytes", "most"),
+        message=message("client %s sent batches of up to %d bytes to %s, where one of %d was too large", "client",
+                     "most", "topic", "limit"),
+        expected=message("under %d bytes", F.ceil(_NEAR * F.col("limit"))),
+        got=message("%d bytes", "most"),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""S047: partitions with fewer replicas in sync than producers ask for."""
+"""S047: partitions with fewer in-sync replicas than producers require."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import topic_name
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
-_TOO_FEW = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
-#: A broker that restarts causes a few, over which clients try again.
+_NOT_ENOUGH = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+#: A restarting broker causes a few, which clients retry.
 _LEAST = 3
 
 
 @rule("S047", hint="find the broker that is down or behind (kafka-topics --describe --under-min-isr-partitions)")
 def not_enough_replicas(lines: DataFrame) -> DataFrame:
-    """Three such errors or more in answers to Produce, by broker and topic."""
+    """Three or more such errors in Produce responses, by broker and topic."""
     answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & (F.size("errors") > 0))
-    refused = answers.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_TOO_FEW))
+    refused = answers.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_NOT_ENOUGH))
     entry = F.get("topics", F.regexp_extract("error.path", r"\[([0-9]+)\]", 1).cast("int"))
     found = (
         refused.groupBy("cluster", F.col("server").alias("broker"), topic_name(entry).alias("topic"))
         .agg(*when(), F.mode("error.name", True).alias("error"))
         .where(F.col("findings") >= _LEAST)
     )
-    text = said("%s refused batches for topic %s %d times: %s", "broker", F.coalesce("topic", F.lit("?")), "findings",
-                "error")  # fmt: skip
-    return told(found, message=text, got=F.col("error"))
+    text = message("%s refused batches for topic %s %d times: %s", "broker", F.coalesce("topic", F.lit("?")),
+                "findings", "error")  # fmt: skip
+    return finding_rows(found, message=text, got=F.col("error"))

@@ -1,4 +1,4 @@
-"""S050: clients that try again as fast as they can."""
+"""S050: clients that retry without a pause."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
 from kproxy.spark.derived.retries import refused_again
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
-#: A pause of less than this (us) is none: retry.backoff.ms is 100.
+#: A shorter pause (us) does not count as one: retry.backoff.ms is 100.
 _AT_ONCE_US = 50_000
-#: So many in a second.
+#: Minimum retries per second.
 _LEAST = 10
 
 
 @rule("S050", hint="make the client wait before it retries (retry.backoff.ms), and longer each time")
 def retry_storm(lines: DataFrame) -> DataFrame:
-    """Seconds in which the same request was refused ten times with a retriable error, and sent again within 50 ms."""
+    """Seconds in which the same request failed ten times with a retriable error, and was repeated within 50 ms."""
     at_once = refused_again(lines, retriable=True).where(F.col("again_us") - F.col("refused_us") < _AT_ONCE_US)
     by = ["cluster", "client_id", "client", "server", "api", "error", "connection_id"]
     seconds = (
@@ -29,6 +29,6 @@ def retry_storm(lines: DataFrame) -> DataFrame:
     found = seconds.groupBy(
         "cluster", client_name().alias("client"), F.col("server").alias("broker"), "api", "error"
     ).agg(*when(), F.max("until").alias("until"), F.max("count").alias("most"))
-    text = said("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api", "broker",
-                "most", "error")  # fmt: skip
-    return told(found, message=text, last_at=F.col("until"), got=F.col("error"))
+    text = message("client %s sent the same %s to %s %d times in a second, each time after %s", "client", "api",
+                "broker", "most", "error")  # fmt: skip
+    return finding_rows(found, message=text, last_at=F.col("until"), got=F.col("error"))

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from dissectors.records.schema_ids import HEX_PREFIX
 from kproxy.spark.columns import client_name, maybe
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
 _LEAST = 10
 _BODY = (
@@ -18,9 +18,9 @@ _BODY = (
 
 @rule("R027", hint="use the serializer of the topic's other producers, or a separate topic")
 def schema_id_missing(lines: DataFrame) -> DataFrame:
-    """Clients that write values without the 5 bytes of a schema registry to topics where most values begin with them.
+    """Clients that write values without a schema registry prefix (5 bytes) to topics where most values have one.
 
-    It takes traces of ``--detail full``, which have records. Tombstones have no value and count for nothing.
+    Needs traces with ``--detail full``, which contain records. Tombstones have no value and do not count.
     """
     written = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
     topic, values = F.col("entry"), F.col("values")
@@ -41,16 +41,16 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
         .withColumns({"have": F.sum("right").over(totals), "lack": F.sum("wrong").over(totals)})
         .where(F.col("lacking") & (F.col("have") >= _LEAST) & (F.col("have") > F.col("lack")))
     )  # fmt: skip
-    return told(
+    return finding_rows(
         found,
-        message=said("client %s wrote %d values without a schema id to %s, where %d of %d have one", "client", "wrong",
-                     "topic", "have", F.col("have") + F.col("lack")),
+        message=message("client %s wrote %d values without a schema id to %s, where %d of %d have one", "client",
+                     "wrong", "topic", "have", F.col("have") + F.col("lack")),
         expected=F.lit("a zero byte, then a 4-byte schema id"),
     )  # fmt: skip
 
 
 def _values(topic: Column) -> Column:
-    """The values of the records in an entry of `topic_data`, in base64."""
+    """The base64 values of the records in an entry of `topic_data`."""
     batches = F.flatten(F.transform(topic["partition_data"], lambda partition: maybe(partition["records"])))
     records = F.flatten(F.transform(batches, lambda batch: maybe(batch["records"])))
     return F.array_compact(F.transform(records, lambda record: record["value"]))
@@ -62,5 +62,5 @@ def _has_id(value: Column) -> Column:
 
 
 def _name_of(topic_id: Column) -> Column:
-    """The name that the line has for an id."""
+    """The name of a topic id in the line."""
     return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

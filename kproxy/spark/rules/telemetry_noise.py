@@ -1,4 +1,4 @@
-"""S044: clients that offer telemetry to brokers that want none."""
+"""S044: clients that send telemetry to brokers that reject it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
 _TELEMETRY = ("GetTelemetrySubscriptions", "PushTelemetry")
-#: Once is how a client finds out.
+#: The first error is how a client finds out.
 _LEAST = 3
 
 
@@ -18,13 +18,13 @@ _LEAST = 3
     hint="set enable.metrics.push=false in the client, or configure a metrics reporter and subscription on the broker",
 )
 def telemetry_noise(lines: DataFrame) -> DataFrame:
-    """Three answers or more with an error to the APIs of KIP-714, by client, broker and API."""
+    """Three or more error responses of the KIP-714 APIs, by client, broker and API."""
     found = (
         lines.where((F.col("kind") == "response") & F.col("api").isin(*_TELEMETRY) & (F.size("errors") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"), "api")
         .agg(*when(), F.mode(F.col("errors")[0]["name"], True).alias("error"))
         .where(F.col("findings") >= _LEAST)
     )
-    text = said("client %s sent %s to %s, which refused it %d times (%s)", "client", "api", "broker", "findings",
+    text = message("client %s sent %s to %s, which refused it %d times (%s)", "client", "api", "broker", "findings",
                 "error")  # fmt: skip
-    return told(found, message=text, got=F.col("error"))
+    return finding_rows(found, message=text, got=F.col("error"))

@@ -1,4 +1,4 @@
-"""S036: clients that a quota holds back."""
+"""S036: clients throttled by a quota."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name
-from kproxy.spark.rules import rule, said, told, when
+from kproxy.spark.rules import finding_rows, message, rule, when
 
 
 @rule("S036", hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load")
 def throttled(lines: DataFrame) -> DataFrame:
-    """Answers that ask their client to wait, by client and broker; the job throttling has them by the hour."""
+    """Throttled responses, by client and broker; the job throttling has them per hour."""
     found = (
         lines.where((F.col("kind") == "response") & (F.col("throttle_time_ms") > 0))
         .groupBy("cluster", client_name().alias("client"), F.col("server").alias("broker"))
         .agg(*when(), F.sum("throttle_time_ms").alias("total"), F.max("throttle_time_ms").alias("most"))
     )
-    text = said("client %s was throttled by %s %d times, %.1f s in total and at most %d ms", "client", "broker",
+    text = message("client %s was throttled by %s %d times, %.1f s in total and at most %d ms", "client", "broker",
                 "findings", F.col("total") / 1000, "most")  # fmt: skip
-    return told(found, message=text)
+    return finding_rows(found, message=text)

@@ -1,4 +1,4 @@
-"""A Spark session: on this machine with nothing to set up, on a cluster, or of a Spark Connect server."""
+"""Creates a Spark session: local without any setup, on a cluster, or of a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kproxy.spark.session.java import find_java, jvm_options, launching
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Whatever Spark runs on. Few files of a partitioned write are open at once, so that it need not sort: a quarter of
-#: its time, and half of its memory. Percentiles of more things than the threshold take sorting all values, twice the
-#: time: it is 128, less than a small fleet has of clients and topics.
+#: Settings for every master. Few files of a partitioned write are open at once, so that it need not sort: that saves a
+#: quarter of the time and half of the memory. Above the threshold of groups, percentiles sort all values, which takes
+#: twice as long: the default of 128 is less than a small fleet's clients and topics.
 _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1024",
 }
-#: Of a session whose driver is this process.
-_DRIVER = {"spark.ui.showConsoleProgress": "false"}  # kproxy.spark.session.progress has its own
-#: Packages that executors are sent.
+#: Settings if the driver is this process.
+_DRIVER = {"spark.ui.showConsoleProgress": "false"}  # replaced by kproxy.spark.session.progress
+#: Packages that are sent to executors.
 _PACKAGES = "spark.submit.pyFiles"
 _CONNECT_PORT, _CONNECT_S = 15002, 10
 
@@ -39,18 +39,18 @@ def session(
     settings: Mapping[str, str] | None = None,
     writer: ArchiveWriter | None = None,
 ) -> SparkSession:
-    """The session there is, or a new one.
+    """Return the current session, or a new one.
 
     Args:
-        master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None is
-            what `spark-submit` or SPARK_REMOTE say, else all cores of this machine.
-        short: The work is small: start quickly rather than run fast.
-        settings: More of Spark's settings; they win over the ones here.
+        master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
+            the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
+        short: The work is small: optimize for a quick start rather than throughput.
+        settings: More Spark settings, which take precedence.
         writer: Writes an archive of classes when the session's JVM ends, if there is none.
 
     Raises:
-        UserError: There is no Java to run on, or no Spark Connect server at its address.
-        ImportError: Packages that Spark Connect needs are missing.
+        UserError: No suitable Java, or no Spark Connect server at the address.
+        ImportError: Packages for Spark Connect are missing.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -81,24 +81,24 @@ def session(
 
 
 def end_java() -> None:
-    """Make the JVM of a stopped session end; the next session starts another one."""
+    """End the JVM of a stopped session; the next session starts another one."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
     if gateway is not None:
         gateway.shutdown()
-        gateway.proc.stdin.close()  # it ends with it
+        gateway.proc.stdin.close()  # ends the JVM
         SparkContext._gateway = SparkContext._jvm = None
 
 
 def _connected(url: str, settings: dict[str, str]) -> SparkSession:
-    """A session of a Spark Connect server."""
+    """Return a session of a Spark Connect server."""
     from pyspark.sql import SparkSession
 
     parts = urlsplit(url)
     address = (parts.hostname or "", parts.port or _CONNECT_PORT)
     try:
-        socket.create_connection(address, _CONNECT_S).close()  # Spark would try for ten minutes
+        socket.create_connection(address, _CONNECT_S).close()  # Spark would retry for ten minutes
     except OSError as error:
         why = error.strerror or "no answer"
         raise UserError(f"no Spark Connect server at {address[0]}:{address[1]}: {why}") from None
@@ -110,8 +110,8 @@ def _connected(url: str, settings: dict[str, str]) -> SparkSession:
 
 
 def _local() -> dict[str, str]:
-    """Settings for a driver that is the only machine."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers have the packages of this process
+    """Return settings for a driver without executors."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers use the packages of this process
     cores = len(os.sched_getaffinity(0))
     return {
         "spark.ui.enabled": "false",

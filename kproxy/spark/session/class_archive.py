@@ -1,7 +1,8 @@
-"""An archive of the classes that Spark loads (AppCDS), which halves how long Spark takes to start.
+"""An archive of Spark's classes (AppCDS), which halves the start time of Spark.
 
-It is about 190 MB and takes 20 s of CPU to write. The second run of a command writes it: who runs one only once, or
-where no cache lasts, does not pay for it. One run at a time writes, and waits for it, so no Java process stays behind.
+It is about 190 MB and takes 20 s of CPU to write. The second run of a command writes it, so a single run, or one
+without a lasting cache, does not pay for it. One run at a time writes and waits for it, so no Java process stays
+behind.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, Final
 
-#: Archives that stay, the ones last used: one for each Java and each installation of Spark.
+#: Number of archives to keep, most recently used: one for each Java and Spark installation.
 _KEPT: Final = 2
 _NAME = re.compile(r"classes-[0-9a-f]{16}")
 #: If this variable is "no", kproxy uses an archive but does not write one.
@@ -24,9 +25,9 @@ VARIABLE: Final = "KPROXY_SPARK_ARCHIVE"
 
 
 def archive_options(folder: Path, key: str) -> str:
-    """The options that make a JVM use its archive in `folder`; none if there is no archive.
+    """Return the options that make a JVM use its archive in `folder`; empty if there is no archive.
 
-    `key` names what the archive is made of. Java does without an archive that does not fit.
+    `key` identifies the archive's contents. Java ignores an archive that does not match.
 
     Source: JEP 310, JEP 350.
     """
@@ -34,13 +35,13 @@ def archive_options(folder: Path, key: str) -> str:
     if not (path.exists() and base.exists()):
         return ""
     for each in (path, base):
-        with contextlib.suppress(OSError):  # it may be gone since
-            os.utime(each)  # it was used
+        with contextlib.suppress(OSError):  # may have been deleted
+            os.utime(each)  # mark as used
     return f"-XX:SharedArchiveFile={base}:{path}"
 
 
 class ArchiveWriter:
-    """Writes the archive when the JVM ends, if this run is the one to do so. Close it when the run is over."""
+    """Writes the archive when the JVM ends, if this run is the one to do so. Must be closed at the end of the run."""
 
     def __init__(self) -> None:
         self._lock: IO[bytes] | None = None
@@ -48,14 +49,14 @@ class ArchiveWriter:
         self._java: subprocess.Popen[bytes] | None = None
 
     def options(self, folder: Path, java: str, key: str) -> str:
-        """As `archive_options`; or options that make the JVM write the archive. `java` is the command."""
+        """Like `archive_options`; or options that make the JVM write the archive. `java` is the command."""
         if os.environ.get(VARIABLE) == "no" or not self._locked(folder):
             return archive_options(folder, key)
         self._path, base = _paths(folder, key)
         wanted = self._path.with_name(f"{self._path.name}.wanted")
         _tidy(folder, self._path.name)
         options = archive_options(folder, key)
-        if options or not wanted.exists() or not _made_base(java, base):
+        if options or not wanted.exists() or not _create_base(java, base):
             wanted.touch()
             self._unlock()
             return options
@@ -63,13 +64,13 @@ class ArchiveWriter:
         return f"-XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit={self._part}"
 
     def started(self, java: subprocess.Popen[bytes]) -> None:
-        """This is the JVM that was given the options."""
+        """Set the JVM that got the options."""
         self._java = java
 
     def finish(self, stop: Callable[[], None], say: Callable[[str], None]) -> None:
-        """Wait until the JVM has ended and the archive is there, if this run writes it. Ctrl-C ends the waiting.
+        """Wait until the JVM has ended and the archive exists, if this run writes it. Ctrl-C stops waiting.
 
-        `stop` makes the JVM end, `say` tells the user why this takes a while.
+        `stop` ends the JVM, `say` tells the user why this takes time.
         """
         if self._lock is None or self._java is None:
             return
@@ -77,12 +78,12 @@ class ArchiveWriter:
             "(Ctrl-C skips it)")  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt):
             stop()
-            if self._java.wait() == 0 and _is_whole(self._part):
+            if self._java.wait() == 0 and _is_complete(self._part):
                 self._part.rename(self._path)
         self.close()
 
     def close(self) -> None:
-        """End a JVM that would still write, and remove what it has written."""
+        """Kill a JVM that is still writing, and remove the incomplete archive."""
         if self._lock is None:
             return
         if self._java is not None and self._java.poll() is None:
@@ -92,7 +93,7 @@ class ArchiveWriter:
         self._unlock()
 
     def _locked(self, folder: Path) -> bool:
-        """Whether no other run writes an archive; then none does until `_unlock`."""
+        """Whether no other run writes an archive; if so, none does until `_unlock`."""
         lock = (folder / "lock").open("wb")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,13 +110,13 @@ class ArchiveWriter:
 
 
 def _paths(folder: Path, key: str) -> tuple[Path, Path]:
-    """The archive, and that of Java's own classes, which it is on top of."""
+    """Return the paths of the archive, and of the base archive with Java's own classes."""
     name = f"classes-{sha256(key.encode()).hexdigest()[:16]}"
     return folder / name, folder / f"{name}-base"
 
 
-def _made_base(java: str, base: Path) -> bool:
-    """Make the archive of Java's own classes, which a small runtime lacks (a second)."""
+def _create_base(java: str, base: Path) -> bool:
+    """Create the archive of Java's own classes, which a small runtime lacks (takes a second)."""
     if base.exists():
         return True
     part = base.with_name(f"{base.name}.{os.getpid()}")
@@ -129,8 +130,8 @@ def _made_base(java: str, base: Path) -> bool:
     return True
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether Java has written all of an archive: its head comes last."""
+def _is_complete(path: Path) -> bool:
+    """Whether Java has completed an archive: its header is written last."""
     try:
         with path.open("rb") as file:
             return bool(file.read(4).strip(b"\0"))
@@ -139,7 +140,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def _tidy(folder: Path, current: str) -> None:
-    """Remove what killed runs left behind, and archives beside `current` that were not used for longest."""
+    """Remove leftovers of killed runs, and the least recently used archives other than `current`."""
     files = [each for each in folder.glob("classes-*") if _NAME.match(each.name)]
     used = {each.name: each.stat().st_mtime for each in files if _NAME.fullmatch(each.name)}
     others = sorted((name for name in used if name != current), key=used.__getitem__, reverse=True)

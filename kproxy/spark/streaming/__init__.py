@@ -1,1 +1,1 @@
-"""Traces as they are written: streams of their lines, queries over them, and where what these tell goes."""
+"""Streams of traces that are being written: lines, queries over them, and their output."""

@@ -1,4 +1,4 @@
-"""What running queries tell, in the order in which it happens."""
+"""Events of running queries, in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kproxy.spark.streaming.lines import COUNTED
 
 @dataclass(frozen=True, slots=True)
 class QueryRows:
-    """Rows of a query: new ones, or those that have changed."""
+    """Rows of a query: new or changed ones."""
 
     query: str
     rows: Sequence[Row]
@@ -29,12 +29,12 @@ class QueryRows:
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch of a query is done.
+    """A micro-batch of a query is complete.
 
     Attributes:
-        lines, corrupt: How many it read, and how many texts were none; `example` is one of these, with its file.
+        lines, corrupt: Number of lines read, and of texts that are not lines; `example` is one of these, with its file.
         until: The time of the newest line.
-        late: Rows that were left out since they came too late, a line at least each.
+        late: Number of rows dropped because they came too late, each for at least one line.
     """
 
     query: str
@@ -46,23 +46,23 @@ class MicroBatch:
 
 
 class QueryListener(StreamingQueryListener):
-    """Hands each micro-batch on, of queries by their names."""
+    """Passes on each micro-batch, by query name."""
 
     def __init__(self, hand: Callable[[MicroBatch], object]) -> None:
         self._hand = hand
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's names
-        """Nothing."""
+        """Do nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Hand it on."""
+        """Pass on the micro-batch."""
         self._hand(_batch(event.progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing."""
+        """Do nothing."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Nothing: who started the query asks it."""
+        """Do nothing: the owner checks the query's state."""
 
 
 def _batch(progress: StreamingQueryProgress) -> MicroBatch:

@@ -1,4 +1,4 @@
-"""Queries that run: to files, which a checkpoint goes with, or to whoever takes their rows."""
+"""Runs queries: to files with a checkpoint, or as a stream of their rows."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from kproxy.errors import UserError
 from kproxy.spark.streaming.events import MicroBatch, QueryListener, QueryRows
 
-#: Below the directory of tables: checkpoints by query, and what each query was asked.
-_CHECKPOINTS, _ASKED = "_checkpoints", "_asked"
+#: Below the directory of tables: checkpoints by query, and the options of each query.
+_CHECKPOINTS, _OPTIONS = "_checkpoints", "_asked"
 _RECORD = "query string, asked string"
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Tables as files below a directory, in a format of Spark's."""
+    """Tables as files below a directory, in one of Spark's formats."""
 
     directory: str
     form: str
 
 
 def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> None:
-    """Note what queries are asked whose tables are in a directory: who goes on must ask the same.
+    """Record the options of queries whose tables are in a directory: a restart must use the same.
 
     Raises:
-        UserError: They were asked something else.
+        UserError: They were started with other options.
     """
     try:
-        rows = spark.read.schema(_RECORD).json(f"{directory}/{_ASKED}").collect()
+        rows = spark.read.schema(_RECORD).json(f"{directory}/{_OPTIONS}").collect()
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -47,14 +47,14 @@ def claim(spark: SparkSession, directory: str, names: list[str], asked: str) -> 
         if (before := known.get(name, asked)) != asked:
             raise UserError(f"{directory}/{name} was started as {before}: use the same options, or another --out")
     if new := [(name, asked) for name in names if name not in known]:
-        spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_ASKED}")
+        spark.createDataFrame(new, _RECORD).coalesce(1).write.mode("append").json(f"{directory}/{_OPTIONS}")
 
 
 class RunningQueries:
-    """Queries of a session while the context lasts, by name, and what they tell.
+    """Queries of a session while the context lasts, by name, and their events.
 
     Args:
-        every: How often each of them works, in seconds; 0 is as often as it can.
+        every: Interval between micro-batches in seconds; 0 is as often as possible.
     """
 
     def __init__(self, spark: SparkSession, *, every: float) -> None:
@@ -75,30 +75,30 @@ class RunningQueries:
         self._folder.cleanup()
 
     def to_files(self, table: DataFrame, name: str, files: Files) -> None:
-        """Run a query into a table below a directory, each row once, also over a kill; from where it was, if it was."""
-        # By the day of the first column, a time: a partition without rows has no file.
+        """Run a query into a table below a directory, each row once even after a kill; continues where it stopped."""
+        # Partitioned by the day of the first column, a time: a partition without rows has no file.
         day = F.to_date(F.to_utc_timestamp(table.columns[0], F.current_timezone()))
         writer = table.withColumn("date", day).writeStream.format(files.form).partitionBy("date").outputMode("append")
-        writer = writer.option("header", True)  # of CSV
+        writer = writer.option("header", True)  # for CSV
         self._start(writer, name, f"{files.directory}/{_CHECKPOINTS}/{name}", f"{files.directory}/{name}")
 
     def to_rows(self, table: DataFrame, name: str, *, mode: str = "append") -> None:
-        """Run a query whose rows are told, when they will not change (``append``) or each time they do (``update``)."""
+        """Run a query and emit its rows when they are final (``append``) or on each change (``update``)."""
 
-        def tell(rows: DataFrame, _: int) -> None:
+        def emit(rows: DataFrame, _: int) -> None:
             try:
                 found = rows.collect()
             except (PySparkException, Py4JError) as error:
-                # Not raised here: Spark would look for words in all that it says, until its stack is full.
+                # Not raised here: Spark would parse its own messages recursively until the stack overflows.
                 self._events.put(error)
                 return
             if found:
                 self._events.put(QueryRows(name, found))
 
-        self._start(table.writeStream.foreachBatch(tell).outputMode(mode), name, f"{self._folder.name}/{name}")
+        self._start(table.writeStream.foreachBatch(emit).outputMode(mode), name, f"{self._folder.name}/{name}")
 
-    def told(self, seconds: float) -> QueryRows | MicroBatch | None:
-        """What is told next, or None if nothing is for so long.
+    def next_event(self, seconds: float) -> QueryRows | MicroBatch | None:
+        """Return the next event, or None if there is none within the timeout.
 
         Raises:
             PySparkException, Py4JError: A query has failed.

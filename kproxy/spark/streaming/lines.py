@@ -1,4 +1,4 @@
-"""The lines of traces as they come, as a stream."""
+"""The lines of traces as a stream."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from kproxy.spark.ingest.schema import TABLE, TEXT
 from kproxy.spark.ingest.table_storage import PARQUET
 from kproxy.spark.source import KproxyDataSource
 
-#: What is counted of each micro-batch, under this name: see `kproxy.spark.ingest.files.counts`.
+#: The name of each micro-batch's counts: see `kproxy.spark.ingest.files.counts`.
 COUNTED = "counted"
 
 
 def follow_lines(
     spark: SparkSession, paths: Sequence[str], *, late: str = "30 seconds", since: datetime | None = None
 ) -> DataFrame:
-    """A stream of the lines at paths, as TABLE, with a watermark; of hours that were over before `since` not all.
+    """Return a stream of the lines at paths, as TABLE with a watermark; hours that ended before `since` may be skipped.
 
-    Of a directory of this machine they come as they are written, of one elsewhere when its traces are whole (plain
-    ones), of a table when `convert` adds them. Texts that are no line are counted, as COUNTED.
+    From a local directory lines come as they are written, from a remote one when traces are complete (uncompressed
+    ones), from a table when `convert` adds them. Texts that are not lines are counted, as COUNTED.
 
     Raises:
-        UserError: One of the paths is no directory, or a table that is not of Parquet or has lines twice.
+        UserError: A path is not a directory, or a table that is not Parquet or has duplicate lines.
     """
     rows = reduce(DataFrame.unionAll, [_rows(spark, path, since) for path in paths])
-    # No filter gets past what is observed; else Spark would apply them first, and time would go on with few lines only.
+    # Observation is a barrier to filters: if Spark applied them first, few lines would advance the time.
     timed = rows.withWatermark("ts", late).observe(COUNTED, *counts(), F.max("ts").alias("until"))
     return timed.where(F.col("corrupt").isNull() & F.col("damage").isNull())
 
@@ -46,7 +46,7 @@ def _rows(spark: SparkSession, path: str, since: datetime | None) -> DataFrame:
         if made and made[0].form != PARQUET:
             raise UserError(f"{path} is a {made[0].form} table: follow its traces, or a Parquet table")
         check(spark, path, made)
-        # A batch is whole before its record is there; only a kill between the two could make its rows come twice.
+        # A batch is complete before its record exists; only a kill between the two could repeat its rows.
         table = spark.readStream.schema(TABLE).option("basePath", path).parquet(f"{path}/batch=*")
         return table.select(*TABLE.names)
     texts = _growing(spark, path, since) if urlsplit(path).scheme in ("", "file") else _whole(spark, path)

@@ -1,4 +1,4 @@
-"""What happens on a terminal: new things as lines that scroll, and below them what is rolling, in its place."""
+"""A live terminal view: new findings and clients scroll as lines, with rolling tables below them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from rich.text import Text
 
 from kproxy.spark.streaming.events import MicroBatch, QueryRows
 from kproxy.spark.streaming.queries import Span
-from kproxy.spark.streaming.sentences import TOLD, told
+from kproxy.spark.streaming.sentences import LINE_FORMATS, lines_of
 from kproxy.spark.streaming.windows import Rolling
 from kproxy.spark.tables import cell
 from kproxy.trace.formatting import duration, safe
 
-#: Rows of the screen that are not of tables: the header, and of each table its title, names, rule and what follows.
+#: Rows of the screen other than table rows: the header, and for each table its title, column names, rule and footer.
 _HEADER, _AROUND = 2, 4
 _KEYS = {"latency": ("api",), "errors": ("api", "client", "code")}
 
 
 class Screen:
-    """A terminal, while it lasts.
+    """The live view of a terminal, as a context manager.
 
     Args:
         file: The terminal.
-        title: What is followed.
-        names: The queries that there are.
-        span: Theirs.
-        rows: Rows of a table, and lines at once, that are shown.
+        title: The name of what is followed.
+        names: The queries.
+        span: Their time spans.
+        rows: Most rows of a table, and most lines at once.
     """
 
     def __init__(self, file: TextIO, title: str, names: Sequence[str], span: Span, rows: int) -> None:
@@ -58,19 +58,19 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def take(self, event: QueryRows | MicroBatch) -> None:
-        """Show what a query tells."""
+    def handle(self, event: QueryRows | MicroBatch) -> None:
+        """Show an event of a query."""
         if isinstance(event, MicroBatch):
             if event.until is not None:
                 self._until = max(filter(None, (self._until, event.until.astimezone(UTC))))
-        elif event.query in TOLD:
-            for line in told(event.query, event.rows, self._most):
+        elif event.query in LINE_FORMATS:
+            for line in lines_of(event.query, event.rows, self._most):
                 self._console.print(line, soft_wrap=True)
         else:
-            self._rolling[event.query].take(event.rows)
+            self._rolling[event.query].add(event.rows)
 
     def refresh(self) -> None:
-        """Draw what is there now."""
+        """Redraw."""
         self._live.refresh()
 
     def _picture(self) -> RenderableType:
@@ -88,7 +88,7 @@ class Screen:
         if self._until is None:
             return
         room = self._console.height - _HEADER - _AROUND * len(self._rolling) - 1
-        # Errors stand on top and have at most half, so that latency is never pushed out.
+        # Errors come first and take at most half, so that latency stays visible.
         for place, (name, rolling) in enumerate(sorted(self._rolling.items())):
             lines = list(_latency(rolling) if name == "latency" else _errors(rolling))
             most = max(1, min(self._most, room // (len(self._rolling) - place)))
@@ -123,7 +123,7 @@ _HEADS = {
 
 
 def _latency(rolling: Rolling) -> Iterator[list[str]]:
-    """The slowest first."""
+    """Sort by latency, slowest first."""
     before = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda each: (-(each[1]["p99_us"] or 0), each[0])):
         values = (cell(name, row[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us"))
@@ -131,7 +131,7 @@ def _latency(rolling: Rolling) -> Iterator[list[str]]:
 
 
 def _errors(rolling: Rolling) -> Iterator[list[str]]:
-    """The most frequent first."""
+    """Sort by frequency, highest first."""
     before = rolling.before()
     for key, row in sorted(rolling.now().items(), key=lambda each: (-each[1]["responses"], str(each[0]))):
         share = f"{100 * row['share']:.3g} %"

@@ -1,4 +1,4 @@
-"""New findings and clients in a line each, for people; whatever was on the wire is escaped."""
+"""New findings and clients as one line each; untrusted text is escaped."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ def finding(row: Row) -> Text:
         row,
         (f"{row['severity']:<8} ", str(row["severity"])),
         (f"{row['code']} {row['name']}  ", "name"),
-        (_who(row), "topic"),
+        (_client_and_broker(row), "topic"),
         (f"{row['message']}  ", ""),
         (f"({place})", "dim"),
     )
 
 
 def client(row: Row) -> Text:
-    """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or which version will be refused."""
+    """``05:12:41  client   shop > 10.0.0.1:9092  apache-kafka-java 3.9.1``, or a version that will be removed."""
     if row["refused_from"] is not None:
-        told = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
-        return _line(row, ("version  ", "warning"), (_who(row), "topic"), (told, ""))
+        lines_of = f"uses {row['api']} v{row['api_version']}, which Kafka {row['refused_from']} and later refuse"
+        return _line(row, ("version  ", "warning"), (_client_and_broker(row), "topic"), (lines_of, ""))
     software = " ".join(filter(None, (row["software_name"], row["software_version"])))
-    return _line(row, ("client   ", "info"), (_who(row), "topic"), (software or "unknown software", ""))
+    return _line(row, ("client   ", "info"), (_client_and_broker(row), "topic"), (software or "unknown software", ""))
 
 
 def worst_first(rows: Sequence[Row]) -> list[Row]:
-    """Findings as they are to be told."""
+    """Return findings in display order."""
     return sorted(rows, key=lambda row: (-_SEVERITIES.index(row["severity"]), row["at"], row["code"]))
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """Clients as they are to be told: those with a version that is refused first."""
+    """Return clients in display order: those with a removed version first."""
     return sorted(rows, key=lambda row: (row["refused_from"] is None, row["at"], row["client"]))
 
 
-#: By query: the order of its rows, and the line of one.
-TOLD: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
+#: By query: the order of its rows, and the formatter of a row.
+LINE_FORMATS: dict[str, tuple[Callable[[Sequence[Row]], list[Row]], Callable[[Row], Text]]] = {
     "findings": (worst_first, finding),
     "clients": (in_order, client),
 }
 
 
-def told(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
-    """The lines of new rows of a query, `most` of them."""
-    order, line = TOLD[query]
+def lines_of(query: str, rows: Sequence[Row], most: int) -> Iterator[Text]:
+    """Yield lines for new rows of a query, at most `most`."""
+    order, line = LINE_FORMATS[query]
     for row in order(rows)[:most]:
         yield line(row)
     if (more := len(rows) - most) > 0:
         yield Text(f"{'':10}and {more} more new {query}; --format json lists all", style="dim")
 
 
-def _who(row: Row) -> str:
+def _client_and_broker(row: Row) -> str:
     names = " > ".join(filter(None, (row["client"], row["broker"])))
     return f"{names}  " if names else ""
 

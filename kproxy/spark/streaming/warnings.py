@@ -1,4 +1,4 @@
-"""What a stream leaves out, told to the user: once when it happens, and how much it was at the end."""
+"""Warnings about lines that a stream skips: when it first happens, and in total at the end."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from kproxy.trace.formatting import safe
 
 
 class StreamWarnings:
-    """Tells of texts that are no lines, and of lines that came too late.
+    """Warns about texts that are not lines, and about lines that came too late.
 
     Args:
-        first: The query whose texts are counted: they all read the same.
+        first: The query whose texts are counted: all queries read the same.
         late: How late a line may come, as the user wrote it.
     """
 
     def __init__(self, first: str, late: str) -> None:
         self._first, self._allowed = first, late
-        self._corrupt = self._told_corrupt = 0
+        self._corrupt = self._has_warned_corrupt = 0
         self._late: dict[str, int] = {}
-        self._told_late: dict[str, int] = {}
+        self._has_warned_late: dict[str, int] = {}
 
-    def take(self, batch: QueryRows | MicroBatch) -> None:
-        """Tell of a micro-batch what was not told before."""
+    def handle(self, batch: QueryRows | MicroBatch) -> None:
+        """Warn about new problems in a micro-batch."""
         if isinstance(batch, QueryRows):
             return
         if batch.query == self._first and batch.corrupt:
             self._corrupt += batch.corrupt
-            if not self._told_corrupt:
-                self._told_corrupt = self._corrupt
+            if not self._has_warned_corrupt:
+                self._has_warned_corrupt = self._corrupt
                 some = f", as in {safe(batch.example)}" if batch.example else ""
                 warn(f"{_lines(batch.corrupt)} could not be read and were skipped{some}")
         if batch.late:
             self._late[batch.query] = self._late.get(batch.query, 0) + batch.late
-            if batch.query not in self._told_late:
-                self._told_late[batch.query] = batch.late
+            if batch.query not in self._has_warned_late:
+                self._has_warned_late[batch.query] = batch.late
                 warn(f"{self._too_late(batch.query)}; the limit is --late {self._allowed}")
 
     def close(self) -> None:
-        """Tell how much it was in all, if that was more."""
-        if self._corrupt > self._told_corrupt:
+        """Warn about the totals, if they have increased."""
+        if self._corrupt > self._has_warned_corrupt:
             warn(f"{_lines(self._corrupt)} could not be read in total")
         for query, count in self._late.items():
-            if count > self._told_late[query]:
+            if count > self._has_warned_late[query]:
                 warn(f"{self._too_late(query)} in total")
 
     def _too_late(self, query: str) -> str:
-        # Lines of one window and key are one row by then.
+        # Lines of one window and key have become one row here.
         return f"at least {_lines(self._late[query])} arrived too late for {query} and were skipped"
 
 

@@ -1,4 +1,4 @@
-"""The windows of a query that are looked at now, of rows that say what has changed."""
+"""The current windows of a query, from rows that report changes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pyspark.sql import Row
 
 
 class Rolling:
-    """Keeps the rows of the newest windows by their keys.
+    """Keeps the rows of the newest windows by key.
 
     Args:
-        keys: The columns that tell the rows of a window apart.
-        window, step: How long a window is, and how often one begins.
+        keys: The columns that identify a row within a window.
+        window, step: Length of a window, and interval between their starts.
     """
 
     def __init__(self, keys: Sequence[str], *, window: timedelta, step: timedelta) -> None:
@@ -21,8 +21,8 @@ class Rolling:
         self._window, self._step = window, step
         self._rows: dict[datetime, dict[tuple[object, ...], Row]] = {}
 
-    def take(self, rows: Iterable[Row]) -> None:
-        """Rows that are new, or have changed."""
+    def add(self, rows: Iterable[Row]) -> None:
+        """Add new or changed rows."""
         for row in rows:
             window = self._rows.setdefault(row["window_start"].astimezone(UTC), {})
             window[tuple(row[key] for key in self._keys)] = row
@@ -31,13 +31,13 @@ class Rolling:
 
     @property
     def start(self) -> datetime | None:
-        """When the window began that is looked at: of those that the newest row is in, the one that is fullest."""
+        """The start of the current window: of those that contain the newest row, the fullest."""
         return max(self._rows) + self._step - self._window if self._rows else None
 
     def now(self) -> dict[tuple[object, ...], Row]:
-        """The rows of that window, by their keys."""
+        """The rows of that window, by key."""
         return self._rows.get(self.start, {}) if self.start is not None else {}
 
     def before(self) -> dict[tuple[object, ...], Row]:
-        """Those of the window that ended when it began."""
+        """The rows of the window that ended when it started."""
         return self._rows.get(self.start - self._window, {}) if self.start is not None else {}

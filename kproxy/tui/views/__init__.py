@@ -1,1 +1,1 @@
-"""A file per view: what its columns are, what is told below them, and what enter does."""
+"""One file per view: its columns, the text below the table, and what enter does."""

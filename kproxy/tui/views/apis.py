@@ -1,4 +1,4 @@
-"""APIs: how often, how slow, how wrong."""
+"""APIs: frequency, latency, errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ApiView(OverviewView[ApiUsage]):
         matching = self.session.matching
         return self.session.overviews.apis if matching is None else matching.apis
 
-    def things(self) -> list[ApiUsage]:
+    def items(self) -> list[ApiUsage]:
         """See `OverviewView`."""
         return self._apis.rows(self.session.now)
 
@@ -80,34 +80,34 @@ class ApiView(OverviewView[ApiUsage]):
         """See `OverviewView`."""
         return self._apis.others, "frames of unknown versions"
 
-    def key(self, thing: ApiUsage) -> tuple[int | None, str | None]:
+    def key(self, item: ApiUsage) -> tuple[int | None, str | None]:
         """See `OverviewView`."""
-        return thing.api_key, thing.api
+        return item.api_key, item.api
 
-    def cells(self, thing: ApiUsage) -> Sequence[Cell]:
+    def cells(self, item: ApiUsage) -> Sequence[Cell]:
         """See `OverviewView`."""
         live = self.session.source.live
         return [
-            [(safe(thing.api or "?"), "name")],
-            count(thing.requests),
-            [(f"{thing.rate:.1f}" if thing.rate else "", "")],
-            [(bars(squeezed(thing.minute if live else thing.all_time, _BARS), _BARS), "bar")],
-            took(thing.p50_us),
-            took(thing.p95_us),
-            took(thing.p99_us),
-            took(thing.max_us),
-            count(thing.in_flight, "warning"),
-            count(thing.unanswered, "error"),
-            count(thing.refusals, "error"),
-            [(size(thing.request_bytes), "")],
-            [(size(thing.response_bytes), "")],
-            found(thing.findings),
+            [(safe(item.api or "?"), "name")],
+            count(item.requests),
+            [(f"{item.rate:.1f}" if item.rate else "", "")],
+            [(bars(squeezed(item.minute if live else item.all_time, _BARS), _BARS), "bar")],
+            took(item.p50_us),
+            took(item.p95_us),
+            took(item.p99_us),
+            took(item.max_us),
+            count(item.in_flight, "warning"),
+            count(item.unanswered, "error"),
+            count(item.refusals, "error"),
+            [(size(item.request_bytes), "")],
+            [(size(item.response_bytes), "")],
+            found(item.findings),
         ]
 
-    def told(self, thing: ApiUsage) -> Text:
+    def item_text(self, item: ApiUsage) -> Text:
         """See `OverviewView`."""
-        text = lines(("errors", names_and_counts(thing.errors)))
-        for each in thing.versions:
+        text = lines(("errors", names_and_counts(item.errors)))
+        for each in item.versions:
             text.append(f"\nv{each.version:<4}" if each.version is not None else "\n?    ", "bold")
             text.append(
                 f" {each.requests:>9,} requests  p50 {duration(each.p50_us):>8}  p99 {duration(each.p99_us):>8}"
@@ -117,11 +117,11 @@ class ApiView(OverviewView[ApiUsage]):
             text = text[1:]
         return text
 
-    def open(self, thing: ApiUsage) -> None:
+    def open(self, item: ApiUsage) -> None:
         """See `OverviewView`."""
-        if thing.api is not None:
-            self.narrow(f"api={quoted(thing.api)}")
-        elif thing.slowest_row is not None:
-            self.jump(thing.slowest_row)
+        if item.api is not None:
+            self.narrow(f"api={quoted(item.api)}")
+        elif item.slowest_row is not None:
+            self.jump(item.slowest_row)
         else:
-            self.jump(thing.last_row)
+            self.jump(item.last_row)

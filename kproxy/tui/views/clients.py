@@ -1,4 +1,4 @@
-"""Clients: who they are, what they use, whether Kafka 4 will serve them."""
+"""Clients: identity, API versions used, and whether they work with Kafka 4."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ClientView(OverviewView[Client]):
     def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "clients")
 
-    def things(self) -> list[Client]:
+    def items(self) -> list[Client]:
         """See `OverviewView`."""
         rows, matching = self.session.overviews.clients.rows(), self.session.matching
         return [each for each in rows if matching is None or (each.client_id, each.host) in matching.clients]
@@ -59,52 +59,52 @@ class ClientView(OverviewView[Client]):
         """See `OverviewView`."""
         return self.session.overviews.clients.others, "older clients"
 
-    def key(self, thing: Client) -> tuple[str | None, ...]:
+    def key(self, item: Client) -> tuple[str | None, ...]:
         """See `OverviewView`."""
-        return thing.client_id, thing.software_name, thing.software_version, thing.host
+        return item.client_id, item.software_name, item.software_version, item.host
 
-    def cells(self, thing: Client) -> Sequence[Cell]:
+    def cells(self, item: Client) -> Sequence[Cell]:
         """See `OverviewView`."""
         return [
-            [(safe(thing.client_id or "(none)"), "name")],
-            [(_software(thing), "")],
-            [(safe(thing.host), "dim")],
-            count(thing.connections),
-            count(thing.requests),
-            count(thing.refusals, "error"),
-            found(thing.findings),
-            [(thing.verdict.value, _STYLES[thing.verdict])],
-            [(safe(thing.reason), "")],
+            [(safe(item.client_id or "(none)"), "name")],
+            [(_software(item), "")],
+            [(safe(item.host), "dim")],
+            count(item.connections),
+            count(item.requests),
+            count(item.refusals, "error"),
+            found(item.findings),
+            [(item.verdict.value, _STYLES[item.verdict])],
+            [(safe(item.reason), "")],
         ]
 
-    def told(self, thing: Client) -> Text:
+    def item_text(self, item: Client) -> Text:
         """See `OverviewView`."""
         used = (
             f"{safe(each.api)} v{each.lowest}" + (f"-{each.highest}" if each.highest > each.lowest else "")
-            for each in thing.apis
+            for each in item.apis
         )
         old = (
             f"{safe(each.api)} v{each.version}"
             + (f" (Kafka 4 serves v{each.least} and later)" if each.least is not None else " (removed in Kafka 4)")
-            for each in thing.old
+            for each in item.old
         )
         return lines(
-            ("client", f"{safe(thing.client_id or '(none)')}  {_software(thing)}  {safe(thing.host)}"),
-            ("Kafka 4", f"{thing.verdict.value}: {safe(thing.reason)}"),
+            ("client", f"{safe(item.client_id or '(none)')}  {_software(item)}  {safe(item.host)}"),
+            ("Kafka 4", f"{item.verdict.value}: {safe(item.reason)}"),
             ("removed versions", ", ".join(old)),
-            ("negotiates versions", "yes" if thing.negotiates else "not seen"),
-            ("uses", "  ".join(used) + ("  ..." if thing.more_versions else "")),
-            ("errors", names_and_counts(thing.errors)),
-            ("last seen", timestamp(thing.last_at)),
+            ("negotiates versions", "yes" if item.negotiates else "not seen"),
+            ("uses", "  ".join(used) + ("  ..." if item.more_versions else "")),
+            ("errors", names_and_counts(item.errors)),
+            ("last seen", timestamp(item.last_at)),
         )
 
-    def open(self, thing: Client) -> None:
+    def open(self, item: Client) -> None:
         """See `OverviewView`."""
-        if thing.client_id:
-            self.narrow(f"client_id={quoted(thing.client_id)}")
+        if item.client_id:
+            self.narrow(f"client_id={quoted(item.client_id)}")
         else:
-            self.jump(thing.first_row)
+            self.jump(item.first_row)
 
 
-def _software(thing: Client) -> str:
-    return safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())
+def _software(item: Client) -> str:
+    return safe(f"{item.software_name or ''} {item.software_version or ''}".strip())

@@ -1,4 +1,4 @@
-"""Connections: how they stand, who is on them, what waits."""
+"""Connections: state, clients, requests in flight."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
     def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "connections")
 
-    def things(self) -> list[ConnectionSummary]:
+    def items(self) -> list[ConnectionSummary]:
         """See `OverviewView`."""
         rows, matching = self.session.overviews.connections.rows(), self.session.matching
         return [each for each in rows if matching is None or each.connection_id in matching.connections]
@@ -63,64 +63,64 @@ class ConnectionView(OverviewView[ConnectionSummary]):
         """See `OverviewView`."""
         return self.session.overviews.connections.others, "older closed connections"
 
-    def key(self, thing: ConnectionSummary) -> str:
+    def key(self, item: ConnectionSummary) -> str:
         """See `OverviewView`."""
-        return thing.connection_id
+        return item.connection_id
 
-    def cells(self, thing: ConnectionSummary) -> Sequence[Cell]:
+    def cells(self, item: ConnectionSummary) -> Sequence[Cell]:
         """See `OverviewView`."""
         return [
-            [("+", "response") if thing.is_open else ("-", "dim")],
-            [("#" + safe(thing.connection_id.rpartition("-")[2]), "dim")],
-            [(safe(thing.client), "")],
-            [(safe(thing.server), "dim"), *([(" TLS", "info")] if thing.tls else [])],
-            [(_who(thing), "")],
-            count(thing.requests),
-            [(size(thing.request_bytes), "")],
-            [(size(thing.response_bytes), "")],
-            self._waiting(thing),
-            took(thing.p50_us),
-            took(thing.p99_us),
-            count(thing.refusals, "error"),
-            [(f"{thing.throttled_ms:,} ms", "warning")] if thing.throttled else [],
-            found(thing.findings),
+            [("+", "response") if item.is_open else ("-", "dim")],
+            [("#" + safe(item.connection_id.rpartition("-")[2]), "dim")],
+            [(safe(item.client), "")],
+            [(safe(item.server), "dim"), *([(" TLS", "info")] if item.tls else [])],
+            [(_client_text(item), "")],
+            count(item.requests),
+            [(size(item.request_bytes), "")],
+            [(size(item.response_bytes), "")],
+            self._waiting(item),
+            took(item.p50_us),
+            took(item.p99_us),
+            count(item.refusals, "error"),
+            [(f"{item.throttled_ms:,} ms", "warning")] if item.throttled else [],
+            found(item.findings),
         ]
 
-    def _waiting(self, thing: ConnectionSummary) -> Cell:
-        if not thing.in_flight or thing.oldest is None:
-            return [(f"{thing.unanswered} never", "error")] if thing.unanswered else []
-        waited = max(0, self.session.now - thing.oldest.since) // 1000
-        return [(f"{thing.in_flight} {duration(waited)}", "warning")]
+    def _waiting(self, item: ConnectionSummary) -> Cell:
+        if not item.in_flight or item.oldest is None:
+            return [(f"{item.unanswered} never", "error")] if item.unanswered else []
+        waited = max(0, self.session.now - item.oldest.since) // 1000
+        return [(f"{item.in_flight} {duration(waited)}", "warning")]
 
-    def told(self, thing: ConnectionSummary) -> Text:
+    def item_text(self, item: ConnectionSummary) -> Text:
         """See `OverviewView`."""
-        oldest = thing.oldest
-        ended = f"{timestamp(thing.closed_at)} {thing.closed_how or ''} by {thing.closed_by}" if thing.closed_at else ""
-        versions = (f"{safe(api)} v{',v'.join(map(str, used))}" for api, used in sorted(thing.versions.items()))
+        oldest = item.oldest
+        closed = f"{timestamp(item.closed_at)} {item.closed_how or ''} by {item.closed_by}" if item.closed_at else ""
+        versions = (f"{safe(api)} v{',v'.join(map(str, used))}" for api, used in sorted(item.versions.items()))
         waiting = (
             "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}, since "
         )
-        throttle = thing.last_throttle
+        throttle = item.last_throttle
         return lines(
-            ("connection", f"{safe(thing.connection_id)}  {safe(thing.client)} -> {safe(thing.server)}"),
-            ("opened", timestamp(thing.opened_at) if thing.opened_at else "before the trace begins"),
-            ("ended", safe(ended)),
-            ("software", safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())),
-            ("login", safe(f"{thing.sasl} {thing.sasl_error or ''}".strip()) if thing.sasl else ""),
+            ("connection", f"{safe(item.connection_id)}  {safe(item.client)} -> {safe(item.server)}"),
+            ("opened", timestamp(item.opened_at) if item.opened_at else "before the trace begins"),
+            ("ended", safe(closed)),
+            ("software", safe(f"{item.software_name or ''} {item.software_version or ''}".strip())),
+            ("login", safe(f"{item.sasl} {item.sasl_error or ''}".strip()) if item.sasl else ""),
             ("oldest request", safe(waiting) + timestamp(oldest.since) if oldest else ""),
             ("versions used", "  ".join(versions)),
-            ("errors", names_and_counts(thing.errors)),
-            ("throttled", f"{thing.throttled} times, the last for {throttle.ms} ms" if throttle else ""),
-            ("repeated findings", f"{thing.repeated:,}" if thing.repeated else ""),
-            ("not inspected", f"{thing.gap_bytes:,} bytes in {thing.gaps} gaps" if thing.gaps else ""),
+            ("errors", names_and_counts(item.errors)),
+            ("throttled", f"{item.throttled} times, the last for {throttle.ms} ms" if throttle else ""),
+            ("repeated findings", f"{item.repeated:,}" if item.repeated else ""),
+            ("not inspected", f"{item.gap_bytes:,} bytes in {item.gaps} gaps" if item.gaps else ""),
         )
 
-    def open(self, thing: ConnectionSummary) -> None:
+    def open(self, item: ConnectionSummary) -> None:
         """See `OverviewView`."""
-        self.narrow(f"connection={quoted(thing.connection_id)}")
+        self.narrow(f"connection={quoted(item.connection_id)}")
 
 
-def _who(thing: ConnectionSummary) -> str:
-    names = ", ".join(dict.fromkeys(safe(each) for each in thing.client_ids if each))
-    software = safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())
-    return "  ".join(part for part in (names + (" ..." if thing.more_client_ids else ""), software) if part)
+def _client_text(item: ConnectionSummary) -> str:
+    names = ", ".join(dict.fromkeys(safe(each) for each in item.client_ids if each))
+    software = safe(f"{item.software_name or ''} {item.software_version or ''}".strip())
+    return "  ".join(part for part in (names + (" ..." if item.more_client_ids else ""), software) if part)

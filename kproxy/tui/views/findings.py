@@ -1,4 +1,4 @@
-"""Findings: each cause once, the worst first."""
+"""Findings by root cause, the most severe first."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from kproxy.tui.overview import OverviewView, quoted
 from kproxy.tui.styled_text import in_full
 from kproxy.tui.table import Cell, TableColumn
 
-#: Connections that are listed below a cause.
+#: Most connections that are listed below a cause.
 _MOST_PLACES = 12
 
-#: Cells beside the text: padding and a scroll bar.
+#: Cells beside the text, for padding and a scroll bar.
 _GUTTER = 4
 
 
@@ -65,7 +65,7 @@ class FindingView(OverviewView[CauseRows]):
         matching = self.session.matching
         return self.session.overviews.findings if matching is None else matching.findings
 
-    def things(self) -> list[CauseRows]:
+    def items(self) -> list[CauseRows]:
         """See `OverviewView`."""
         return self._findings.causes()
 
@@ -73,63 +73,61 @@ class FindingView(OverviewView[CauseRows]):
         """See `OverviewView`."""
         return self._findings.others, "findings of other causes"
 
-    def key(self, thing: CauseRows) -> tuple[int, str, str]:
+    def key(self, item: CauseRows) -> tuple[int, str, str]:
         """See `OverviewView`."""
-        return thing.first_row, thing.finding.code, thing.finding.message
+        return item.first_row, item.finding.code, item.finding.message
 
-    def cells(self, thing: CauseRows) -> Sequence[Cell]:
+    def cells(self, item: CauseRows) -> Sequence[Cell]:
         """See `OverviewView`."""
-        finding = thing.finding
+        finding = item.finding
         return [
             [(finding.severity, finding.severity)],
             [(f"{finding.code} {finding.name}", "name")],
-            [(f"{thing.count:,}", "")],
-            [(f"{len(thing.places):,}", "dim")],
-            [(f"{thing.api} v{thing.api_version}" if thing.api else "", "")],
+            [(f"{item.count:,}", "")],
+            [(f"{len(item.places):,}", "dim")],
+            [(f"{item.api} v{item.api_version}" if item.api else "", "")],
             [(safe(finding.blame or ""), "dim")],
             [(safe(finding.message), "")],
         ]
 
-    def told(self, thing: CauseRows) -> Text:
+    def item_text(self, item: CauseRows) -> Text:
         """See `OverviewView`."""
-        text = in_full(thing.finding, self.app.size.width - _GUTTER)
-        for sentence in thing.sentences:
+        text = in_full(item.finding, self.app.size.width - _GUTTER)
+        for sentence in item.sentences:
             text.append("also: ", "dim").append(f"{safe(sentence)}\n")
-        if thing.unassigned:
-            text.append(
-                f"{thing.unassigned:,} more of this rule were only counted, from this cause or another\n", "dim"
-            )
-        text.append(f"first {timestamp(thing.first_at)}, last {timestamp(thing.last_at)}", "dim")
-        for place in thing.places[:_MOST_PLACES]:
+        if item.unassigned:
+            text.append(f"{item.unassigned:,} more of this rule were only counted, from this cause or another\n", "dim")
+        text.append(f"first {timestamp(item.first_at)}, last {timestamp(item.last_at)}", "dim")
+        for place in item.places[:_MOST_PLACES]:
             text.append(f"\n{place.count:>7,}x  ", "bold").append(f"{safe(place.connection_id)}  ", "dim")
             text.append(f"{safe(place.client or '')} -> {safe(place.server or '')}")
-        if (more := len(thing.places) - _MOST_PLACES) > 0:
+        if (more := len(item.places) - _MOST_PLACES) > 0:
             text.append(f"\nand {more:,} more connections", "dim")
         return text
 
     def on_resize(self) -> None:
-        """Rows of bytes may have room for their text now, or no more."""
-        self.tell()
+        """Adapt the findings to the new width."""
+        self.update_text()
 
-    def open(self, thing: CauseRows) -> None:
+    def open(self, item: CauseRows) -> None:
         """See `OverviewView`."""
-        self.jump(thing.first_row)
+        self.jump(item.first_row)
 
     def action_page(self) -> None:
         """Show the rule's page."""
-        if (thing := self.chosen) is not None:
-            code = thing.finding.code
+        if (item := self.chosen) is not None:
+            code = item.finding.code
             entry = rulebook.find(code)
             page = (
                 Markdown(entry.page) if entry is not None else Text(f"this version of kproxy has no rule {safe(code)}")
             )
-            self.app.push_screen(Reading(safe(f"{code} {thing.finding.name}"), page))
+            self.app.push_screen(Reading(safe(f"{code} {item.finding.name}"), page))
 
     def action_frames(self) -> None:
         """Show all frames with findings of this rule."""
-        if (thing := self.chosen) is not None:
-            self.narrow(f"finding={quoted(thing.finding.code)}")
+        if (item := self.chosen) is not None:
+            self.narrow(f"finding={quoted(item.finding.code)}")
 
 
-def _urgency(thing: CauseRows) -> tuple[int, bool, bool, int, str]:
-    return urgency(thing.finding, thing.count, harmless=thing.harmless)
+def _urgency(item: CauseRows) -> tuple[int, bool, bool, int, str]:
+    return urgency(item.finding, item.count, harmless=item.harmless)

@@ -1,4 +1,4 @@
-"""Groups: each with a timeline of its members, and why it stands still."""
+"""Groups: a timeline of the members of each, and why it is stalled."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kproxy.tui.styled_text import painted
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
-_STANDS = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
-#: Stalls that are told below the timeline.
+_STATE_STYLES = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
+#: Most stalls that are shown below the timeline.
 _MOST_STALLS = 20
 
 
@@ -63,12 +63,12 @@ class GroupsView(OverviewView[GroupRow]):
         self._timeline = Timeline()
 
     def compose(self) -> ComposeResult:
-        """The groups, the timeline, the sentences."""
+        """Create the table of groups, the timeline, and the text."""
         yield self.table
         yield self._timeline
-        yield VerticalScroll(self._said, classes="about")
+        yield VerticalScroll(self._text_pane, classes="about")
 
-    def things(self) -> list[GroupRow]:
+    def items(self) -> list[GroupRow]:
         """See `OverviewView`."""
         rows, matching = self.session.overviews.groups.rows(self.session.now), self.session.matching
         return [each for each in rows if matching is None or each.group in matching.groups]
@@ -77,52 +77,52 @@ class GroupsView(OverviewView[GroupRow]):
         """See `OverviewView`."""
         return self.session.overviews.groups.let_go, "inactive groups"
 
-    def key(self, thing: GroupRow) -> str:
+    def key(self, item: GroupRow) -> str:
         """See `OverviewView`."""
-        return thing.group
+        return item.group
 
-    def cells(self, thing: GroupRow) -> Sequence[Cell]:
+    def cells(self, item: GroupRow) -> Sequence[Cell]:
         """See `OverviewView`."""
-        worst = thing.worst
+        worst = item.worst
         return [
-            [(safe(thing.group) or "(empty)", "name")],
-            [(thing.protocol.value, "dim")],
-            [(thing.state.value, _STANDS.get(thing.state, "dim"))],
-            [(str(thing.generation) if thing.generation >= 0 else "", "")],
-            count(thing.members),
-            count(thing.rebalances),
-            [(duration((thing.longest_rebalance_ns or 0) // 1000) if thing.longest_rebalance_ns else "", "")],
-            count(thing.commits),
+            [(safe(item.group) or "(empty)", "name")],
+            [(item.protocol.value, "dim")],
+            [(item.state.value, _STATE_STYLES.get(item.state, "dim"))],
+            [(str(item.generation) if item.generation >= 0 else "", "")],
+            count(item.members),
+            count(item.rebalances),
+            [(duration((item.longest_rebalance_ns or 0) // 1000) if item.longest_rebalance_ns else "", "")],
+            count(item.commits),
             _why(worst) if worst is not None else [],
         ]
 
-    def tell(self) -> None:
+    def update_text(self) -> None:
         """Show the timeline of the group under the cursor, and its stalls."""
-        thing = self.chosen
-        view = None if thing is None else self.session.overviews.groups.view(thing.group, self.session.now)
+        item = self.chosen
+        view = None if item is None else self.session.overviews.groups.view(item.group, self.session.now)
         self._timeline.show(view)
-        self.say(Text() if view is None else _said(view))
+        self.show_text(Text() if view is None else _group_text(view))
 
-    def told(self, thing: GroupRow) -> Text:
-        """See `OverviewView`; `tell` says more."""
-        return Text(safe(thing.group))
+    def item_text(self, item: GroupRow) -> Text:
+        """See `OverviewView`; `update_text` shows more."""
+        return Text(safe(item.group))
 
-    def open(self, thing: GroupRow) -> None:
+    def open(self, item: GroupRow) -> None:
         """See `OverviewView`."""
-        self.narrow(f"group={quoted(thing.group)}")
+        self.narrow(f"group={quoted(item.group)}")
 
     def action_stall(self) -> None:
-        """Show the frame where the worst stall began."""
-        if (thing := self.chosen) is not None and thing.worst is not None:
-            self.jump(thing.worst.row)
+        """Show the frame where the most severe stall began."""
+        if (item := self.chosen) is not None and item.worst is not None:
+            self.jump(item.worst.row)
 
     @on(Timeline.Chosen)
     def show_frame(self, event: Timeline.Chosen) -> None:
-        """Show what the cursor of the timeline is on."""
+        """Show the frame under the cursor of the timeline."""
         self.jump(event.row)
 
 
-def _said(view: GroupView) -> Text:
+def _group_text(view: GroupView) -> Text:
     text = Text()
     for stall in view.stalls[:_MOST_STALLS]:
         text.append_text(painted(_stall(stall))).append("\n")

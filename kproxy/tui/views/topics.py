@@ -1,4 +1,4 @@
-"""Topics: what is written to them and read from them, and how far readers are behind."""
+"""Topics: records written and read, and the lag of readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.tui.overview import OverviewView, bars, count, lines, names_and_coun
 from kproxy.tui.table import Cell, TableColumn
 
 _BARS = 14
-#: Readers, clients and partitions that are told of a topic.
+#: Most readers, clients and partitions that are shown for a topic.
 _MOST = 30
 
 
@@ -55,7 +55,7 @@ class TopicView(OverviewView[TopicSummary]):
     def __init__(self, session: BrowseSession) -> None:
         super().__init__(session, "topics")
 
-    def things(self) -> list[TopicSummary]:
+    def items(self) -> list[TopicSummary]:
         """See `OverviewView`."""
         rows, matching = self.session.overviews.topics.rows(self.session.now), self.session.matching
         return [
@@ -64,61 +64,61 @@ class TopicView(OverviewView[TopicSummary]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.topics.let_go, "inactive topics"
+        return self.session.overviews.topics.evicted, "inactive topics"
 
-    def key(self, thing: TopicSummary) -> int:
-        """See `OverviewView`; a topic's first row stays, its name may become known later."""
-        return thing.first_row if thing.topic is None else hash(thing.topic)
+    def key(self, item: TopicSummary) -> int:
+        """Return the topic's first row, which is stable; its name may become known later."""
+        return item.first_row if item.topic is None else hash(item.topic)
 
-    def cells(self, thing: TopicSummary) -> Sequence[Cell]:
+    def cells(self, item: TopicSummary) -> Sequence[Cell]:
         """See `OverviewView`."""
-        lag = thing.lag
+        lag = item.lag
         return [
-            [(_name(thing), "topic")],
-            *self._traffic(thing.produced),
-            *self._traffic(thing.fetched),
-            count(thing.fetched.empty, "dim"),
+            [(_name(item), "topic")],
+            *self._traffic(item.produced),
+            *self._traffic(item.fetched),
+            count(item.fetched.empty, "dim"),
             [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
-            [] if thing.lag_max is None else [(f"{thing.lag_max:,}", "dim")],
-            [(names_and_counts(thing.errors), "error")],
+            [] if item.lag_max is None else [(f"{item.lag_max:,}", "dim")],
+            [(names_and_counts(item.errors), "error")],
         ]
 
     def _traffic(self, traffic: Traffic) -> list[Cell]:
-        shown = traffic.minute if self.session.source.live else traffic.all_time
+        listed = traffic.minute if self.session.source.live else traffic.all_time
         return [
             count(traffic.records),
             [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
-            [(bars(squeezed(shown, _BARS), _BARS), "bar")],
+            [(bars(squeezed(listed, _BARS), _BARS), "bar")],
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]
 
-    def told(self, thing: TopicSummary) -> Text:
+    def item_text(self, item: TopicSummary) -> Text:
         """See `OverviewView`."""
-        topics, name = self.session.overviews.topics, thing.topic or thing.topic_id or ""
+        topics, name = self.session.overviews.topics, item.topic or item.topic_id or ""
         readers = (f"{_reader(each)} {each.lag:,} (most {each.lag_max:,})" for each in topics.readers(name)[:_MOST])
         clients = (_client(each) for each in topics.clients(name)[:_MOST])
-        parts = (_part(each) for each in topics.partitions(name)[:_MOST])
+        parts = (_partition_text(each) for each in topics.partitions(name)[:_MOST])
         return lines(
-            ("topic", f"{_name(thing)}  {safe(thing.topic_id or '')}".strip()),
-            ("partitions", f"{thing.partitions:,} seen, {thing.producers:,} producers, {thing.consumers:,} consumers"),
-            ("written", _summed(thing.produced, "requests")),
-            ("read", _summed(thing.fetched, "responses")),
+            ("topic", f"{_name(item)}  {safe(item.topic_id or '')}".strip()),
+            ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
+            ("written", _summed(item.produced, "requests")),
+            ("read", _summed(item.fetched, "responses")),
             ("lag", ", ".join(readers)),
             ("clients", "; ".join(clients)),
             ("by partition", "  ".join(parts)),
-            ("errors", names_and_counts(thing.errors)),
+            ("errors", names_and_counts(item.errors)),
         )
 
-    def open(self, thing: TopicSummary) -> None:
+    def open(self, item: TopicSummary) -> None:
         """See `OverviewView`."""
-        if thing.topic is not None:
-            self.narrow(f"topic={quoted(thing.topic)}")
+        if item.topic is not None:
+            self.narrow(f"topic={quoted(item.topic)}")
         else:
-            self.narrow(f"topic_id={quoted(thing.topic_id or '')}")
+            self.narrow(f"topic_id={quoted(item.topic_id or '')}")
 
 
-def _name(thing: TopicSummary) -> str:
-    return safe(thing.topic or thing.topic_id or "?")
+def _name(item: TopicSummary) -> str:
+    return safe(item.topic or item.topic_id or "?")
 
 
 def _reader(reader: ReaderLag) -> str:
@@ -133,12 +133,12 @@ def _client(client: TopicClient) -> str:
     return f"{safe(client.client_id or '(none)')} at {safe(client.host)}{group} {' '.join(does)}".rstrip()
 
 
-def _part(part: PartitionSummary) -> str:
+def _partition_text(part: PartitionSummary) -> str:
     """``[0] 1.2 KB in, 3.4 KB out, lag 7``."""
-    said = [f"{size(part.produced_bytes)} in"] if part.produced_bytes else []
-    said += [f"{size(part.fetched_bytes)} out"] if part.fetched_bytes else []
-    said += [f"lag {part.lag:,}"] if part.lag else []
-    return f"[{part.partition}] {', '.join(said)}".rstrip()
+    text = [f"{size(part.produced_bytes)} in"] if part.produced_bytes else []
+    text += [f"{size(part.fetched_bytes)} out"] if part.fetched_bytes else []
+    text += [f"lag {part.lag:,}"] if part.lag else []
+    return f"[{part.partition}] {', '.join(text)}".rstrip()
 
 
 def _summed(traffic: Traffic, frames: str) -> str:
@@ -146,6 +146,6 @@ def _summed(traffic: Traffic, frames: str) -> str:
         return ""
     codecs = names_and_counts(traffic.compression)
     each = f", {traffic.records / traffic.batches:,.1f} records per batch" if traffic.batches else ""
-    asked = f"{traffic.requests:,} {frames} ({traffic.empty:,} empty)"
-    counted = f"{traffic.records:,} records, {size(traffic.bytes)} in {asked}, {traffic.batches:,} batches{each}"
+    requests = f"{traffic.requests:,} {frames} ({traffic.empty:,} empty)"
+    counted = f"{traffic.records:,} records, {size(traffic.bytes)} in {requests}, {traffic.batches:,} batches{each}"
     return counted + (f", {codecs}" if codecs else "")

@@ -8,9 +8,9 @@ import pytest
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Subscriber
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.heartbeat import Beat
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.shares.assignor import simple
-from kproxy.broker.shares.group import LEAVING, ShareBeat, ShareGroup
+from kproxy.broker.shares.group import LEAVING, ShareGroup, ShareHeartbeat
 from kproxy.broker.shares.states import ShareStates
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.fake_clock import FakeClock
@@ -36,19 +36,19 @@ class Sharers:
         """The group, made if it is not there."""
         return self.groups.share("g", create=True)
 
-    def beat(self, member: str, epoch: int, topics: tuple[str, ...] | None = None) -> Mapping[str, Any]:
+    def heartbeat(self, member: str, epoch: int, topics: tuple[str, ...] | None = None) -> Mapping[str, Any]:
         """A heartbeat; its answer."""
         named = None if topics is None else frozenset(topics)
-        return self.group.heartbeat(ShareBeat(member, epoch, "client", "/127.0.0.1", None, named))
+        return self.group.heartbeat(ShareHeartbeat(member, epoch, "client", "/127.0.0.1", None, named))
 
     def join(self, member: str, *topics: str) -> Mapping[str, Any]:
         """The first heartbeat; for ``t`` unless told."""
-        return self.beat(member, 0, topics or ("t",))
+        return self.heartbeat(member, 0, topics or ("t",))
 
     def error(self, member: str, epoch: int) -> Error:
         """What a heartbeat is refused with."""
         with pytest.raises(Refused) as refused:
-            self.beat(member, epoch)
+            self.heartbeat(member, epoch)
         return refused.value.error
 
 
@@ -61,7 +61,7 @@ def test_the_first_member_reads_everything() -> None:
     answer = sharers.join("a")
     assert (answer["member_epoch"], answer["heartbeat_interval_ms"]) == (2, 5000)
     assert given(answer) == [[0, 1, 2, 3]]
-    assert "assignment" not in sharers.beat("a", 2)
+    assert "assignment" not in sharers.heartbeat("a", 2)
     assert sharers.group.state == "Stable"
     assert len(sharers.cluster.part(ShareStates).of("g")) == 4
 
@@ -70,7 +70,7 @@ def test_two_members_have_half_each() -> None:
     sharers = Sharers()
     sharers.join("a")
     [second] = given(sharers.join("b"))
-    told = sharers.beat("a", 2)
+    told = sharers.heartbeat("a", 2)
     assert told["member_epoch"] == 3
     assert sorted(second + given(told)[0]) == [0, 1, 2, 3]
 
@@ -79,8 +79,8 @@ def test_epochs_that_a_member_cannot_have() -> None:
     sharers = Sharers()
     sharers.join("a")
     sharers.join("b")
-    sharers.beat("a", 2)
-    assert sharers.beat("a", 2)["member_epoch"] == 3, "the answer may have been lost"
+    sharers.heartbeat("a", 2)
+    assert sharers.heartbeat("a", 2)["member_epoch"] == 3, "the answer may have been lost"
     assert sharers.error("a", 1) is Error.FENCED_MEMBER_EPOCH
     assert sharers.error("a", 4) is Error.FENCED_MEMBER_EPOCH
     assert sharers.error("c", 1) is Error.UNKNOWN_MEMBER_ID
@@ -91,12 +91,12 @@ def test_a_member_leaves() -> None:
     sharers = Sharers()
     sharers.join("a")
     sharers.join("b")
-    sharers.beat("a", 2)
-    assert sharers.beat("b", LEAVING) == {"member_id": "b", "member_epoch": LEAVING}
-    answer = sharers.beat("a", 3)
+    sharers.heartbeat("a", 2)
+    assert sharers.heartbeat("b", LEAVING) == {"member_id": "b", "member_epoch": LEAVING}
+    answer = sharers.heartbeat("a", 3)
     assert (answer["member_epoch"], given(answer)) == (4, [[0, 1, 2, 3]])
     assert sharers.error("b", LEAVING) is Error.UNKNOWN_MEMBER_ID
-    sharers.beat("a", LEAVING)
+    sharers.heartbeat("a", LEAVING)
     assert sharers.group.state == "Empty"
 
 
@@ -104,7 +104,7 @@ def test_a_silent_member_is_out() -> None:
     sharers = Sharers()
     sharers.join("a")
     sharers.clock.go_on(40_000)
-    sharers.beat("a", 2)
+    sharers.heartbeat("a", 2)
     sharers.clock.go_on(44_999)
     assert sharers.group.members
     sharers.clock.go_on(2)
@@ -115,7 +115,7 @@ def test_a_topic_that_comes_later() -> None:
     sharers = Sharers()
     assert given(sharers.join("a", "later")) == []
     sharers.cluster.part(Topics).create("later", [[1]] * 2)
-    answer = sharers.beat("a", 2)
+    answer = sharers.heartbeat("a", 2)
     assert (answer["member_epoch"], given(answer)) == (3, [[0, 1]])
 
 
@@ -134,12 +134,12 @@ def test_a_share_group_is_no_other() -> None:
     sharers.join("a")
     for empty in (False, True):
         if empty:
-            sharers.beat("a", LEAVING)
+            sharers.heartbeat("a", LEAVING)
         with pytest.raises(Refused) as refused:
             sharers.groups.classic("g")
         assert refused.value.error is Error.INCONSISTENT_GROUP_PROTOCOL
         with pytest.raises(Refused) as refused:
-            sharers.groups.beat("g", Beat("b", 0, "client", "/127.0.0.1"))
+            sharers.groups.consumer_heartbeat("g", ConsumerHeartbeat("b", 0, "client", "/127.0.0.1"))
         assert refused.value.error is Error.GROUP_ID_NOT_FOUND
     sharers.groups.classic("c")
     with pytest.raises(Refused, match="not a share group"):
@@ -151,7 +151,7 @@ def test_a_group_outlives_a_restart_and_silent_members_do_not() -> None:
     sharers.join("a")
     sharers.join("b")
     sharers.restart()
-    assert sharers.beat("b", 3)["member_epoch"] == 3
+    assert sharers.heartbeat("b", 3)["member_epoch"] == 3
     assert len(sharers.cluster.part(ShareStates).of("g")) == 4
     sharers.clock.go_on(45_001)
     assert sharers.group.is_empty
@@ -165,7 +165,7 @@ def test_a_deleted_group_has_no_offsets() -> None:
     with pytest.raises(Refused) as refused:
         sharers.group.check_deletion()
     assert refused.value.error is Error.NON_EMPTY_GROUP
-    sharers.beat("a", LEAVING)
+    sharers.heartbeat("a", LEAVING)
     sharers.groups.delete(sharers.group)
     assert not sharers.cluster.part(ShareStates).of("g")
     assert sharers.journal.tables["share states"] == {}

@@ -320,9 +320,9 @@ def test_acknowledgements_that_cannot_be(batches: list[tuple[int, int, list[int]
 def test_what_a_member_is_told_of_a_partition() -> None:
     part = "t", 0
     session = ShareSession(1, {part: True})
-    assert session.news(part, has_records=False, has_error=False), "it is new"
-    assert not session.news(part, has_records=False, has_error=False)
-    assert session.news(part, has_records=True, has_error=False)
-    assert session.news(part, has_records=False, has_error=True)
-    assert session.news(part, has_records=False, has_error=False), "the error is over"
-    assert not session.news(part, has_records=False, has_error=False)
+    assert session.must_send(part, has_records=False, has_error=False), "it is new"
+    assert not session.must_send(part, has_records=False, has_error=False)
+    assert session.must_send(part, has_records=True, has_error=False)
+    assert session.must_send(part, has_records=False, has_error=True)
+    assert session.must_send(part, has_records=False, has_error=False), "the error is over"
+    assert not session.must_send(part, has_records=False, has_error=False)

@@ -35,11 +35,11 @@ class Member:
         config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
         resource = {"resource_type": 32, "resource_name": "g", "configs": [config]}
         await self.ask("IncrementalAlterConfigs", 1, {"resources": [resource]})
-        assert (await self.beat(0, ["t"]))["error_code"] == 0
+        assert (await self.heartbeat(0, ["t"]))["error_code"] == 0
 
-    async def beat(self, epoch: int, topics: list[str] | None = None) -> Any:
+    async def heartbeat(self, epoch: int, topics: list[str] | None = None) -> Any:
         """A heartbeat."""
-        return await self.ask("ShareGroupHeartbeat", 1, beat(self.name, epoch, topics))
+        return await self.ask("ShareGroupHeartbeat", 1, share_heartbeat(self.name, epoch, topics))
 
     def wanted(self, said: Said = (), **fields: Any) -> dict[str, Any]:
         """A ShareFetch that does not wait."""
@@ -74,7 +74,7 @@ class Member:
         return dict(whole["responses"][0]["partitions"][0] if whole["responses"] else whole)
 
 
-def beat(member: str, epoch: int, names: list[str] | None = None) -> dict[str, Any]:
+def share_heartbeat(member: str, epoch: int, names: list[str] | None = None) -> dict[str, Any]:
     return {
         "group_id": "g",
         "member_id": member,
@@ -159,7 +159,7 @@ async def test_a_connection_to_one_broker_holds_nothing_of_another() -> None:
         member, found = Member(ask), ask.broker.cluster.part(Topics).named("t")
         assert found is not None
         for node in (1, 2):  # one of them is the coordinator
-            await ask("ShareGroupHeartbeat", 1, beat("m1", 0, ["t"]), node=node)
+            await ask("ShareGroupHeartbeat", 1, share_heartbeat("m1", 0, ["t"]), node=node)
         wanted = topics(found.id, [])
         wanted[0]["partitions"].append({"partition_index": 1, "acknowledgement_batches": []})
         shares = []
@@ -301,7 +301,7 @@ async def test_a_partition_that_another_broker_leads() -> None:
         member = Member(ask)
         coordinators = await ask("FindCoordinator", 6, {"key_type": 0, "coordinator_keys": ["g"]})
         node = coordinators["coordinators"][0]["node_id"]
-        await ask("ShareGroupHeartbeat", 1, beat("m1", 0, ["t"]), node=node)
+        await ask("ShareGroupHeartbeat", 1, share_heartbeat("m1", 0, ["t"]), node=node)
         partition = ask.broker.cluster.part(Topics).partition("t", 0)
         assert partition is not None
         other = 3 - partition.leader
@@ -310,7 +310,7 @@ async def test_a_partition_that_another_broker_leads() -> None:
         assert answer["error_code"] == Error.NOT_LEADER_OR_FOLLOWER
         assert answer["current_leader"]["leader_id"] == partition.leader
         assert [each["node_id"] for each in whole["node_endpoints"]] == [partition.leader]
-        assert (await ask("ShareGroupHeartbeat", 1, beat("m1", 2), node=3 - node))[
+        assert (await ask("ShareGroupHeartbeat", 1, share_heartbeat("m1", 2), node=3 - node))[
             "error_code"
         ] == Error.NOT_COORDINATOR
 
@@ -344,7 +344,7 @@ async def test_groups_are_described_listed_and_deleted() -> None:
         assert (listed["group_type"], listed["protocol_type"]) == ("share", "share")
         [deleted] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
         assert deleted["error_code"] == Error.NON_EMPTY_GROUP
-        await member.beat(-1)
+        await member.heartbeat(-1)
         [deleted] = (await ask("DeleteGroups", 2, {"groups_names": ["g"]}))["results"]
         assert deleted["error_code"] == 0
         errors = (await ask("ShareGroupDescribe", 1, {"group_ids": ["g", ""]}))["groups"]
@@ -368,7 +368,7 @@ async def test_groups_are_described_listed_and_deleted() -> None:
 )
 async def test_heartbeats_that_are_refused(fields: dict[str, Any], error: Error) -> None:
     async with asked(topics={"t": 1}) as ask:
-        answer = await ask("ShareGroupHeartbeat", 1, beat("m", 0, ["t"]) | fields)
+        answer = await ask("ShareGroupHeartbeat", 1, share_heartbeat("m", 0, ["t"]) | fields)
         assert answer["error_code"] == error
 
 
@@ -390,7 +390,7 @@ async def test_offsets_of_a_group_are_set_and_deleted() -> None:
         named = {"group_id": "g", "topics": [{"topic_name": "t"}, {"topic_name": "u"}]}
         assert (await ask("AlterShareGroupOffsets", 0, wanted))["error_code"] == Error.NON_EMPTY_GROUP
         assert (await ask("DeleteShareGroupOffsets", 0, named))["error_code"] == Error.NON_EMPTY_GROUP
-        await member.beat(-1)
+        await member.heartbeat(-1)
         answer = await ask("DeleteShareGroupOffsets", 0, named)
         assert [each["error_code"] for each in answer["responses"]] == [0, Error.UNKNOWN_TOPIC_OR_PARTITION]
         answer = await ask("DeleteShareGroupOffsets", 0, named)
@@ -425,7 +425,7 @@ async def test_a_group_goes_on_after_a_restart(tmp_path: Any) -> None:
         await member.say([(0, 0, [ACCEPT]), (1, 1, [RELEASE])])
     async with asked(data=tmp_path) as ask:
         member = Member(ask)
-        assert (await member.beat(2))["error_code"] == 0
+        assert (await member.heartbeat(2))["error_code"] == 0
         assert await member.acquire() == [(1, 1, 2), (2, 2, 1)]
 
 
@@ -434,7 +434,7 @@ async def test_share_groups_can_be_off() -> None:
         member = Member(ask)
         ask.broker.cluster.part(Features).finalize("share.version", 0)
         groups = [
-            await member.beat(0, ["t"]),
+            await member.heartbeat(0, ["t"]),
             await member.fetch(),
             await member.say([]),
             (await ask("ShareGroupDescribe", 1, {"group_ids": ["g"]}))["groups"][0],
@@ -453,13 +453,13 @@ async def test_kproxy_finds_nothing_wrong() -> None:
     del fetch["topics"]
     steps = [
         Step("CreateTopics", 7, create),
-        Step("ShareGroupHeartbeat", 1, beat("m1", 0, ["t"])),
-        Step("ShareGroupHeartbeat", 1, beat("m1", 2)),
+        Step("ShareGroupHeartbeat", 1, share_heartbeat("m1", 0, ["t"])),
+        Step("ShareGroupHeartbeat", 1, share_heartbeat("m1", 2)),
         *(Step("ShareFetch", version, fetch) for version in (1, 2)),
         *(Step("ShareAcknowledge", v, {"group_id": "g", "member_id": "m1", "share_session_epoch": v}) for v in (1, 2)),
         Step("ShareGroupDescribe", 1, {"group_ids": ["g", "h"]}),
         Step("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": "g", "topics": None}]}),
-        Step("ShareGroupHeartbeat", 1, beat("m1", -1)),
+        Step("ShareGroupHeartbeat", 1, share_heartbeat("m1", -1)),
         Step("DeleteShareGroupOffsets", 0, {"group_id": "g", "topics": [{"topic_name": "t"}]}),
         Step("DeleteGroups", 2, {"groups_names": ["g"]}),
     ]

@@ -58,7 +58,7 @@ def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
     index = RowIndex()
     for place, line in enumerate(lines):
         at = time_of(line.ts)
-        overview.take(line, index.take(line, place, 1, at), at)
+        overview.observe(line, index.add(line, place, 1, at), at)
     return overview
 
 
@@ -120,5 +120,5 @@ torn = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
 def feed_torn(overview: OverviewT, lines: Iterable[tuple[Line, int]]) -> OverviewT:
     """Give it lines of which nothing fits together."""
     for line, row in lines:
-        overview.take(line, row, time_of(line.ts))
+        overview.observe(line, row, time_of(line.ts))
     return overview

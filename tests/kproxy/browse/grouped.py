@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kproxy.browse.rows.partial_parse import parse_light
+from kproxy.browse.rows.partial_parse import parse_partial
 from kproxy.groups import GroupsOverview, GroupView, Stall
 from kproxy.trace.lines import (
     CloseLine,
@@ -148,7 +148,7 @@ class Story:
 def lines_of(name: str) -> list[Line]:
     """The lines of a trace of real clients and brokers, below tests/data/groups."""
     with gzip.open(DATA / f"{name}.jsonl.gz") as file:
-        return [line for raw in file if (line := parse_light(raw)) is not None]
+        return [line for raw in file if (line := parse_partial(raw)) is not None]
 
 
 _texts = st.sampled_from(["", "m-1", "m-2", "\0n-1", "\x1b[2J", "\ud800", "x" * 300])

@@ -225,8 +225,8 @@ def test_of_many_clients_those_seen_last_stay(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(clients, "_AT_ONCE", 10)
     overview = Clients()
     for number in range(400):
-        overview.take(request(1, client_id=f"c{number}", connection_id=f"n-{number}"), 2 * number, BEGAN)
-        overview.take(request(1, client_id="stays", connection_id="n-stays"), 2 * number + 1, BEGAN)
+        overview.observe(request(1, client_id=f"c{number}", connection_id=f"n-{number}"), 2 * number, BEGAN)
+        overview.observe(request(1, client_id="stays", connection_id="n-stays"), 2 * number + 1, BEGAN)
     found = overview.rows()
     assert 40 <= len(found) <= 50
     assert len(found) + overview.others == 401

@@ -74,7 +74,7 @@ def test_what_is_in_flight_is_what_lists_say() -> None:
     waiting: dict[str, list[RequestLine]] = defaultdict(list)
     overview, seen = ConnectionsOverview(), 0
     for number, line in enumerate(captured()):
-        overview.take(line, number, time_of(line.ts))
+        overview.observe(line, number, time_of(line.ts))
         asked = waiting[line.connection_id]
         if isinstance(line, RequestLine) and line.acks != 0 and line.api:
             asked.append(line)
@@ -163,7 +163,7 @@ def test_how_far_a_login_got() -> None:
 def test_a_row_that_did_not_change_is_not_made_again() -> None:
     overview = feed(ConnectionsOverview(), [opened("n-1"), opened("n-2")])
     first = overview.rows()
-    overview.take(request(1), 2, BEGAN)
+    overview.observe(request(1), 2, BEGAN)
     second = overview.rows()
     assert second[1] is first[1]
     assert (first[0].requests, second[0].requests) == (0, 1)
@@ -173,8 +173,8 @@ def test_of_many_connections_those_stay_that_are_open() -> None:
     overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
     for number in range(connections.MOST + 2000):
-        overview.take(opened(f"n-{number}"), number, BEGAN)
-        overview.take(closed(f"n-{number}"), number, BEGAN)
+        overview.observe(opened(f"n-{number}"), number, BEGAN)
+        overview.observe(closed(f"n-{number}"), number, BEGAN)
     rows = overview.rows()
     assert len(rows) == connections.MOST
     assert overview.others == 2001

@@ -42,7 +42,7 @@ def leaves(fields: Iterable[FieldView]) -> Iterator[FieldView]:
 
 
 def innermost(made: FrameDetail, offset: int) -> FieldView | None:
-    return next(reversed(made.way(offset)), None)
+    return next(reversed(made.at_byte(offset)), None)
 
 
 def frame_lines(path: Path, detail: Detail) -> Iterator[tuple[RequestLine | ResponseLine, RequestLine | None]]:

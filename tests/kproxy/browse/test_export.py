@@ -88,18 +88,18 @@ def test_without_bytes_there_is_none() -> None:
 
 
 def test_what_is_shown_is_saved_with_its_notes(session: BrowseSession, tmp_path: Path) -> None:
-    session.shown.choose(parse("finding=L005"))
+    session.visible.choose(parse("finding=L005"))
     read(session)
-    session.note(session.shown[0]).text = "here"
+    session.note(session.visible[0]).text = "here"
     path = tmp_path / "saved.jsonl"
-    assert list(save(session, path))[-1] == len(session.shown) + 2
+    assert list(save(session, path))[-1] == len(session.visible) + 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     lines = [parse_line(line) for line in path.read_bytes().splitlines()]
     assert [type(line) for line in lines] == [OpenLine, RequestLine, ResponseLine, CloseLine]
     assert lines[1].note == "here"
     again = session_of(lines)
     assert again.notes[1].text == "here"
-    session.shown.choose(None)
+    session.visible.choose(None)
     with pytest.raises(FileExistsError):
         list(save(session, path))
     assert len(path.read_bytes().splitlines()) == 4

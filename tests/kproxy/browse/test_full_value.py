@@ -7,7 +7,7 @@ import pytest
 from dissectors import records as wire
 from kproxy.browse.fields.detail import side
 from kproxy.browse.fields.field import FieldView
-from kproxy.browse.fields.full_value import whole
+from kproxy.browse.fields.full_value import full_value
 from kproxy.browse.fields.records import MOST_BYTES, Form, record_of
 from tests.kproxy.browse.sides import response_line
 from tests.kproxy.frames import response
@@ -21,18 +21,18 @@ def fetched(*batches: dict[str, object]) -> list[FieldView]:
     return shown.find("responses[0].partitions[0].records")
 
 
-def along(way: list[FieldView], *names: str) -> list[FieldView]:
+def along(chain: list[FieldView], *names: str) -> list[FieldView]:
     for name in names:
-        way = [*way, next(each for each in way[-1].children if each.name == name)]
-    return way
+        chain = [*chain, next(each for each in chain[-1].children if each.name == name)]
+    return chain
 
 
-def said(way: list[FieldView], form: Form = Form.FITS) -> list[str]:
-    return ["".join(text for text, _ in row) for row in whole(way, form)]
+def said(chain: list[FieldView], form: Form = Form.FITS) -> list[str]:
+    return ["".join(text for text, _ in row) for row in full_value(chain, form)]
 
 
-def text(way: list[FieldView], form: Form = Form.FITS) -> str:
-    return "\n".join(said(way, form))
+def text(chain: list[FieldView], form: Form = Form.FITS) -> str:
+    return "\n".join(said(chain, form))
 
 
 RECORD = {"offset": 7, "timestamp": 1_763_690_000_123, "key": b"k", "value": b'{"a":1}',
@@ -41,15 +41,15 @@ RECORD = {"offset": 7, "timestamp": 1_763_690_000_123, "key": b"k", "value": b'{
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 def test_a_record(codec: str) -> None:
-    way = along(fetched({"compression": codec, "base_offset": 7, "records": [RECORD]}), "[0]", "records", "[0]")
-    assert said(way) == [
+    chain = along(fetched({"compression": codec, "base_offset": 7, "records": [RECORD]}), "[0]", "records", "[0]")
+    assert said(chain) == [
         "offset     7", "timestamp  2025-11-21 01:53:20.123  1763690000123 ms",
         "", "header h\\x1b  hex, 1 byte", f"0000  01{' ' * 45}  .",
         "", "key  text, 1 byte", "k",
         "", "value  json, 7 bytes", "{", '  "a": 1', "}",
     ]  # fmt: skip
-    assert '{"a":1}' in said(way, Form.TEXT)
-    assert f'0000  7b 22 61 22 3a 31 7d{" " * 27}  {{"a":1}}' in said(way, Form.HEX)
+    assert '{"a":1}' in said(chain, Form.TEXT)
+    assert f'0000  7b 22 61 22 3a 31 7d{" " * 27}  {{"a":1}}' in said(chain, Form.HEX)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -63,14 +63,14 @@ def test_messages_and_those_that_they_wrap(magic: int) -> None:
 
 
 def test_what_is_no_record() -> None:
-    way = fetched({"records": [RECORD]})
+    chain = fetched({"records": [RECORD]})
     for names in ((), ("[0]",), ("[0]", "records"), ("[0]", "crc"), ("[0]", "records", "[0]", "headers", "[0]")):
-        assert record_of(along(way, *names)) is None
+        assert record_of(along(chain, *names)) is None
 
 
 def test_a_field() -> None:
-    way = along(fetched({"records": [RECORD]}), "[0]", "records", "[0]", "value")
-    assert said(way)[-4:] == ["value  json, 7 bytes", "{", '  "a": 1', "}"]
+    chain = along(fetched({"records": [RECORD]}), "[0]", "records", "[0]", "value")
+    assert said(chain)[-4:] == ["value  json, 7 bytes", "{", '  "a": 1', "}"]
     number = along(fetched({"records": [RECORD]}), "[0]", "attributes")
     assert text(number).startswith("kind  int16\nbytes ")
     assert said(number)[-1] == "0"

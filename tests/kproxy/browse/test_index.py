@@ -98,7 +98,7 @@ def test_events_have_rows() -> None:
     session = session_of(lines)
     assert [session.exchange(row).event for row in range(4)] == lines  # type: ignore[union-attr]
     assert list(session.index.severity) == [0, 3, 0, 0]
-    assert list(session.index.ends) == [1, 0, 0, 1]
+    assert list(session.index.connection_events) == [1, 0, 0, 1]
 
 
 def test_rows_whose_lines_are_no_longer_kept_go() -> None:
@@ -116,14 +116,16 @@ def test_rows_whose_lines_are_no_longer_kept_go() -> None:
     assert kept is not None
     assert kept.request is not None
     assert kept.request.correlation_id == index.first
-    assert len(session.shown) == len(index.at) == 400 - index.first
-    assert all(len(column) == len(index.at) for column in (*index.places, *index.sizes, index.ends, index.client))
+    assert len(session.visible) == len(index.at) == 400 - index.first
+    assert all(
+        len(column) == len(index.at) for column in (*index.places, *index.sizes, index.connection_events, index.client)
+    )
 
 
 def test_a_client_that_is_never_answered_does_not_fill_memory() -> None:
     index = RowIndex()
     for number in range(MOST_WAITING + 100):
-        index.take(request(number), number, 1, BEGAN)
+        index.add(request(number), number, 1, BEGAN)
     assert index.waiting() == MOST_WAITING
 
 

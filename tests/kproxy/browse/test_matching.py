@@ -20,7 +20,7 @@ def lines() -> list[Line]:
 
 
 def narrowed(session: BrowseSession, text: str) -> BrowseSession:
-    session.shown.choose(parse(text))
+    session.visible.choose(parse(text))
     assert session.matching is not None
     read(session)
     return session
@@ -50,7 +50,7 @@ def test_apis_and_findings_count_what_matches_and_things_are_those_that_it_menti
 
 def test_only_findings_narrows_too() -> None:
     session = session_of(lines())
-    session.shown.choose(None, only_findings=True)
+    session.visible.choose(None, only_findings=True)
     assert session.matching is not None
     read(session)
     assert asked(session) == {"Fetch": 1}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.browse.rows.row_filter import asker
+from kproxy.browse.rows.row_filter import row_matcher
 from kproxy.browse.session import BrowseSession
 from kproxy.filters import parse
 from kproxy.filters.fields import FIELDS
@@ -41,7 +41,7 @@ def sessions() -> list[BrowseSession]:
 def test_it_matches_what_the_whole_exchange_matches(text: str, sessions: list[BrowseSession]) -> None:
     chosen = parse(text)
     for session in sessions:
-        asked = asker(chosen, session.index, session.source.store)
+        asked = row_matcher(chosen, session.index, session.source.store)
         for row in range(session.index.end):
             exchange = session.exchange(row)
             assert exchange is not None
@@ -59,4 +59,4 @@ def whole(exchange: Exchange) -> Mapping[str, Any]:
 def test_a_row_whose_lines_are_not_what_they_were_matches_nothing() -> None:
     session = session_of([request(0)])
     session.index.sizes[0][0] = 10
-    assert not asker(parse("not error"), session.index, session.source.store)(0)
+    assert not row_matcher(parse("not error"), session.index, session.source.store)(0)

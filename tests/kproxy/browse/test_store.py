@@ -18,7 +18,7 @@ LINES = st.lists(st.binary(min_size=1, max_size=40).map(lambda raw: raw.replace(
 
 
 def taken(store: Store) -> list[bytes]:
-    return [each for _, each in store.take()]
+    return [each for _, each in store.new_lines()]
 
 
 def opened(path: Path) -> FileStore:
@@ -48,7 +48,7 @@ def test_a_file_gives_its_lines_however_it_grows_and_is_read(
         for start, end in pairwise([0, *ends]):
             with path.open("ab") as file:
                 file.write(whole[start:end])
-            found += list(store.take())
+            found += list(store.new_lines())
     assert [each for _, each in found] == lines
     assert [store.read(place, len(each)) for place, each in found] == lines
     assert store.progress == (len(whole), len(whole))
@@ -61,7 +61,7 @@ def test_what_stands_after_the_last_newline_counts_once_nobody_writes_any_more(t
     store = opened(path)
     assert taken(store) == [b"one"]
     store.end()
-    assert list(store.take()) == [(4, b"two")]
+    assert list(store.new_lines()) == [(4, b"two")]
     assert taken(store) == []
     store.close()
 
@@ -88,7 +88,7 @@ def test_a_spool_gives_back_what_was_added_however_it_was_cut(
         found = []
         for start, end in pairwise([0, *sorted({min(cut, len(whole)) for cut in cuts} | {len(whole)})]):
             spool.append(whole[start:end])
-            found += list(spool.take())
+            found += list(spool.new_lines())
         assert [each for _, each in found] == lines
         assert [spool.read(place, len(each)) for place, each in found] == lines
         spool.close()
@@ -106,7 +106,7 @@ def test_a_spool_keeps_so_much_and_lets_the_oldest_go(tmp_path: Path, monkeypatc
     places = []
     for number in range(100):
         spool.append(b"%099d\n" % number)
-        places += [place for place, _ in spool.take()]
+        places += [place for place, _ in spool.new_lines()]
     assert len(places) == 100
     assert spool.read(0, 99) == b""
     kept = [spool.read(place, 99) for place in places if place >= spool.first]
@@ -135,7 +135,7 @@ def test_stores_of_an_hour_are_merged_by_time_and_the_hours_follow_each_other(tm
     merged.add(filled(tmp_path / "a", *one), "hour=02")
     merged.add(filled(tmp_path / "b", *two), "hour=02")
     merged.add(filled(tmp_path / "c", *three), "hour=01")
-    found = list(merged.take())
+    found = list(merged.new_lines())
     wanted = [*three, two[0], one[0], two[1], one[1], one[2], two[2]]
     assert [each + b"\n" for _, each in found] == wanted
     assert [merged.read(place, len(each)) + b"\n" for place, each in found] == wanted
@@ -154,18 +154,18 @@ def test_what_is_still_on_its_way_is_waited_for(tmp_path: Path, spool: Spool) ->
     assert [each + b"\n" for each in taken(merged)] == [whole[0], line(2)]
     spool.append(line(3))
     assert [each + b"\n" for each in taken(merged)] == [line(3)]
-    assert not part.is_taken
+    assert not part.is_read
     part.filling = False
     assert [each + b"\n" for each in taken(merged)] == [whole[1], later]
-    assert part.is_taken
+    assert part.is_read
     merged.close()
 
 
-def test_a_store_that_sleeps_is_still_read_and_counted(tmp_path: Path) -> None:
+def test_an_inactive_store_is_still_read_and_counted(tmp_path: Path) -> None:
     merged = MergedStore()
     part = merged.add(filled(tmp_path / "a", line(1)))
-    [(place, found)] = merged.take()
-    merged.sleep(part)
+    [(place, found)] = merged.new_lines()
+    merged.deactivate(part)
     with (tmp_path / "a").open("ab") as file:
         file.write(line(2))
     assert taken(merged) == []

@@ -271,7 +271,7 @@ def test_a_name_of_many_ids_is_one_topic_and_no_more_memory() -> None:
         nameless, metadata = entry(None, topic_id=f"{number}", bytes=1, records=1), request(number, api="Metadata")
         named = response(metadata, topics=[entry(topic_id=f"{number}")])
         for line in (*fetched(number, nameless), named):
-            overview.take(line, number, time_of(line.ts))
+            overview.observe(line, number, time_of(line.ts))
         used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     [row] = overview.rows()
@@ -290,10 +290,10 @@ def test_of_many_topics_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
         names = [entry(f"{number}" + "x" * LONGEST, bytes=1, records=1, lag=1, partitions=tuple(range(20)),
                        partition_bytes=[1] * 20)]  # fmt: skip
         for line in produced(number, *names, client_id=f"{number}") + fetched(number, *names, connection_id="n-2"):
-            overview.take(line, number, time_of(line.ts))
+            overview.observe(line, number, time_of(line.ts))
         if (number + 1) % most == 0:
             used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert (len(overview.rows()), overview.let_go) == (most, 2 * most)
+    assert (len(overview.rows()), overview.evicted) == (most, 2 * most)
     assert overview.rows()[0].partitions == topics.FEWEST
     assert used[2] < used[1] * 1.05

@@ -11,7 +11,7 @@ from tests.kproxy.browse.sessions import Given, finding, read, request, response
 
 def rows(session: BrowseSession) -> list[int]:
     read(session)
-    return [session.shown[position] for position in range(len(session.shown))]
+    return [session.visible[position] for position in range(len(session.visible))]
 
 
 def exchanges(*latencies: int) -> list[Line]:
@@ -25,19 +25,19 @@ def exchanges(*latencies: int) -> list[Line]:
 def test_a_filter_sees_request_and_response_as_one() -> None:
     asked = request(0, acks=1)
     session = session_of([asked, response(asked, after_us=900), *exchanges(5)])
-    session.shown.choose(parse("acks=1 and latency>500us"))
+    session.visible.choose(parse("acks=1 and latency>500us"))
     assert rows(session) == [0]
 
 
 def test_a_row_comes_and_goes_with_its_response() -> None:
     asked = request(0)
     session = session_of([asked])
-    session.shown.choose(parse("kind=request"))
+    session.visible.choose(parse("kind=request"))
     assert rows(session) == [0]
     assert isinstance(session.source, Given)
     session.source.add(response(asked))
     assert rows(session) == []
-    session.shown.choose(parse("latency>1us"))
+    session.visible.choose(parse("latency>1us"))
     second = request(1)
     session.source.add(second)
     assert rows(session) == [0]
@@ -47,13 +47,13 @@ def test_a_row_comes_and_goes_with_its_response() -> None:
 
 def test_only_findings_and_a_filter() -> None:
     session = session_of(exchanges(5, 600, 700, 6))
-    session.shown.choose(None, only_findings=True)
+    session.visible.choose(None, only_findings=True)
     assert rows(session) == [1, 2]
-    session.shown.choose(parse("api_key=1"), only_findings=True)
+    session.visible.choose(parse("api_key=1"), only_findings=True)
     assert rows(session) == [1]
-    assert session.shown.has(1)
-    assert not session.shown.has(3)
-    session.shown.choose(None)
+    assert session.visible.has(1)
+    assert not session.visible.has(3)
+    session.visible.choose(None)
     assert rows(session) == [0, 1, 2, 3]
 
 
@@ -69,25 +69,25 @@ def test_only_findings_and_a_filter() -> None:
 )
 def test_order(order: Order, expected: list[int]) -> None:
     session = session_of(exchanges(5, 600, 700, 6))
-    session.shown.sort(order)
+    session.visible.sort(order)
     assert rows(session) == expected
-    assert [session.shown.position(row) for row in expected] == [0, 1, 2, 3]
+    assert [session.visible.position(row) for row in expected] == [0, 1, 2, 3]
 
 
 def test_order_turned_round() -> None:
     session = session_of(exchanges(5, 600, 700, 6))
-    session.shown.sort(Order.LATENCY, reverse=True)
+    session.visible.sort(Order.LATENCY, reverse=True)
     assert rows(session) == [0, 3, 1, 2]
-    session.shown.sort(Order.TIME, reverse=True)
+    session.visible.sort(Order.TIME, reverse=True)
     assert rows(session) == [3, 2, 1, 0]
 
 
 def test_rows_that_come_later_find_their_place() -> None:
     session = session_of(exchanges(5, 600))
-    session.shown.sort(Order.LATENCY)
+    session.visible.sort(Order.LATENCY)
     assert rows(session) == [1, 0]
     assert isinstance(session.source, Given)
     asked = request(9, at=9)
     session.source.add(asked, response(asked, after_us=100))
-    session.shown._sort_took = 0
+    session.visible._sort_took = 0
     assert rows(session) == [1, 2, 0]

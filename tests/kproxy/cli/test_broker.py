@@ -274,7 +274,7 @@ def test_quirks_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     listed = json.loads(capsys.readouterr().out)
     assert sorted(listed) == ["behaviours", "layouts", "sets"]
     assert {name: each["says"] for name, each in listed["sets"].items()} == {
-        name: each.says for name, each in SETS.items()
+        name: each.description for name, each in SETS.items()
     }
 
 

@@ -77,10 +77,10 @@ def test_a_directory_has_traces_and_captures_and_a_reader_may_ask_for_some_colum
     ("path", "schema", "says"),
     [
         ("/nothing/here", ROW, "/nothing/here: no trace"),
-        ("s3a://bucket/x", ROW, "s3a://bucket/x: Python reads files of this machine only"),
+        ("s3a://bucket/x", ROW, "s3a://bucket/x: only local files can be read"),
         (str(TRACE_1), "api long", "api bigint: it is string"),
-        (str(TRACE_1), "colour string", "colour string: it is no column of a trace"),
-        (None, ROW, "say which captures and traces"),
+        (str(TRACE_1), "colour string", "colour string: it is not a column of a trace"),
+        (None, ROW, "no path: pass files"),
     ],
 )
 def test_what_cannot_be_read_is_said(spark: SparkSession, path: str | None, schema: str, says: str) -> None:
@@ -131,7 +131,7 @@ def test_a_stream_has_every_line_once_while_traces_grow_and_get_their_names(spar
 
 
 def test_a_stream_of_no_directory_is_said(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(PySparkException, match="this is none"):
+    with pytest.raises(PySparkException, match="a stream needs a directory of traces"):
         spark.readStream.format("kproxy").load(str(tmp_path / "nothing")).writeStream.format("noop").option(
             "checkpointLocation", str(tmp_path / "checkpoint")
         ).start().processAllAvailable()

@@ -43,7 +43,7 @@ async def running(session: BrowseSession, size: tuple[int, int] = (120, 40)) -> 
     """The application over a session that was read; what it shows has settled."""
     app = KproxyApp(session)
     with (
-        patch.object(exchanges, "_REST", _SOON),
+        patch.object(exchanges, "_CURSOR_REST_S", _SOON),
         patch("textual.app.wait_for_idle", quiet),  # which waits until the processor is idle, 20 ms at least
         patch("textual.pilot.wait_for_idle", quiet),
     ):
@@ -66,7 +66,7 @@ async def settled(pilot: Pilot[None]) -> None:
     assert isinstance(app, KproxyApp)
     await quiet()
     app.session.work(1)
-    app.look()
+    app.refresh_screen()
     for _ in range(2):
         await quiet()
         app.screen._on_timer_update()

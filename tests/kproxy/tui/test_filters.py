@@ -27,12 +27,12 @@ def mixed() -> BrowseSession:
 
 
 def filter_of(session: BrowseSession) -> str:
-    return str(session.shown.filter or "")
+    return str(session.visible.filter or "")
 
 
 async def test_the_filter_is_on_the_screen_in_every_view() -> None:
     session = mixed()
-    session.shown.choose(parse("client_id=audit"))
+    session.visible.choose(parse("client_id=audit"))
     async with running(session) as pilot:
         for key in "1234567":
             await press(pilot, key)
@@ -52,7 +52,7 @@ async def test_the_filter_is_on_the_screen_in_every_view() -> None:
 )  # fmt: skip
 async def test_overviews_are_of_what_matches(key: str, there: list[str], not_there: list[str]) -> None:
     session = mixed()
-    session.shown.choose(parse("client_id=audit and api=Heartbeat"))
+    session.visible.choose(parse("client_id=audit and api=Heartbeat"))
     async with running(session) as pilot:
         await press(pilot, key)
         shown = "\n".join(text(pilot).splitlines()[3:])
@@ -62,7 +62,7 @@ async def test_overviews_are_of_what_matches(key: str, there: list[str], not_the
 
 async def test_nothing_that_matches_is_said_with_the_way_out() -> None:
     session = mixed()
-    session.shown.choose(parse("client_id=nobody"))
+    session.visible.choose(parse("client_id=nobody"))
     async with running(session) as pilot:
         for key, what in (("1", "rows"), ("3", "APIs"), ("4", "topics")):
             await press(pilot, key)
@@ -75,15 +75,15 @@ async def test_nothing_that_matches_is_said_with_the_way_out() -> None:
 
 async def test_enter_on_an_overview_adds_to_the_filter_and_esc_takes_it_back() -> None:
     session = mixed()
-    session.shown.choose(parse("client_id=audit"))
+    session.visible.choose(parse("client_id=audit"))
     async with running(session) as pilot:
         app = pilot.app
         assert isinstance(app, KproxyApp)
         await press(pilot, "3", "enter")
         assert filter_of(session) == 'client_id=audit and api="Fetch"'
-        assert len(session.shown) == 2
+        assert len(session.visible) == 2
         await press(pilot, "2", "enter")
-        assert len(session.shown) == 2
+        assert len(session.visible) == 2
         await press(pilot, "escape")
         assert app.view.title == "Connections"
         await press(pilot, "1", "escape")
@@ -98,15 +98,15 @@ async def test_enter_on_an_overview_adds_to_the_filter_and_esc_takes_it_back() -
 
 async def test_a_filter_with_or_is_kept_whole() -> None:
     session = mixed()
-    session.shown.choose(parse("client_id=nobody or client_id=audit"))
+    session.visible.choose(parse("client_id=nobody or client_id=audit"))
     async with running(session) as pilot:
         await press(pilot, "3", "enter")
-        assert session.shown.filter == parse('(client_id=nobody or client_id=audit) and api="Fetch"')
+        assert session.visible.filter == parse('(client_id=nobody or client_id=audit) and api="Fetch"')
 
 
 async def test_a_row_that_the_filter_leaves_out_is_shown_and_the_filter_comes_back() -> None:
     session = mixed()
-    session.shown.choose(parse("client_id=shop"))
+    session.visible.choose(parse("client_id=shop"))
     async with running(session) as pilot:
         await press(pilot, "j")
         await press(pilot, "exclamation_mark")
@@ -123,7 +123,7 @@ async def test_a_filter_that_is_written_anew_is_left_at_once() -> None:
         pilot.app.query_one(Input).value += " and client_id=shop"
         await press(pilot, "enter")
         assert filter_of(session) == 'api="Fetch" and client_id=shop'
-        assert len(session.shown) == 4
+        assert len(session.visible) == 4
         await press(pilot, "escape")
         assert filter_of(session) == ""
         assert "Frames" in pilot.app.view.title  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.browse.overviews import connections
-from kproxy.browse.rows.visible_rows import Shown
+from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.overview import OverviewView, bars, squeezed
@@ -40,7 +40,7 @@ async def test_each_view_looks_as_kept(size: tuple[int, int]) -> None:
 
 
 def shown(session: BrowseSession) -> list[str]:
-    rows: Shown = session.shown
+    rows: VisibleRows = session.visible
     exchanges = (session.exchange(rows[position]) for position in range(len(rows)))
     return [each.frame.api or "?" if each.frame else "event" for each in exchanges if each is not None]
 

@@ -13,7 +13,7 @@ from kproxy.web.access import AccessControl, is_same_origin
      socket.gethostname()],
 )  # fmt: skip
 def test_a_server_goes_by_numbers_and_its_own_names_on_any_port(host: str) -> None:
-    assert AccessControl("desk.lan", 8092).is_ours(host)
+    assert AccessControl("desk.lan", 8092).is_own_host(host)
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_a_server_goes_by_numbers_and_its_own_names_on_any_port(host: str) -> No
     ["", "evil.example", "evil.example:8092", "127.0.0.1.evil.example", "localhost.evil.example", "[::1", "[x]:1"],
 )
 def test_it_goes_by_no_name_of_somebody_else(host: str) -> None:
-    assert not AccessControl(None, 8092).is_ours(host)
+    assert not AccessControl(None, 8092).is_own_host(host)
 
 
 def test_every_server_has_a_key_of_its_own() -> None:

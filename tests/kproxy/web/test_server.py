@@ -240,7 +240,7 @@ async def test_a_window_that_takes_a_session_over_leaves_the_other_one_without(c
 
 
 async def test_a_session_whose_window_does_not_come_back_ends(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEPT_S", 0.05)
+    monkeypatch.setattr(module, "KEEP_S", 0.05)
     await (await begun(client, NAME)).close()
     async with asyncio.timeout(20):
         while client.server._sessions:  # noqa: ASYNC110 - no event tells

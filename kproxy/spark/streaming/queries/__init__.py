@@ -1,4 +1,4 @@
-"""The queries of a stream: each file here registers one, a pure function from lines, as they come, to what they tell.
+"""The queries of a stream: each file here registers one, a pure function from a stream of lines to a table.
 
 In a notebook::
 
@@ -20,20 +20,20 @@ from kproxy.spark.registry import Registered, Registry
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: The queries that tell of windows; the others tell what is new.
+#: Queries with windows; the others report new items.
 ROLLING: Final = ("latency", "errors")
 _SECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time that queries look at, in microseconds.
+    """The time spans of queries, in microseconds.
 
     Attributes:
-        window: What a rolling figure is over.
-        step: A window begins each so often: with `window`, each line is in one of them; with a part of it, in several.
-        late: A line counts that is so much older than the newest one; what is older yet is left out.
-        horizon: What is new was not told for so long.
+        window: Length of a window.
+        step: Interval between starts of windows: equal to `window`, each line is in one; a fraction of it, in several.
+        late: Lines up to this much older than the newest one count; older ones are dropped.
+        horizon: An item is new if it was not reported for this long.
     """
 
     window: int = 60 * _SECOND
@@ -48,22 +48,22 @@ class Span:
         return F.window("ts", interval(self.window), interval(self.step))
 
     def watermark(self, name: str) -> str:
-        """How late the lines of a query may come; where it tells what is new, it forgets after twice that."""
+        """Return how late the lines of a query may come; queries for new items remember them for twice that."""
         return interval(self.late if name in ROLLING else self.horizon // 2)
 
     def per_second(self, count: str) -> Column:
-        """A count of a window, a second."""
+        """A count per window as a rate per second."""
         from pyspark.sql import functions as F
 
         return F.col(count) / (self.window / _SECOND)
 
 
 def interval(us: int) -> str:
-    """Microseconds as Spark takes them."""
+    """Convert microseconds to Spark's interval format."""
     return f"{us} microseconds"
 
 
-#: Takes lines as `kproxy.spark.ingest.schema.TABLE` has them, of a stream that has its watermark.
+#: Takes lines as TABLE of `kproxy.spark.ingest.schema`, from a stream with its watermark.
 Run: TypeAlias = "Callable[[DataFrame, Span], DataFrame]"
 Query: TypeAlias = Registered[Run]
 

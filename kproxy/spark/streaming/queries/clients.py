@@ -1,4 +1,4 @@
-"""Clients that were not there before: which software they say they are, and what of it newer releases refuse."""
+"""New clients: their software, and API versions that newer releases remove."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _NEW = ("client", "software_name", "software_version", "api", "api_version")
 
 @query("clients and their software, and the versions they use that newer releases refuse, when they are new")
 def clients(lines: DataFrame, span: Span) -> DataFrame:
-    """Each client with its software, and with each old version that it uses, the first time and after the horizon.
+    """Report each client with its software, and with each removed version that it uses, once per horizon.
 
-    State: these, each for as long as the horizon.
+    State: these items, each for the horizon.
 
     Args:
         lines: Rows of TABLE; uses connection_id, kind, ts, client, server, client_id, file, api, api_key, api_version,
             offset, software_name and software_version of requests.
-        span: Only its watermark, which the lines have, says what is forgotten.
+        span: Only the watermark, which the lines have, is used.
 
     Returns:
-        at, client (its host if it has no client id); software_name and software_version as it says when it asks
-        ApiVersions (KIP-511; null if it says nothing there), then api, api_version and refused_from are null; or, of a
-        version of an API that brokers refuse, these three, with the release line from which on they do. Then address
-        (of the client), broker, and where: file, connection_id and offset (of the frame).
+        at, client (its host if it has no client id); software_name and software_version from its ApiVersions request
+        (KIP-511; null if it sends none), then api, api_version and refused_from are null; or, for an API version that
+        brokers remove, these three, with the first release line without it. Then address (of the client), broker, and
+        the place: file, connection_id and offset (of the frame).
     """
     nothing = F.lit(None).cast("string")
     refused = refused_since(F.col("api_key"), F.col("api_version"))
-    asks = F.col("api_key") == API_VERSIONS  # which every broker answers in every version
+    asks = F.col("api_key") == API_VERSIONS  # supported by every broker in every version
     who = F.when(
         asks,
         F.struct(

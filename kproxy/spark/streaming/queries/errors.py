@@ -1,4 +1,4 @@
-"""Errors that brokers answer, by API and client."""
+"""Errors in responses, by API and client."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from dissectors import schemas
 from kproxy.spark.columns import client_name, constants, is_decoded, maybe
 from kproxy.spark.streaming.queries import Span, query
 
-#: More than there are codes, so that each has its own bin.
+#: More bins than there are error codes, so that each code has its own.
 _BINS = 256
 
 
 @query("errors by API, client and window, and their share of the responses")
 def errors(lines: DataFrame, span: Span) -> DataFrame:
-    """How many responses of each API to each client carried each error, in each window.
+    """Report how many responses of each API to each client carried each error, in each window.
 
-    State: of each window that is open, for each API and client a count of responses and one for each error, 256 at
-    most; of who makes up more codes than that, some are counted together.
+    State: for each open window, API and client, a count of responses and one per error, at most 256; if a client has
+    more codes than that, some are counted together.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, api, client_id, client, errors and not_decoded of responses.
         span: `window` and `step`.
 
     Returns:
-        window_start, window_end, api, client (its host if it has no client id), error and code; responses carry it,
-        however many times, and share is their part (0 to 1) of all that were decoded. What had no error has no row.
+        window_start, window_end, api, client (its host if it has no client id), error and code; responses counts those
+        that carry it, however many times, and share is their share (0 to 1) of all decoded ones. Only errors have rows.
     """
     codes = F.array_distinct(F.transform(maybe(F.col("errors")), lambda error: error["code"].cast("double")))
-    # One aggregate has to count by code, since no stream can compare rows: a histogram whose bins are the codes. The
-    # null beside the codes of a response counts the response itself.
+    # One aggregate must count by code, because streams cannot compare rows: a histogram whose bins are the codes. The
+    # null added to a response's codes counts the response itself.
     table = (
         lines.where(is_decoded() & F.col("api").isNotNull())
         .select("ts", "api", client_name().alias("client"), F.explode(F.array_append(codes, F.lit(None))).alias("code"))
@@ -55,7 +55,7 @@ def errors(lines: DataFrame, span: Span) -> DataFrame:
 
 
 def _counts(bins: Column) -> Column:
-    """Codes with their counts; a code may be in several bins, which were put together as weighted means are."""
+    """Return codes with counts; a code may be in several bins, which were merged as weighted means."""
 
     def code_of(bin_: Column) -> Column:
         return F.round(bin_["x"]).cast("int")

@@ -1,4 +1,4 @@
-"""What the rules find that they did not find before, at a client and a broker."""
+"""New findings at a client and a broker."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _ENTRY = ("code", "name", "severity", "message")
 
 @query("findings by rule, client and broker, when they are new")
 def findings(lines: DataFrame, span: Span) -> DataFrame:
-    """Each rule that finds something at a client and a broker, the first time, and again after the horizon.
+    """Report each rule with a finding at a client and a broker, once per horizon.
 
-    A finding that is tied to no frame names no client: each connection that has one tells it.
+    A finding without a frame names no client: it is reported for each connection.
 
-    State: each rule with a client and a broker, or a connection, for as long as the horizon.
+    State: each rule with a client and a broker, or a connection, for the horizon.
 
     Args:
         lines: Rows of TABLE; uses connection_id, kind, ts, client_id, client, server, file, findings, direction and
-            offset, and what finding lines say.
-        span: Only its watermark, which the lines have, says what is forgotten.
+            offset, and the fields of finding lines.
+        span: Only the watermark, which the lines have, is used.
 
     Returns:
-        at, severity, code and name of the rule, client (its host if it has no client id), broker, message, and where:
-        file, connection_id, direction and offset (of the frame in it, bytes).
+        at, severity, code and name of the rule, client (its host if it has no client id), broker, message, and the
+        place: file, connection_id, direction and offset (of the frame in it, bytes).
     """
     of_line = F.when(F.col("kind") == "finding", F.array(F.struct(*_ENTRY)))
     in_frame = F.transform("findings", lambda entry: F.struct(*(entry[name].alias(name) for name in _ENTRY)))

@@ -1,4 +1,4 @@
-"""How fast requests come, and how long their answers take, by API."""
+"""Request rates and latencies, by API."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pyspark.sql import functions as F
 from kproxy.spark.streaming.queries import Span, query
 
 _QUANTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99}
-#: A latency has so many digits; so a window of an API holds a few thousand different ones at most.
+#: Significant digits of a latency; a window of an API has a few thousand different values at most.
 _DIGITS = 3
 
 
 @query("requests a second and how long answers took, by API and window")
 def latency(lines: DataFrame, span: Span) -> DataFrame:
-    """Rate and percentiles of each API in each window.
+    """Report rate and latency percentiles of each API in each window.
 
-    State: of each window that is open, for each API its latencies to three digits, each with how often it was. So
-    percentiles are exact to three digits, whatever the load; the greatest is exact.
+    State: for each open window and API, its latencies to three digits with their counts. So percentiles are exact to
+    three digits, whatever the load; the maximum is exact.
 
     Args:
         lines: Rows of TABLE; uses kind, ts, api and latency_us of requests and responses.
         span: `window` and `step`.
 
     Returns:
-        window_start, window_end, api; requests and responses, those that came in the window, and per_s, requests a
-        second of it; p50_us, p90_us, p99_us and max_us of the responses, microseconds, null where there are none.
+        window_start, window_end, api; requests and responses in the window, and per_s, requests per second; p50_us,
+        p90_us, p99_us and max_us of the responses in microseconds, null if there are none.
     """
     frames = lines.where(F.col("kind").isin("request", "response") & F.col("api").isNotNull())
     shares = F.array(*map(F.lit, _QUANTILES.values()))

@@ -28,7 +28,7 @@ def begin(
 def answer(context: FetchContext, *with_records: Key, high_watermark: int = 5, error: Error = Error.NONE) -> set[Key]:
     """What is sent if all partitions have this answer."""
     fields = {"error_code": error, "high_watermark": high_watermark, "log_start_offset": 0}
-    return context.news([(each.key, fields, each.key in with_records) for each in context.wanted])
+    return context.changed_results([(each.key, fields, each.key in with_records) for each in context.requested])
 
 
 def refused(*args: object, **kwargs: object) -> Error:
@@ -38,7 +38,7 @@ def refused(*args: object, **kwargs: object) -> Error:
 
 
 def keys(context: FetchContext) -> list[Key]:
-    return [each.key for each in context.wanted]
+    return [each.key for each in context.requested]
 
 
 def test_without_a_session_everything_is_listed_and_sent() -> None:
@@ -75,7 +75,7 @@ def test_partitions_are_added_changed_and_forgotten() -> None:
     sessions = Sessions()
     session = begin(sessions, 0, 0, A, B).session_id
     context = begin(sessions, session, 1, C, A, forgotten=[B], offset=9)
-    assert [(each.key, each.offset) for each in context.wanted] == [(A, 9), (C, 9)]
+    assert [(each.key, each.offset) for each in context.requested] == [(A, 9), (C, 9)]
     empty = begin(sessions, session, 2, forgotten=[A, C])
     assert empty.session_id == 0
     assert refused(sessions, session, 3) is Error.FETCH_SESSION_ID_NOT_FOUND

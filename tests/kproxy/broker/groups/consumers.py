@@ -9,7 +9,7 @@ from kproxy.broker.cluster import Cluster
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
-from kproxy.broker.groups.heartbeat import Beat
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.topics import Topics
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.groups.journals import cluster
@@ -38,9 +38,9 @@ class Consumers:
         assert found is not None
         return frozenset((found.id, index) for index in indexes)
 
-    def beat(self, member: str, epoch: int, **said: Any) -> Mapping[str, Any]:
+    def consumer_heartbeat(self, member: str, epoch: int, **said: Any) -> Mapping[str, Any]:
         """A heartbeat; its answer."""
-        return self.groups.beat("g", Beat(member, epoch, "client", "/127.0.0.1", **said))
+        return self.groups.consumer_heartbeat("g", ConsumerHeartbeat(member, epoch, "client", "/127.0.0.1", **said))
 
     @property
     def group(self) -> ConsumerGroup:
@@ -52,12 +52,12 @@ class Consumers:
     def join(self, member: str, topics: tuple[str, ...] = ("t",), **said: Any) -> Mapping[str, Any]:
         """Join with a rebalance timeout of 20 s."""
         first = {"rebalance_timeout_ms": 20_000, "topics": frozenset(topics), "owned": frozenset()}
-        return self.beat(member, 0, **{**first, **said})
+        return self.consumer_heartbeat(member, 0, **{**first, **said})
 
     def error(self, member: str, epoch: int, **said: Any) -> Error:
         """What a heartbeat is refused with."""
         try:
-            self.beat(member, epoch, **said)
+            self.consumer_heartbeat(member, epoch, **said)
         except Refused as refused:
             return refused.error
         return Error.NONE
@@ -67,7 +67,7 @@ class Consumers:
         for _ in range(3 * len(members)):
             for each in members:
                 known = self.group.members[each]
-                self.beat(each, known.epoch, owned=frozenset(known.assigned))
+                self.consumer_heartbeat(each, known.epoch, owned=frozenset(known.assigned))
 
     def has(self, member: str) -> list[int]:
         """The partitions that a member was told it has, of whatever topics."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from kproxy.broker.clock import Clock
 from kproxy.broker.cluster import BrokerNode, Cluster
-from kproxy.broker.journal import Forgetful, Value
+from kproxy.broker.journal import NullJournal, Value
 from kproxy.broker.options import BrokerOptions
 
 
-class InMemory(Forgetful):
+class InMemory(NullJournal):
     """Keeps what JSON can hold, as a file would."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
     assert answer["heartbeat_interval_ms"] == 5000
     assert given(answer) == [[0, 1, 2, 3]]
     assert consumers.group.state == "Stable"
-    assert "assignment" not in consumers.beat("a", 2)
+    assert "assignment" not in consumers.consumer_heartbeat("a", 2)
 
 
 def test_a_second_member_gets_what_the_first_has_given_up() -> None:
@@ -29,14 +29,14 @@ def test_a_second_member_gets_what_the_first_has_given_up() -> None:
     consumers.join("a")
     assert given(consumers.join("b")) == []
     assert consumers.group.state == "Reconciling"
-    told = consumers.beat("a", 2)
+    told = consumers.consumer_heartbeat("a", 2)
     assert told["member_epoch"] == 2
     [kept] = given(told)
     assert len(kept) == 2
-    assert "assignment" not in consumers.beat("b", 3), "a has not said that it has given up anything"
-    assert consumers.beat("a", 2, owned=consumers.parts("t", 0, 1, 2, 3))["member_epoch"] == 2
-    assert consumers.beat("a", 2, owned=consumers.parts("t", *kept))["member_epoch"] == 3
-    [rest] = given(consumers.beat("b", 3))
+    assert "assignment" not in consumers.consumer_heartbeat("b", 3), "a has not said that it has given up anything"
+    assert consumers.consumer_heartbeat("a", 2, owned=consumers.parts("t", 0, 1, 2, 3))["member_epoch"] == 2
+    assert consumers.consumer_heartbeat("a", 2, owned=consumers.parts("t", *kept))["member_epoch"] == 3
+    [rest] = given(consumers.consumer_heartbeat("b", 3))
     assert sorted(kept + rest) == [0, 1, 2, 3]
     assert consumers.group.state == "Stable"
 
@@ -45,10 +45,10 @@ def test_who_does_not_give_up_in_time_is_out() -> None:
     consumers = Consumers()
     consumers.join("a")
     consumers.join("b")
-    consumers.beat("a", 2)
+    consumers.consumer_heartbeat("a", 2)
     for _ in range(5):
         consumers.clock.go_on(4_100)
-        consumers.beat("b", consumers.group.members["b"].epoch)
+        consumers.consumer_heartbeat("b", consumers.group.members["b"].epoch)
     assert consumers.error("a", 2) is Error.UNKNOWN_MEMBER_ID
     assert consumers.has("b") == [0, 1, 2, 3]
 
@@ -66,7 +66,7 @@ def test_a_member_leaves() -> None:
     consumers.join("a")
     consumers.join("b")
     consumers.settle("a", "b")
-    assert consumers.beat("b", LEAVING) == {"member_id": "b", "member_epoch": -1}
+    assert consumers.consumer_heartbeat("b", LEAVING) == {"member_id": "b", "member_epoch": -1}
     consumers.settle("a")
     assert consumers.has("a") == [0, 1, 2, 3]
     assert consumers.error("b", LEAVING) is Error.UNKNOWN_MEMBER_ID
@@ -91,9 +91,9 @@ def test_new_partitions_and_new_topics_are_assigned() -> None:
     topic = consumers.topics.named("t")
     assert topic is not None
     consumers.topics.add_partitions(topic, [[1]])
-    assert given(consumers.beat("a", 2)) == [[0, 1, 2, 3, 4]]
+    assert given(consumers.consumer_heartbeat("a", 2)) == [[0, 1, 2, 3, 4]]
     consumers.create("later")
-    assert len(given(consumers.beat("a", 3))) == 2
+    assert len(given(consumers.consumer_heartbeat("a", 3))) == 2
 
 
 def test_a_topic_that_is_gone_is_taken_away() -> None:
@@ -103,7 +103,7 @@ def test_a_topic_that_is_gone_is_taken_away() -> None:
     topic = consumers.topics.named("t")
     assert topic is not None
     consumers.topics.delete(topic)
-    assert given(consumers.beat("a", 2)) == [[0]]
+    assert given(consumers.consumer_heartbeat("a", 2)) == [[0]]
 
 
 def test_a_pattern_subscribes_to_what_is_there_and_what_comes() -> None:
@@ -113,9 +113,9 @@ def test_a_pattern_subscribes_to_what_is_there_and_what_comes() -> None:
     assert given(answer) == [[0]]
     consumers.create("orders-us", 2)
     consumers.create("xorders-us")
-    consumers.beat("a", 2)
+    consumers.consumer_heartbeat("a", 2)
     assert consumers.has("a") == [0, 0, 1]
-    consumers.beat("a", 3, regex="")
+    consumers.consumer_heartbeat("a", 3, regex="")
     assert consumers.has("a") == []
 
 
@@ -139,9 +139,9 @@ def test_a_member_that_subscribes_to_something_else_gives_up_the_rest() -> None:
     consumers = Consumers()
     consumers.create("u", 2)
     consumers.join("a", ("t",))
-    told = consumers.beat("a", 2, topics=frozenset({"u"}))
+    told = consumers.consumer_heartbeat("a", 2, topics=frozenset({"u"}))
     assert given(told) == []
-    assert given(consumers.beat("a", 2, owned=frozenset())) == [[0, 1]]
+    assert given(consumers.consumer_heartbeat("a", 2, owned=frozenset())) == [[0, 1]]
 
 
 def test_a_member_that_unsubscribes_while_it_gives_up_gives_up_that_as_well() -> None:
@@ -149,15 +149,15 @@ def test_a_member_that_unsubscribes_while_it_gives_up_gives_up_that_as_well() ->
     consumers.create("u", 2)
     consumers.join("a", ("t", "u"))
     consumers.join("b", ("t",))
-    consumers.beat("a", 2)
+    consumers.consumer_heartbeat("a", 2)
     t, u = consumers.parts("t", 0, 1, 2, 3), consumers.parts("u", 0, 1)
     kept = consumers.group.members["a"].assigned.keys() & t
-    told = consumers.beat("a", 2, topics=frozenset({"u"}), owned=t | u)
+    told = consumers.consumer_heartbeat("a", 2, topics=frozenset({"u"}), owned=t | u)
     assert given(told) == [[0, 1]]
     assert consumers.group.members["a"].revoking.keys() == t, "what it had kept of t as well"
-    consumers.beat("a", 2, topics=frozenset(), owned=kept | u)
+    consumers.consumer_heartbeat("a", 2, topics=frozenset(), owned=kept | u)
     assert consumers.has("a") == []
-    consumers.beat("a", 2, owned=frozenset())
+    consumers.consumer_heartbeat("a", 2, owned=frozenset())
     consumers.settle("a", "b")
     assert consumers.has("b") == [0, 1, 2, 3]
 
@@ -169,7 +169,7 @@ def test_a_static_member_that_goes_for_a_while_keeps_its_partitions() -> None:
     consumers.settle("a", "b")
     mine, epoch = consumers.has("b"), consumers.group.epoch
     assert consumers.error("c", 0, instance_id="two") is Error.UNRELEASED_INSTANCE_ID
-    assert consumers.beat("b", AWAY, instance_id="two")["member_epoch"] == AWAY
+    assert consumers.consumer_heartbeat("b", AWAY, instance_id="two")["member_epoch"] == AWAY
     assert consumers.error("b", 4, instance_id="two") is Error.FENCED_MEMBER_EPOCH
     answer = consumers.join("c", instance_id="two")
     assert given(answer) == [mine]
@@ -181,7 +181,7 @@ def test_a_static_member_that_goes_for_a_while_keeps_its_partitions() -> None:
 def test_a_static_member_that_does_not_come_back_is_out() -> None:
     consumers = Consumers()
     consumers.join("b", instance_id="two")
-    consumers.beat("b", AWAY, instance_id="two")
+    consumers.consumer_heartbeat("b", AWAY, instance_id="two")
     consumers.clock.go_on(45_001)
     assert consumers.group.is_empty
 
@@ -198,7 +198,7 @@ def test_the_assignor_is_the_one_that_most_ask_for() -> None:
     consumers = Consumers()
     consumers.join("a")
     assert consumers.group.assignor == "uniform"
-    consumers.beat("a", 2, assignor="range")
+    consumers.consumer_heartbeat("a", 2, assignor="range")
     assert consumers.group.described()["assignor_name"] == "range"
 
 
@@ -206,7 +206,7 @@ def test_describes_what_members_have_and_are_to_have() -> None:
     consumers = Consumers()
     consumers.join("a")
     consumers.join("b")
-    consumers.beat("a", 2)
+    consumers.consumer_heartbeat("a", 2)
     [a, b] = consumers.group.described()["members"]
     assert [each["partitions"] for each in a["assignment"]["topic_partitions"]] == [[0, 1, 2, 3]]
     assert [len(each["partitions"]) for each in a["target_assignment"]["topic_partitions"]] == [2]
@@ -227,7 +227,7 @@ def test_who_may_commit_and_fetch_offsets() -> None:
         return Error.NONE
 
     consumers.join("a")
-    consumers.beat("a", LEAVING)
+    consumers.consumer_heartbeat("a", LEAVING)
     assert commit("", -1) is Error.NONE
     since = consumers.join("a")["member_epoch"]
     consumers.join("b")
@@ -261,13 +261,13 @@ def test_many_members_come_and_go_and_no_partition_is_ever_with_two() -> None:
         consumers.join(name)
         for each in names[: number + 1]:
             known = consumers.group.members[each]
-            consumers.beat(each, known.epoch, owned=frozenset(known.assigned))
+            consumers.consumer_heartbeat(each, known.epoch, owned=frozenset(known.assigned))
             held = [part for one in consumers.group.members.values() for part in (*one.assigned, *one.revoking)]
             assert len(held) == len(set(held))
     consumers.settle(*names)
     assert sorted(index for each in names for index in consumers.has(each)) == list(range(12))
     assert {len(consumers.has(each)) for each in names} == {1, 2}
     for each in names[1:]:
-        consumers.beat(each, LEAVING)
+        consumers.consumer_heartbeat(each, LEAVING)
     consumers.settle(names[0])
     assert consumers.has(names[0]) == list(range(12))

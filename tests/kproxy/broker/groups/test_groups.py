@@ -50,8 +50,8 @@ def test_a_consumer_group_goes_on_after_a_restart() -> None:
     epoch, mine, described = consumers.group.epoch, consumers.has("b"), consumers.group.described()
     consumers.use(cluster(consumers.clock, journal))
     assert consumers.group.described() == described
-    assert "assignment" not in consumers.beat("b", epoch, instance_id="two")
-    consumers.beat("a", epoch)
+    assert "assignment" not in consumers.consumer_heartbeat("b", epoch, instance_id="two")
+    consumers.consumer_heartbeat("a", epoch)
     assert (consumers.group.epoch, consumers.has("b")) == (epoch, mine)
     consumers.clock.go_on(45_001)
     assert consumers.group.is_empty
@@ -113,7 +113,7 @@ def test_an_empty_group_changes_its_kind() -> None:
     consumers.join("a")
     assert consumers.group.type == "consumer"
     assert consumers.cluster.part(Offsets).of("g"), "its offsets stay"
-    consumers.beat("a", -1)
+    consumers.consumer_heartbeat("a", -1)
     assert isinstance(consumers.groups.classic("g"), ClassicGroup)
 
 
@@ -133,10 +133,10 @@ def test_groups_are_bounded_and_those_without_anything_make_room(monkeypatch: py
 def test_what_members_bring_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_BYTES", 10_000)
     classic = Classic()
-    classic.groups.check_room(8_000)
+    classic.groups.check_capacity(8_000)
     classic.join(protocols={"range": bytes(8_000)})
     with pytest.raises(Refused) as refused:
-        classic.groups.check_room(8_000)
+        classic.groups.check_capacity(8_000)
     assert refused.value.error is Error.GROUP_MAX_SIZE_REACHED
     classic.group.leave([(next(iter(classic.group.members)), None)])
-    classic.groups.check_room(8_000)
+    classic.groups.check_capacity(8_000)

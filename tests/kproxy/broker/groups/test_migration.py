@@ -8,7 +8,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.classic import ClassicGroup
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.consumer_member import LEAVING
-from kproxy.broker.groups.heartbeat import Beat
+from kproxy.broker.groups.heartbeat import ConsumerHeartbeat
 from kproxy.broker.groups.subscriptions import read_assignment, write_assignment
 from tests.kproxy.broker.groups.classics import RANGE, Classic, Waiting
 from tests.kproxy.broker.groups.journals import InMemory, cluster
@@ -24,12 +24,12 @@ class Migrating(Classic):
         self.old = self.join().member_id
         self.sync(self.old, 1, {self.old: ALL})
 
-    def beat(self, member: str, epoch: int, owned: frozenset[tuple[str, int]] = frozenset()) -> int:
+    def consumer_heartbeat(self, member: str, epoch: int, owned: frozenset[tuple[str, int]] = frozenset()) -> int:
         """A heartbeat in the new protocol; the epoch that it is answered."""
-        beat = Beat(
+        beat = ConsumerHeartbeat(
             member, epoch, "new", "/127.0.0.1", rebalance_timeout_ms=20_000, topics=frozenset({"t"}), owned=owned
         )
-        answer = self.groups.beat("g", beat)
+        answer = self.groups.consumer_heartbeat("g", beat)
         self.now()
         return int(answer["member_epoch"])
 
@@ -48,10 +48,10 @@ class Migrating(Classic):
 
     def mixed(self) -> int:
         """Have a member of the new protocol, which has its part; the epoch."""
-        epoch = self.beat("new", 0)
+        epoch = self.consumer_heartbeat("new", 0)
         assert self.join(self.old).body["generation_id"] == epoch, "who joins eagerly has given up everything"
         assert len(self.parts(self.sync(self.old, epoch))) == 2
-        return self.beat("new", epoch)
+        return self.consumer_heartbeat("new", epoch)
 
 
 def _subscription(owned: list[int]) -> bytes:
@@ -62,7 +62,7 @@ def _subscription(owned: list[int]) -> bytes:
 
 def test_a_classic_group_becomes_a_consumer_group_when_a_new_client_joins() -> None:
     group = Migrating()
-    assert group.beat("new", 0) == 2
+    assert group.consumer_heartbeat("new", 0) == 2
     consumer = group.now()
     assert isinstance(consumer, ConsumerGroup)
     assert [each["member_type"] for each in consumer.described()["members"]] == [0, 1]
@@ -82,19 +82,19 @@ def test_members_of_both_protocols_share_the_partitions() -> None:
 
 def test_a_cooperative_member_gives_up_before_others_get() -> None:
     group = Migrating()
-    epoch = group.beat("new", 0)
+    epoch = group.consumer_heartbeat("new", 0)
     again = group.join(group.old, protocols={"range": _subscription([0, 1, 2, 3])})
     assert again.body["generation_id"] == 1
     kept = group.parts(group.sync(group.old, 1))
     assert len(kept) == 2
-    group.beat("new", epoch)
+    group.consumer_heartbeat("new", epoch)
     consumer = group.now()
     assert isinstance(consumer, ConsumerGroup)
     assert not consumer.members["new"].assigned
     assert group.heartbeat(group.old, 1) is Error.REBALANCE_IN_PROGRESS
     again = group.join(group.old, protocols={"range": _subscription(kept)})
     assert again.body["generation_id"] == epoch
-    group.beat("new", epoch)
+    group.consumer_heartbeat("new", epoch)
     assert len(consumer.members["new"].assigned) == 2
 
 
@@ -112,7 +112,7 @@ def test_a_mixed_group_goes_on_after_a_restart() -> None:
 def test_the_last_new_client_leaves_a_classic_group_behind() -> None:
     group = Migrating()
     group.mixed()
-    group.beat("new", LEAVING)
+    group.consumer_heartbeat("new", LEAVING)
     assert isinstance(group.now(), ClassicGroup)
     assert group.group.state == "PreparingRebalance"
     again = group.join(group.old)
@@ -123,7 +123,7 @@ def test_the_last_new_client_leaves_a_classic_group_behind() -> None:
 def test_a_mixed_group_stays_one_where_there_is_no_way_back() -> None:
     group = Migrating(group_consumer_migration_policy="upgrade")
     group.mixed()
-    group.beat("new", LEAVING)
+    group.consumer_heartbeat("new", LEAVING)
     assert isinstance(group.now(), ConsumerGroup)
 
 
@@ -141,7 +141,7 @@ def test_a_classic_member_of_a_mixed_group_leaves_or_falls_silent() -> None:
 
 def test_a_classic_member_that_does_not_join_again_in_time_is_out() -> None:
     group = Migrating()
-    group.beat("new", 0)
+    group.consumer_heartbeat("new", 0)
     for _ in range(5):
         group.heartbeat(group.old, 1)
         group.clock.go_on(7_000)
@@ -159,7 +159,7 @@ def test_a_classic_member_that_does_not_join_again_in_time_is_out() -> None:
 def test_a_classic_group_that_cannot_become_a_consumer_group(configs: dict[str, str], why: str) -> None:
     group = Migrating(**configs)
     with pytest.raises(Refused, match=why) as refused:
-        group.beat("new", 0)
+        group.consumer_heartbeat("new", 0)
     assert refused.value.error is Error.GROUP_ID_NOT_FOUND
     assert isinstance(group.now(), ClassicGroup)
     assert group.heartbeat(group.old, 1) is Error.NONE
@@ -173,9 +173,11 @@ def test_assignments_that_cannot_be_taken_over(assignment: bytes, why: str) -> N
     classic = Classic()
     member = classic.join().member_id
     classic.sync(member, 1, {member: assignment})
-    beat = Beat("new", 0, "new", "/127.0.0.1", rebalance_timeout_ms=1, topics=frozenset({"t"}), owned=frozenset())
+    beat = ConsumerHeartbeat(
+        "new", 0, "new", "/127.0.0.1", rebalance_timeout_ms=1, topics=frozenset({"t"}), owned=frozenset()
+    )
     with pytest.raises(Refused, match=why):
-        classic.groups.beat("g", beat)
+        classic.groups.consumer_heartbeat("g", beat)
 
 
 def test_a_classic_member_joins_a_consumer_group() -> None:

@@ -68,14 +68,14 @@ def test_all_logs_together_hold_no_more_than_the_cap() -> None:
     write(small, sent(size=1000))
     for _ in range(1000):
         write(large, sent(size=1000))
-        assert small.held + large.held <= 100_000
+        assert small.memory + large.memory <= 100_000
     assert small.size > 0
     assert large.start_offset > 900
     assert large.end_offset == 1000
     large.close()
     for _ in range(200):
         write(small, sent(size=1000))
-    assert 90_000 < small.held <= 100_000
+    assert 90_000 < small.memory <= 100_000
 
 
 def test_a_cap_below_one_batch_holds_nothing() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.storage import FileJournal, Unusable
+from kproxy.broker.storage import DataDirectoryError, FileJournal
 from kproxy.broker.storage import journal as module
 
 
@@ -48,14 +48,14 @@ def test_a_torn_last_line_is_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", [b"{}", b"\xff\xfe", b'["t","a"]', b'["t",1,{}]', b""])
 def test_another_broken_line_is_told(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "journal.jsonl").write_bytes(b'["t","a",{}]\n' + line + b'\n["t","b",{}]\n')
-    with pytest.raises(Unusable, match="line 2 is not an entry"):
+    with pytest.raises(DataDirectoryError, match="line 2 is not an entry"):
         FileJournal(tmp_path, fsync=False)
     assert b'"b"' in (tmp_path / "journal.jsonl").read_bytes()
 
 
 def test_a_directory_has_one_owner(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path, fsync=False)
-    with pytest.raises(Unusable, match="in use by another process"):
+    with pytest.raises(DataDirectoryError, match="in use by another process"):
         FileJournal(tmp_path, fsync=False)
     journal.close()
     FileJournal(tmp_path, fsync=False).close()
@@ -63,7 +63,7 @@ def test_a_directory_has_one_owner(tmp_path: Path) -> None:
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Unusable, match="File exists"):
+    with pytest.raises(DataDirectoryError, match="File exists"):
         FileJournal(tmp_path / "file", fsync=False)
 
 

@@ -89,14 +89,14 @@ def test_who_comes_back_with_another_id_is_fenced_unless_its_epochs_are_used_up(
 )
 def test_only_its_producer_adds_to_it(producer: Producer, error: Error) -> None:
     assert error_of(lambda: begun(epoch=3).check_addition(producer)) is error
-    assert error_of(lambda: begun(epoch=3).check_part(producer, ("a", 0), None)) is error
+    assert error_of(lambda: begun(epoch=3).check_participant(producer, ("a", 0), None)) is error
 
 
 @pytest.mark.parametrize(("topic", "group"), [("b", None), (None, "h")])
 def test_what_was_not_added_is_not_part_of_it(topic: str | None, group: str | None) -> None:
     place = None if topic is None else (topic, 0)
-    assert error_of(lambda: begun().check_part(Producer(7, 0), place, group)) is Error.TRANSACTION_ABORTABLE
-    begun().check_part(Producer(7, 0), None, "g")
+    assert error_of(lambda: begun().check_participant(Producer(7, 0), place, group)) is Error.TRANSACTION_ABORTABLE
+    begun().check_participant(Producer(7, 0), None, "g")
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -107,7 +107,7 @@ def test_while_it_completes_everything_has_to_wait(commit: bool, version: int) -
     producer = transaction.producer
     for call in (
         lambda: transaction.check_addition(producer),
-        lambda: transaction.check_part(producer, ("a", 0), None),
+        lambda: transaction.check_participant(producer, ("a", 0), None),
         lambda: transaction.check_renewal(None),
         lambda: transaction.check_end(producer, commit, version),
         lambda: transaction.check_end(producer, not commit, version),
@@ -203,4 +203,4 @@ def test_nothing_of_the_last_transaction_is_in_the_next() -> None:
 def test_comes_back_from_a_journal_as_it_was() -> None:
     transaction = begun(epoch=LAST)
     transaction.prepare(False, 2, new_ids(), 6)
-    assert Transaction.restored("t", json.loads(json.dumps(transaction.kept()))) == transaction
+    assert Transaction.restored("t", json.loads(json.dumps(transaction.stored()))) == transaction

@@ -22,7 +22,7 @@ class Following:
         """Take lines until something is true."""
         end = time.monotonic() + seconds
         while True:
-            for place, line in self.source.store.take():
+            for place, line in self.source.store.new_lines():
                 self.places.append(place)
                 self.lines.append(line)
             if true():

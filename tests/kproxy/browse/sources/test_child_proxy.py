@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kproxy.browse.session import BrowseSession
-from kproxy.browse.sources.child_proxy import OwnProxy, OwnSource
+from kproxy.browse.sources.child_proxy import ChildProxy, ChildProxySource
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.control.paths import running
 from kproxy.errors import UserError
@@ -27,21 +27,21 @@ ASKED = request("ApiVersions", 0, {}, correlation_id=7, client_id="tester")
 
 
 @pytest.fixture
-def proxy(sockets: Path) -> Iterator[OwnProxy]:
-    made = OwnProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
+def proxy(sockets: Path) -> Iterator[ChildProxy]:
+    made = ChildProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
     yield made
     made.stop()
 
 
-def port(proxy: OwnProxy) -> int:
+def port(proxy: ChildProxy) -> int:
     found = re.search(r"bootstrap\.servers=\S+:(\d+)", proxy.messages[0])
     assert found
     return int(found[1])
 
 
-async def test_is_watched_from_the_first_frame_and_ends_with_its_source(proxy: OwnProxy) -> None:
-    assert proxy.epitaph is None
-    source = OwnSource(proxy, keep=1 << 30)
+async def test_is_watched_from_the_first_frame_and_ends_with_its_source(proxy: ChildProxy) -> None:
+    assert proxy.exit_message is None
+    source = ChildProxySource(proxy, keep=1 << 30)
     async with following(source) as seen:
         await seen.until(lambda: source.phase is SourcePhase.LIVE)
         with socket.create_connection(("127.0.0.1", port(proxy)), timeout=10) as client:
@@ -53,17 +53,17 @@ async def test_is_watched_from_the_first_frame_and_ends_with_its_source(proxy: O
         assert (answer.api, answer.client_id) == ("ApiVersions", "tester")
         assert answer.frame
         assert source.messages is proxy.messages
-    assert proxy.epitaph == "the proxy ended with status 0"
+    assert proxy.exit_message == "the proxy ended with status 0"
     assert running() == []
 
 
-async def test_the_built_in_broker_is_known_by_its_listener(proxy: OwnProxy) -> None:
-    session = BrowseSession(OwnSource(proxy, keep=1 << 30))
+async def test_the_built_in_broker_is_known_by_its_listener(proxy: ChildProxy) -> None:
+    session = BrowseSession(ChildProxySource(proxy, keep=1 << 30))
     async with following(session.source) as seen:
         await seen.until(lambda: session.source.phase is SourcePhase.LIVE)
         listener = f"127.0.0.1:{port(proxy)}"
         assert session.source.name == f"{listener} -> built-in Kafka"
-        assert f"set bootstrap.servers to {listener}" in session.source.nothing
+        assert f"set bootstrap.servers to {listener}" in session.source.empty_message
         assert session.source.warning == f"Quitting stops the proxy {listener} -> built-in Kafka."
         with socket.create_connection(("127.0.0.1", port(proxy)), timeout=10) as client:
             client.sendall(ASKED)
@@ -82,8 +82,8 @@ async def test_the_built_in_broker_is_known_by_its_listener(proxy: OwnProxy) -> 
     assert session.source.warning is None
 
 
-async def test_one_that_dies_is_not_waited_for(proxy: OwnProxy) -> None:
-    source = OwnSource(proxy, keep=1 << 30)
+async def test_one_that_dies_is_not_waited_for(proxy: ChildProxy) -> None:
+    source = ChildProxySource(proxy, keep=1 << 30)
     async with following(source) as seen:
         await seen.until(lambda: source.phase is SourcePhase.LIVE)
         os.kill(int(proxy.control.stem), signal.SIGKILL)
@@ -105,7 +105,7 @@ def test_why_it_cannot_start_is_its_own_sentence(options: list[str], status: int
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         with pytest.raises(UserError) as raised:
-            OwnProxy([*(option.format(port=number) for option in options), "--no-trace"])
+            ChildProxy([*(option.format(port=number) for option in options), "--no-trace"])
     assert raised.value.status == status
     assert sentence.format(port=number) in str(raised.value)
     assert not str(raised.value).startswith("kproxy:")
@@ -114,8 +114,8 @@ def test_why_it_cannot_start_is_its_own_sentence(options: list[str], status: int
 #: Starts a proxy, prints its process id, and stays.
 VIEWER = """
 import time
-from kproxy.browse.sources.child_proxy import OwnProxy
-proxy = OwnProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
+from kproxy.browse.sources.child_proxy import ChildProxy
+proxy = ChildProxy(["--listen=127.0.0.1:0", "--upstream", "--no-trace"])
 print(proxy.control.stem, flush=True)
 time.sleep(60)
 """

@@ -20,7 +20,7 @@ LONG_AGO = (1e9, 1e9)
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    monkeypatch.setattr(files, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(files, "_SCAN_INTERVAL_S", 0.01)
     monkeypatch.setattr(files, "_SHARE", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
@@ -158,7 +158,7 @@ async def test_what_a_proxy_writes_now_is_followed_from_file_to_file(tmp_path: P
         for path in whole:
             os.utime(path, LONG_AGO)
         await seen.until(lambda: source.phase is SourcePhase.ENDED)
-        await seen.until(lambda: not source._awake)
+        await seen.until(lambda: not source._active)
         assert await seen.until_lines(12) == lines(0, 12)
         assert seen.read_back == seen.lines
         written(tmp_path / "date=2026-11-22" / "hour=01" / "kproxy-web-9-1.jsonl", line(99), old=False)

@@ -42,12 +42,12 @@ def test_what_is_still_to_be_unpacked_is_estimated(tmp_path: Path) -> None:
     plain = b"".join(b'{"line": %d, "salt": "%s"}\n' % (n, os.urandom(40).hex().encode()) for n in range(150_000))
     path.write_bytes(gzip.compress(plain, 1))
     packed = Packed(os.open(path, os.O_RDONLY))
-    assert packed.missing == 0
+    assert packed.remaining_bytes == 0
     seen = 0
     while packed.step():
         taken = packed.spool.progress[1]
         assert taken > seen
         seen = taken
-        assert 0.8 < (taken + packed.missing) / len(plain) < 1.2
-    assert packed.missing == 0
+        assert 0.8 < (taken + packed.remaining_bytes) / len(plain) < 1.2
+    assert packed.remaining_bytes == 0
     packed.close()

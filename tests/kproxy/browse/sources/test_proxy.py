@@ -62,8 +62,8 @@ async def serving(path: Path, proxy: Fake) -> AsyncIterator[Fake]:
 
 @pytest.fixture(autouse=True)
 def _nothing_blocks_the_event_loop_and_retries_are_quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "_FIRST_REST", 0.01)
-    monkeypatch.setattr(module, "_LONGEST_REST", 0.02)
+    monkeypatch.setattr(module, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(module, "_LONGEST_PAUSE_S", 0.02)
     with blockbuster_ctx("kproxy") as guard:
         allow_the_spool(guard)
         yield
@@ -103,11 +103,11 @@ async def test_watches_with_frames_and_what_led_up_to_now(path: Path) -> None:
 
 async def test_while_there_are_no_clients_it_says_where_they_connect(path: Path) -> None:
     source = ProxySource("9092", lambda: path, keep=KEEP)
-    assert source.nothing == "Reading 9092 ..."
+    assert source.empty_message == "Reading 9092 ..."
     async with serving(path, Fake(7)), following(source) as seen:
         await seen.until(lambda: source.live)
         addresses = "127.0.0.1:9092 or 127.0.0.1:9093 or 127.0.0.1:9094"
-        assert source.nothing == f"Waiting for clients: set bootstrap.servers to {addresses}."
+        assert source.empty_message == f"Waiting for clients: set bootstrap.servers to {addresses}."
     assert _reachable("0.0.0.0:9092") == _reachable("[::]:9092") == "localhost:9092"
 
 
@@ -161,7 +161,7 @@ async def test_the_same_proxy_again_tells_nothing_twice_and_what_is_missing_is_s
 
 
 async def test_why_the_proxy_ended_the_connection_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FIRST_REST", 100)
+    monkeypatch.setattr(module, "_FIRST_PAUSE_S", 100)
     source = ProxySource("9092", lambda: path, keep=KEEP)
     async with serving(path, Fake(7)) as proxy, following(source) as seen:
         proxy.tell.put_nowait(b'{"error":"16 viewers are connected"}\n')

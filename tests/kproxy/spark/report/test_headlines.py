@@ -91,8 +91,7 @@ def test_errors_that_groups_need_are_no_news() -> None:
     assert told(table) == [
         (
             "info",
-            "Produce was answered with NOT_LEADER_OR_FOLLOWER about orders 3 times (1.50% of its responses), "
-            "2026-11-21 05:00 UTC.",
+            "Produce got NOT_LEADER_OR_FOLLOWER about orders 3 times (1.50% of its responses), 2026-11-21 05:00 UTC.",
         )
     ]
 
@@ -103,7 +102,7 @@ def test_a_burst_of_errors_is_told_however_small_a_part_it_is() -> None:
                 "first_at": BEGIN_US, "last_at": BEGIN_US + seconds * 1_000_000}  # fmt: skip
 
     [(_, text)] = told(listed("errors", errors("A", 20, 20), errors("B", 20, 30), errors("C", 9, 1)))
-    assert text.startswith("Produce was answered with A 20 times (0.01% of its responses), 2026-11-21 05:00 UTC.")
+    assert text.startswith("Produce got A 20 times (0.01% of its responses), 2026-11-21 05:00 UTC.")
 
 
 def test_hot_partitions_and_throttled_clients() -> None:

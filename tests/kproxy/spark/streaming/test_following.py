@@ -57,7 +57,7 @@ def drain(running: RunningQueries) -> list[QueryRows | MicroBatch]:
     for query in running.queries.values():
         work_off(query)
     events = []
-    while (event := running.told(0)) is not None:
+    while (event := running.next_event(0)) is not None:
         events.append(event)
     return events
 
@@ -208,13 +208,13 @@ def test_what_is_wrong_is_one_sentence(analyze: Callable[..., Any], args: list[s
 
 def before_it_is_told(monkeypatch: pytest.MonkeyPatch, first: Callable[[RunningQueries], object]) -> None:
     """Do something each time before the command waits for what is told."""
-    wait = RunningQueries.told
+    wait = RunningQueries.next_event
 
     def told(self: RunningQueries, seconds: float) -> QueryRows | MicroBatch | None:
         first(self)
         return wait(self, seconds)
 
-    monkeypatch.setattr(RunningQueries, "told", told)
+    monkeypatch.setattr(RunningQueries, "next_event", told)
 
 
 def interrupt_when_done(running: RunningQueries) -> None:

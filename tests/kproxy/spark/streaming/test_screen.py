@@ -55,7 +55,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def shown(terminal: Terminal, *events: QueryRows | MicroBatch, rows: int = 20) -> str:
     with Screen(terminal, "tr\x1baces", ["latency", "errors", "findings"], SPAN, rows) as screen:
         for event in events:
-            screen.take(event)
+            screen.handle(event)
         drawn = len(terminal.getvalue())
         screen.refresh()
         return plain(terminal.getvalue()[drawn:])
@@ -101,8 +101,8 @@ def test_new_findings_are_lines_worst_first_and_hostile_text_is_escaped(terminal
     with Screen(terminal, "x", ["findings", "clients"], SPAN, 2) as screen:
         nobody = finding("C016", "warning", client=None, broker=None, direction=None)
         hostile = finding("S001", "error", client="a\x1b[2J[b]")
-        screen.take(QueryRows("findings", [finding("L001", "info"), hostile, nobody]))
-        screen.take(QueryRows("clients", [
+        screen.handle(QueryRows("findings", [finding("L001", "info"), hostile, nobody]))
+        screen.handle(QueryRows("clients", [
             Row(at=at(2), client="shop", broker="b:1", software_name="java", software_version="3.9", api=None,
                 api_version=None, refused_from=None),
             Row(at=at(3), client="old", broker="b:1", software_name=None, software_version=None, api="Fetch",
@@ -130,7 +130,7 @@ def test_what_is_left_out_is_told_once_and_summed_up(capsys: pytest.CaptureFixtu
         MicroBatch("latency", 5, 2, "f: a\x1bb", None, 3), MicroBatch("errors", 5, 2, "f: a\x1bb", None, 0),
         MicroBatch("latency", 5, 1, "f: c", None, 1), MicroBatch("errors", 5, 1, "f: c", None, 1),
     ):  # fmt: skip
-        notes.take(batch)
+        notes.handle(batch)
     notes.close()
     assert capsys.readouterr().err.splitlines() == [
         "kproxy: 2 lines could not be read and were skipped, as in f: a\\x1bb",
