@@ -1,4 +1,4 @@
-"""S005: a client that asks for the same Metadata again and again and does nothing with it."""
+"""S005: a client that requests the same Metadata repeatedly and does not act on it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.behaviour.advertised_unreachable import cannot_get_there
+from dissectors.rules.behaviour.advertised_unreachable import cannot_reach_brokers
 from dissectors.trackers.broker_lookups import BrokerLookups
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import ConnectionState
 
-#: The same answer so often within `seekers.WINDOW`, and nothing else.
+#: Reported after this many identical responses within `broker_lookups.WINDOW`, without other requests.
 ANSWERS = 10
 
 
@@ -114,16 +114,16 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     if message is None or event.request is None or message.diagnosis is not None:
         return
     client_id = event.request.message.client_id
-    seeker = connection.run.state(BrokerLookups).of(connection, client_id)
-    if seeker.same < ANSWERS or cannot_get_there(seeker, event.at):
+    lookup = connection.run.state(BrokerLookups).of(connection, client_id)
+    if lookup.same < ANSWERS or cannot_reach_brokers(lookup, event.at):
         return
-    named = next(endpoints(message), None)
-    if named is None:
+    broker = next(endpoints(message), None)
+    if broker is None:
         return
     yield Problem(
-        f"client {client_id!r} got the same Metadata {seeker.same} times within "
-        f"{(event.at - seeker.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
-        f"{named.node_id} at {named.address}",
-        hint=f"check whether the client can resolve and reach {named.address}, and what it logs at debug level",
-        cause=named.address,
+        f"client {client_id!r} got the same Metadata {lookup.same} times within "
+        f"{(event.at - lookup.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
+        f"{broker.node_id} at {broker.address}",
+        hint=f"check whether the client can resolve and reach {broker.address}, and what it logs at debug level",
+        cause=broker.address,
     )
