@@ -15,9 +15,9 @@ class Recent(BoundedDict[KeyT, ValueT]):
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
-        self.let_go = 0
+        self.evicted = 0
 
     def popitem(self, last: bool = True) -> tuple[KeyT, ValueT]:
         """Forget an entry: the newest, or the one that was touched longest ago."""
-        self.let_go += 1
+        self.evicted += 1
         return super().popitem(last)

@@ -58,7 +58,7 @@ class StallLines:
         elif not isinstance(line, ResponseLine):
             return [each for group in self._groups.each() for each in self._ended(group, at)]
         group = self._groups.get(line.group_id or "")
-        return list(self._ended(group, at)) if group is not None and group.just_over else []
+        return list(self._ended(group, at)) if group is not None and group.newly_ended else []
 
     def tick(self, *, at: int) -> list[StallLine]:
         """Time has come to `at`: what lasts."""
@@ -93,8 +93,8 @@ class StallLines:
             yield self._line(lasting.group, lasting.stall, lasting.seen_at, at)
 
     def _ended(self, group: GroupHistory, at: int) -> Iterator[StallLine]:
-        ended = list(islice(reversed(group.past), group.just_over))
-        group.just_over = 0
+        ended = list(islice(reversed(group.ended_stalls), group.newly_ended))
+        group.newly_ended = 0
         for stall in reversed(ended):
             if stall.kind is not StallKind.FINDING and stall.until is not None:
                 self._lasting.pop(_id(group, stall), None)
@@ -116,12 +116,12 @@ class StallLines:
             until=None if stall.until is None else timestamp(stall.until),
             duration_us=until // 1000 - stall.since // 1000,
             message=stall.text,
-            hint=stall.look,
+            hint=stall.hint,
             request_offset=offset,
             error_name=stall.error or None,
             times=stall.times,
-            waiting=_labels(group, stall.who),
-            waiting_ids=_ids(stall.who),
+            waiting=_labels(group, stall.waiting),
+            waiting_ids=_ids(stall.waiting),
             blamed=_labels(group, stall.blamed),
             blamed_ids=_ids(stall.blamed),
         )
@@ -142,5 +142,5 @@ def _ids(keys: Iterable[str]) -> list[str]:
 
 def _connection(group: GroupHistory, stall: Stall) -> str:
     """The connection of a stall whose request is not known: that of the first member that it is about."""
-    lanes = (group.lanes.get(key) for key in (*stall.who, *stall.blamed))
+    lanes = (group.lanes.get(key) for key in (*stall.waiting, *stall.blamed))
     return next((lane.connection_id for lane in lanes if lane is not None), "")

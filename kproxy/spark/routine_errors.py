@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from kproxy.groups import explanations
 
 #: Routine in answer to every API, and in answer to ApiVersions.
-OF_GROUPS: Final = frozenset({explanations.REJOIN, *explanations.ORDINARY})
+OF_GROUPS: Final = frozenset({explanations.REJOIN, explanations.NEW_MEMBER_ID})
 OF_API_VERSIONS: Final = frozenset({"UNSUPPORTED_VERSION"})
 
 

@@ -55,7 +55,8 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     """Checks that the broker named by FindCoordinator accepts that it is the coordinator.
 
     ## Why it matters
-    The client looks up the coordinator, and the broker that it finds answers NOT_COORDINATOR. This repeats forever: no member joins, no offset is committed, no transaction ends.
+    The client looks up the coordinator, the broker that it finds answers NOT_COORDINATOR, and this repeats forever: no
+    member joins, no offset is committed, no transaction ends.
 
     ## Usual cause
     Brokers that disagree about the leader of a partition of `__consumer_offsets` or `__transaction_state`, a gateway

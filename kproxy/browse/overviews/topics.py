@@ -26,7 +26,7 @@ MOST_CLIENTS = 10_000
 
 #: Partitions, clients and readers of all topics, each: every topic has its share of them, but so many at least.
 MOST_PARTS = 20_000
-FEWEST = 8
+MIN_LANE_EVENTS = 8
 MOST_PARTITIONS = 2_000  # of one
 #: Topics of a fetch session that are followed.
 MOST_FETCHED = 32
@@ -60,9 +60,9 @@ class TopicsOverview:
         self._groups: Recent[Who, str] = Recent(MOST_CLIENTS)
 
     @property
-    def let_go(self) -> int:
+    def evicted(self) -> int:
         """Topics that are no longer listed."""
-        return self._topics.let_go
+        return self._topics.evicted
 
     @property
     def width(self) -> int:
@@ -156,10 +156,10 @@ class TopicsOverview:
 
     def _new(self, key: str, row: int) -> TopicState:
         clock = self._clock
-        most = max(FEWEST, min(MOST_PARTITIONS, MOST_PARTS // (len(self._topics) + 1)))
+        most = max(MIN_LANE_EVENTS, min(MOST_PARTITIONS, MOST_PARTS // (len(self._topics) + 1)))
         sides = (TopicTraffic(clock.series()), TopicTraffic(clock.series()))
         name = None if key[:1] == "\0" else key
-        return TopicState(key, sides, Recent(most), Recent(most), Recent(FEWEST), row, name)
+        return TopicState(key, sides, Recent(most), Recent(most), Recent(MIN_LANE_EVENTS), row, name)
 
     def _forget(self, topic: TopicState) -> None:
         for side in topic.sides:

@@ -64,7 +64,7 @@ class TopicView(OverviewView[TopicSummary]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.topics.let_go, "inactive topics"
+        return self.session.overviews.topics.evicted, "inactive topics"
 
     def key(self, thing: TopicSummary) -> int:
         """See `OverviewView`; a topic's first row stays, its name may become known later."""

@@ -291,7 +291,7 @@ def told_of(view: GroupView) -> list[Told]:
     return sorted(
         (
             each.kind.value, each.since // 1000, each.until and each.until // 1000,
-            frozenset(names[key] for key in each.who), frozenset(names[key] for key in each.blamed), each.text,
+            frozenset(names[key] for key in each.waiting), frozenset(names[key] for key in each.blamed), each.text,
         )
         for each in view.stalls
         if each.kind is not StallKind.FINDING

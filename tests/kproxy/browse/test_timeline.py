@@ -72,7 +72,7 @@ def test_the_worst_in_a_cell_wins_and_leads_there() -> None:
     view = story.view(20)
     [cells] = lay_out(view, MINUTE, 60).cells
     assert (cells[10].kind, cells[10].severity, cells[10].glyph) == (timeline.REFUSED, "error", "!")
-    assert cells[10].row == next(event.row for event in view.lanes[0].beats if event.error)
+    assert cells[10].row == next(event.row for event in view.lanes[0].recurring if event.error)
     [coarse] = lay_out(view, MINUTE, 2).cells
     assert [cell.severity for cell in coarse] == ["error", ""]
 

@@ -294,6 +294,6 @@ def test_of_many_topics_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
         if (number + 1) % most == 0:
             used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
-    assert (len(overview.rows()), overview.let_go) == (most, 2 * most)
-    assert overview.rows()[0].partitions == topics.FEWEST
+    assert (len(overview.rows()), overview.evicted) == (most, 2 * most)
+    assert overview.rows()[0].partitions == topics.MIN_LANE_EVENTS
     assert used[2] < used[1] * 1.05
