@@ -12,7 +12,7 @@ from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from dissectors.failures import Failure
-    from kproxy.inspection.explain import Asked, Explanation
+    from kproxy.inspection.explain import AnsweredRequest, Explanation
     from kproxy.outputs.selection import Selection
     from kproxy.trace.lines import FindingEntry
 
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; the exit status."""
-    from kproxy.inspection.length_prefix import LEAST_FRAME, framed
+    from kproxy.inspection.length_prefix import MIN_FRAME, framed
 
     selection = options.selection_of(args)
     if args.hex == ["-"]:
@@ -64,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
         text = " ".join(args.hex)
     data, asked = _unhex(text), _asked(args)
     given = framed(data, asked)
-    if len(given.frames[-1]) < LEAST_FRAME:
+    if len(given.frames[-1]) < MIN_FRAME:
         raise UserError(
             f"too short for a frame: {len(data)} byte{'s' * (len(data) != 1)} given, but the length prefix and the "
-            f"shortest header take {LEAST_FRAME}"
+            f"shortest header take {MIN_FRAME}"
         )
     if not args.json and (note := _MISSING if given.missing else given.problem):
         say(f"note: {note}")
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _show(frame: bytes, asked: Asked, selection: Selection, *, missing: bool, as_json: bool) -> int:
+def _show(frame: bytes, asked: AnsweredRequest, selection: Selection, *, missing: bool, as_json: bool) -> int:
     explanation = _explain(frame, asked, missing=missing)
     findings = _findings(explanation, selection)
     if as_json:
@@ -128,7 +128,7 @@ def _unhex(text: str) -> bytes:
     return data
 
 
-def _asked(args: argparse.Namespace) -> Asked:
+def _asked(args: argparse.Namespace) -> AnsweredRequest:
     """What a response answers: an API key and version, or a request frame; None for a request."""
     from dissectors import schemas
     from kproxy.inspection.length_prefix import framed
@@ -154,7 +154,7 @@ def _asked(args: argparse.Namespace) -> Asked:
     return api.key, args.api_version
 
 
-def _explain(frame: bytes, asked: Asked, *, missing: bool) -> Explanation:
+def _explain(frame: bytes, asked: AnsweredRequest, *, missing: bool) -> Explanation:
     from kproxy.inspection.explain import candidates, explain, is_request
 
     explanation = explain(frame, asked, prefix_missing=missing)
@@ -270,7 +270,7 @@ def _answer(line: str) -> Explanation:
         request = bytes.fromhex(asked_for["request"]) if asked_for.get("request") else None
     except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
         raise UserError(f'invalid line, expected {{"id", "frame": hex, "request": hex?}}: {error}') from None
-    asked: Asked = request
+    asked: AnsweredRequest = request
     if asked is None and asked_for.get("type") == "response":
         try:
             asked = int(asked_for["api_key"]), int(asked_for["version"])

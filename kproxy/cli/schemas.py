@@ -128,11 +128,11 @@ def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes
 def _lines(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Made:
     """What brokers of the releases serve."""
     from dissectors.schemas.importer import lines
-    from kproxy.schema_import.jars import OF_BROKERS
+    from kproxy.schema_import.jars import BROKER_COMPONENTS
     from kproxy.schema_import.release import read_line
 
     there = [row["release"] for row in lines.parse(present[lines.LINES])]
-    with _jars(named or there, jars, OF_BROKERS) as found:
+    with _jars(named or there, jars, BROKER_COMPONENTS) as found:
         rows = [read_line(name, of_release) for name, of_release in found.items()]
     files, changed = _united(rows, present)
     return files, [], changed

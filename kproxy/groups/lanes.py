@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.names import LONGEST, Who, who_of
+from kproxy.counting.names import MAX_NAME_LENGTH, ClientKey, client_key
 from kproxy.groups import lifecycle
 from kproxy.groups.model import Event, EventKind, GroupHistory, Lane
 from kproxy.trace.formatting import safe
@@ -50,8 +50,8 @@ class Lanes:
     def find_or_add(self, group: GroupHistory, line: Frame, kind: EventKind, row: int, at: int) -> Lane:
         """The lane of a line, marked as the most recent one."""
         connection_id = line.connection_id
-        member_id = (line.member_id or "")[:LONGEST]
-        client = who_of(line)
+        member_id = (line.member_id or "")[:MAX_NAME_LENGTH]
+        client = client_key(line)
         anonymous = "\0" + connection_id
         if member_id:
             key = member_id
@@ -90,7 +90,7 @@ class Lanes:
         if len(groups) < MAX_GROUPS_PER_CONNECTION or group.id in groups:
             groups[group.id] = lane.key
 
-    def _adopt(self, group: GroupHistory, key: str, member_id: str, anonymous: str, client: Who) -> Lane | None:
+    def _adopt(self, group: GroupHistory, key: str, member_id: str, anonymous: str, client: ClientKey) -> Lane | None:
         """The lane of a connection or a client whose member id has become known, under its new key."""
         for earlier in (anonymous, "\0\0" + "\0".join(client)):
             lane = group.lanes.get(earlier)
@@ -103,7 +103,9 @@ class Lanes:
         return None
 
     def _add_new(self, group: GroupHistory, key: str, line: Frame, row: int, at: int) -> Lane:
-        lane = Lane(key, "" if key[:1] == "\0" else key, who_of(line)[1], line.client[:LONGEST], "", at, row)
+        lane = Lane(
+            key, "" if key[:1] == "\0" else key, client_key(line)[1], line.client[:MAX_NAME_LENGTH], "", at, row
+        )
         self._add(group, lane)
         return lane
 

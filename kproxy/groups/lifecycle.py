@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.groups import explanations, rebalances
 from kproxy.groups.model import (
     Event,
@@ -69,7 +69,7 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLin
     if lane.refusals:
         _end_refusals(group, lane, kind, at)
     if kind is not EventKind.COORDINATOR:
-        _coordinator_answered(group, line.server[:LONGEST], at, event.row)
+        _coordinator_answered(group, line.server[:MAX_NAME_LENGTH], at, event.row)
     if group.denied is not None and (kind is not EventKind.COORDINATOR or group.denied.kind is EventKind.COORDINATOR):
         end_stalls(group, waits.no_coordinator(group, at), at)
         group.denied = None

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.counts import ErrorCounts
-from kproxy.counting.names import Who
+from kproxy.counting.names import ClientKey
 
 SECOND = 1_000_000_000
 
@@ -244,7 +244,7 @@ class GroupHistory:
     last: int = 0
     protocol: Protocol = Protocol.UNKNOWN
     lanes: Recent[str, Lane] = field(default_factory=lambda: Recent(MAX_LANES_PER_GROUP))
-    clients: Recent[Who, str] = field(default_factory=lambda: Recent(MAX_LANES_PER_GROUP))  # the lane of each
+    clients: Recent[ClientKey, str] = field(default_factory=lambda: Recent(MAX_LANES_PER_GROUP))  # the lane of each
     generation: int = -1
     generation_at: int = 0
     boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))

@@ -7,7 +7,7 @@ from typing import Final
 
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.in_flight import RequestPairing
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.groups import explanations, lifecycle
 from kproxy.groups.lanes import Lanes
 from kproxy.groups.model import Event, EventKind, GroupHistory, Lane, Protocol, Stall, StallKind
@@ -86,7 +86,7 @@ class GroupsOverview:
 
     def get(self, group_id: str) -> GroupHistory | None:
         """A group, None if it is not kept. The caller must not change it."""
-        return self._groups.get(group_id[:LONGEST])
+        return self._groups.get(group_id[:MAX_NAME_LENGTH])
 
     def rows(self, now: int) -> list[GroupRow]:
         """The groups at time `now` (ns), ordered by when they were first seen."""
@@ -98,7 +98,7 @@ class GroupsOverview:
         return None if group is None else group_view(group, now)
 
     def _frame(self, line: RequestLine | ResponseLine, kind: EventKind, row: int, at: int) -> None:
-        group_id = (line.group_id or "")[:LONGEST]
+        group_id = (line.group_id or "")[:MAX_NAME_LENGTH]
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = GroupHistory(group_id, at, row)
@@ -115,10 +115,10 @@ class GroupsOverview:
             event = Event(kind, at, row, generation=line.generation_id)
             self._add_event(group, lane, event)
             lifecycle.on_request(group, lane, event, line)
-            if self._in_flight.asked(line, (lane, event)) and len(lane.in_flight) < MAX_IN_FLIGHT_PER_MEMBER:
+            if self._in_flight.add(line, (lane, event)) and len(lane.in_flight) < MAX_IN_FLIGHT_PER_MEMBER:
                 lane.in_flight[row] = event
         else:
-            known = self._in_flight.answered(line)
+            known = self._in_flight.match(line)
             if known is not None and (not line.member_id or line.member_id == known[0].member_id):
                 lane, event = known
             else:
@@ -135,7 +135,7 @@ class GroupsOverview:
         if line.generation_id is not None and not line.errors:
             event.generation = line.generation_id
         if line.errors:
-            error = line.errors[0].name[:LONGEST]
+            error = line.errors[0].name[:MAX_NAME_LENGTH]
             if error != explanations.NEW_MEMBER_ID:
                 group.errors.add(line.errors)
                 lane.errors.add(line.errors)
@@ -157,7 +157,7 @@ class GroupsOverview:
             del kept[:-most]
 
     def _close(self, connection_id: str, by: str | None, row: int, at: int) -> None:
-        for _, event in self._in_flight.ended(connection_id):
+        for _, event in self._in_flight.remove_connection(connection_id):
             event.until, event.error, event.severity = at, "connection ended", "warning"
         for group, lane in self._lanes.remove_connection(connection_id):
             if lane.connection_id == connection_id:
@@ -166,7 +166,7 @@ class GroupsOverview:
 
     def _gap(self, line: GapLine, at: int) -> None:
         """Apply a gap in one connection, or in all of them if trace lines are missing."""
-        for _, event in self._in_flight.missed(line):
+        for _, event in self._in_flight.remove_gap(line):
             event.until = at
         every = ((group, lane) for group in self._groups.values() for lane in group.lanes.values())
         for group, lane in self._lanes.lanes_of(line.connection_id) if line.connection_id else every:

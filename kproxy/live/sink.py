@@ -145,7 +145,7 @@ class InspectionSink:
         if self._trace is not None:
             self._trace.add_encoded(whole or summary, at=self._at)
         if self._control is not None:
-            self._control.tell(summary, frame)
+            self._control.publish(summary, frame)
 
     def _show(self, act: Callable[[], object]) -> None:
         """Use the output; its reader may leave (`| head`), its disk be full, while the trace goes on."""
@@ -192,7 +192,7 @@ class InspectionSink:
             self._trace.add(gap, at=self._at)
             self._trace.close(at=self._at)
         if self._control is not None:
-            self._control.tell(encode_line(gap), None)
+            self._control.publish(encode_line(gap), None)
             self._control.close()
 
     def close(self) -> None:

@@ -267,7 +267,7 @@ def recorded(lines: Iterable[Line], now: int) -> list[StallLine]:
         made += _ticks(stalls, at)
         is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
         if is_frame or isinstance(line, GapLine | CloseLine):
-            made += stalls.take(line, at=at)
+            made += stalls.observe(line, at=at)
     return [*made, *_ticks(stalls, now), *stalls.tick(at=now), *stalls.end(at=now)]
 
 

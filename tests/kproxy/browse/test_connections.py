@@ -195,7 +195,7 @@ def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest
 
 
 def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "MOST", 15)
+    monkeypatch.setattr(in_flight, "MAX_REQUESTS", 15)
     overview = feed(ConnectionsOverview(), [request(number) for number in range(20)])
     assert overview.rows()[0].in_flight == 15
     feed(overview, [closed(), request(1, connection_id="n-2")])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from kproxy.browse.rows.index import time_of
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.groups import EventKind, GroupsOverview, MemberState, Protocol, lanes, model, overview
 from kproxy.groups.lanes import label
 from kproxy.groups.model import MAX_LANES_PER_GROUP
@@ -165,7 +165,7 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(overview, "MAX_EVENTS", 1_000)
     lines: list[Line] = []
     for number in range(2_000):
-        name = "x" * LONGEST * 2 + str(number) if number % 50 == 0 else "g"
+        name = "x" * MAX_NAME_LENGTH * 2 + str(number) if number % 50 == 0 else "g"
         asked = request(
             number, at=number, api=("JoinGroup", "Heartbeat")[number % 2], api_key=11, group_id=f"{number}{name}",
             member_id=f"{number}", connection_id=f"n-{number}", generation_id=number,
@@ -173,7 +173,7 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
         lines += [asked, response(asked, group_id=asked.group_id, errors=[ErrorEntry("error_code", 1, f"E{number}")])]
     groups = feed(GroupsOverview(), lines)
     assert (len(groups.rows(0)), groups.evicted) == (overview.MAX_GROUPS, 2_000 - overview.MAX_GROUPS)
-    assert all(len(row.group) <= LONGEST for row in groups.rows(0))
+    assert all(len(row.group) <= MAX_NAME_LENGTH for row in groups.rows(0))
 
     one = [
         request(

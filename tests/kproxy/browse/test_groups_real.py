@@ -37,7 +37,10 @@ def test_an_application_that_does_not_poll_is_named_while_the_others_wait_for_it
     assert (now.row.state, now.row.generation, now.row.members) == (GroupStatus.PREPARING, 2, 3)
     assert (stall.kind, stall.until, stall.severity) == (StallKind.JOIN_WAITS, None, "warning")
     assert (labels(now, stall.waiting), labels(now, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
-    assert "missing: shop-a 73467b (it sends heartbeats, got REBALANCE_IN_PROGRESS 9 times but does not rejoin)" in stall.text
+    assert (
+        "missing: shop-a 73467b (it sends heartbeats, got REBALANCE_IN_PROGRESS 9 times but does not rejoin)"
+        in stall.text
+    )
     assert "poll loop" in stall.hint
     over = only(afterwards)
     assert (over.kind, over.since, over.row) == (stall.kind, stall.since, stall.row)

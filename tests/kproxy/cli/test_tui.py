@@ -57,8 +57,8 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
     ("words", "sentence"),
     [
         (["none.pcap"], "none.pcap: No such file or directory"),
-        ([], "this user runs no kproxy here: start one with kproxy --listen 9092 --upstream HOST:PORT"),
-        (["9092"], "no kproxy listens on 9092: this user runs no kproxy here"),
+        ([], "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"),
+        (["9092"], "no kproxy listens on 9092: this user runs no kproxy on this machine"),
         (["-f", "api=", CAPTURE], "filter: "),
         (["--theme", "none", CAPTURE], "unknown theme 'none'; use one of "),
         (["--listen", "9092", "--upstream", "--", CAPTURE], "pass a source to read or --listen to start"),
