@@ -24,7 +24,7 @@ from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.selecting import OutputOptions, output_for
 from kproxy.outputs.selection import Selection
 from kproxy.outputs.stderr import warn
-from kproxy.outputs.streams import give_up_output, why
+from kproxy.outputs.streams import error_text, give_up_output
 from kproxy.outputs.throttle import Throttle
 from kproxy.proxy import tap_protocol
 from kproxy.trace.clock import timestamp
@@ -157,7 +157,7 @@ class InspectionSink:
             self._shown = False
             give_up_output()
             if not isinstance(error, BrokenPipeError):
-                warn(f"output stopped: {why(error)}")
+                warn(f"output stopped: {error_text(error)}")
 
     def flush(self) -> None:
         """Write out everything received so far."""
