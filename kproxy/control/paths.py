@@ -93,8 +93,8 @@ def find(address: str) -> RunningProxy:
     if found:
         message = f"several proxies listen on {address}: {_listed(found)}; pass the HOST:PORT of one"
         raise SeveralProxies(message, found)
-    others = f"running: {_listed(proxies)}" if proxies else "this user runs no kproxy on this machine"
-    raise ControlError(f"no kproxy listens on {address}: {others}")
+    others = f"; found {_listed(proxies)}" if proxies else ": this user runs no kproxy on this machine"
+    raise ControlError(f"no kproxy listens on {address}{others}")
 
 
 def only() -> RunningProxy:

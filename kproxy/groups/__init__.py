@@ -1,6 +1,6 @@
 """Consumer groups from trace lines: timeline, state, and the reasons why they make no progress."""
 
-from kproxy.groups.model import Boundary, Event, EventKind, GroupStatus, MemberState, Protocol, Stall, StallKind
+from kproxy.groups.model import Boundary, Event, EventKind, GroupStatus, MembershipState, Protocol, Stall, StallKind
 from kproxy.groups.overview import GroupsOverview
 from kproxy.groups.rows import GroupRow, GroupView, LaneView, MemberRow
 
@@ -14,7 +14,7 @@ __all__ = [
     "GroupsOverview",
     "LaneView",
     "MemberRow",
-    "MemberState",
+    "MembershipState",
     "Protocol",
     "Stall",
     "StallKind",

@@ -38,7 +38,7 @@ PROTOCOLS = {
 }
 
 
-class Explanation(NamedTuple):
+class ErrorExplanation(NamedTuple):
     """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check."""
 
     threshold: int
@@ -69,83 +69,83 @@ _OFFSETS = "check that __consumer_offsets exists and each of its partitions has 
 _POLL = "check how long it works between two polls (max.poll.interval.ms), and what blocks the process ("
 
 EXPLANATIONS = {
-    Error.UNKNOWN_MEMBER_ID.name: Explanation(
+    Error.UNKNOWN_MEMBER_ID.name: ErrorExplanation(
         1,
         "the coordinator removed it from the group, or no longer knows it; other members have its partitions",
         _POLL + "session.timeout.ms); a client that keeps using the same member id never gets back in",
     ),
-    Error.ILLEGAL_GENERATION.name: Explanation(
+    Error.ILLEGAL_GENERATION.name: ErrorExplanation(
         3, "the group moved to another generation without it", _POLL + "session.timeout.ms)"
     ),
-    Error.FENCED_INSTANCE_ID.name: Explanation(
+    Error.FENCED_INSTANCE_ID.name: ErrorExplanation(
         1,
         "another process joined with its group.instance.id, and this one is fenced",
         "give every process its own group.instance.id; check whether two copies of it run",
     ),
-    Error.UNRELEASED_INSTANCE_ID.name: Explanation(
+    Error.UNRELEASED_INSTANCE_ID.name: ErrorExplanation(
         1,
         "another process still holds its group.instance.id",
         "give every process its own group.instance.id; otherwise wait until the other's session expires",
     ),
-    Error.FENCED_MEMBER_EPOCH.name: Explanation(
+    Error.FENCED_MEMBER_EPOCH.name: ErrorExplanation(
         1,
         "the coordinator revoked its partitions, because it did not give them up in time or its epoch is wrong; "
         "it must rejoin with epoch 0",
         "check what it does between two polls: partitions are revoked in poll()",
     ),
-    Error.STALE_MEMBER_EPOCH.name: Explanation(
+    Error.STALE_MEMBER_EPOCH.name: ErrorExplanation(
         3, "it uses an old epoch", "it must commit with the epoch of the last heartbeat response"
     ),
-    Error.INCONSISTENT_GROUP_PROTOCOL.name: Explanation(
+    Error.INCONSISTENT_GROUP_PROTOCOL.name: ErrorExplanation(
         1,
         "it shares no assignor or protocol type with all other members",
         "compare partition.assignment.strategy and group.protocol of all members; another application may use the "
         "same group.id",
     ),
-    Error.GROUP_MAX_SIZE_REACHED.name: Explanation(
+    Error.GROUP_MAX_SIZE_REACHED.name: ErrorExplanation(
         1, "the group is full", "check the broker's group.max.size; members that disappeared without leaving count too"
     ),
-    Error.GROUP_AUTHORIZATION_FAILED.name: Explanation(
+    Error.GROUP_AUTHORIZATION_FAILED.name: ErrorExplanation(
         1, "it is not allowed to use this group id", "check the ACLs of its principal: READ on the group"
     ),
-    Error.TOPIC_AUTHORIZATION_FAILED.name: Explanation(
+    Error.TOPIC_AUTHORIZATION_FAILED.name: ErrorExplanation(
         1,
         "it is not allowed to read one of its topics",
         "check the ACLs of its principal: READ and DESCRIBE on the topic",
     ),
-    Error.GROUP_ID_NOT_FOUND.name: Explanation(
+    Error.GROUP_ID_NOT_FOUND.name: ErrorExplanation(
         3, "the coordinator does not know the group", "the group was never joined, or was deleted"
     ),
-    Error.INVALID_SESSION_TIMEOUT.name: Explanation(
+    Error.INVALID_SESSION_TIMEOUT.name: ErrorExplanation(
         1,
         "the broker does not allow its session timeout",
         "compare session.timeout.ms with the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
     ),
-    Error.UNSUPPORTED_ASSIGNOR.name: Explanation(
+    Error.UNSUPPORTED_ASSIGNOR.name: ErrorExplanation(
         1, "the broker does not have the requested assignor", "check the client's group.remote.assignor"
     ),
-    Error.UNSUPPORTED_VERSION.name: Explanation(
+    Error.UNSUPPORTED_VERSION.name: ErrorExplanation(
         1, "the broker does not support its request", "check the client's group.protocol and the broker's version"
     ),
-    Error.NOT_COORDINATOR.name: Explanation(
+    Error.NOT_COORDINATOR.name: ErrorExplanation(
         2,
         "the broker it asks is not the group's coordinator",
         "check whether FindCoordinator and the broker agree: brokers may disagree about the leader of a partition of "
         "__consumer_offsets, or an address may lead to another broker",
     ),
-    Error.COORDINATOR_NOT_AVAILABLE.name: Explanation(
+    Error.COORDINATOR_NOT_AVAILABLE.name: ErrorExplanation(
         2, "the group has no coordinator", _OFFSETS + "offsets.topic.replication.factor=1"
     ),
-    Error.COORDINATOR_LOAD_IN_PROGRESS.name: Explanation(
+    Error.COORDINATOR_LOAD_IN_PROGRESS.name: ErrorExplanation(
         2,
         "its coordinator is still loading the group from __consumer_offsets",
         "the coordinator moved; if loading takes minutes, a partition of __consumer_offsets is not compacted",
     ),
 }
 
-_DEFAULT = Explanation(3, "", "check the bytes of the request and its response, and the broker's log")
+_DEFAULT = ErrorExplanation(3, "", "check the bytes of the request and its response, and the broker's log")
 
 
-def explanation(error: str) -> Explanation:
+def explanation(error: str) -> ErrorExplanation:
     """The explanation of an error, by name; a general hint if the error does not concern groups."""
     return EXPLANATIONS.get(error, _DEFAULT)

@@ -9,7 +9,7 @@ from kproxy.groups.model import (
     EventKind,
     GroupHistory,
     Lane,
-    MemberState,
+    MembershipState,
     PendingId,
     Protocol,
     RebalanceInProgress,
@@ -29,25 +29,25 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, line: RequestLine)
         was_silent = at - lane.heartbeat_at > members.MIN_SILENCE and members.silence_limit(group, lane, at) is not None
         if was_silent:
             end_stalls(group, members.silence(group, lane, at), at)
-        elif lane.state is MemberState.LOST:
+        elif lane.state is MembershipState.LOST:
             end_stalls(group, members.lost(group, lane, at), at)
         if kind is EventKind.HEARTBEAT:
             lane.record_heartbeat(at, event.row, was_silent)
-            if lane.state is MemberState.LOST:
-                lane.set_state(MemberState.MEMBER, at)
+            if lane.state is MembershipState.LOST:
+                lane.set_state(MembershipState.MEMBER, at)
         elif kind is EventKind.JOIN:
             rebalances.on_join_request(group, lane, event)
         else:
-            if lane.state is MemberState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
+            if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
                 end_stalls(group, waits.sync_waits(group, at), at)
             lane.request = event
-            lane.set_state(MemberState.SYNCING, at)
+            lane.set_state(MembershipState.SYNCING, at)
             if line.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADER_MIN_BYTES:
                 group.leader = lane.key
     elif kind is EventKind.LEAVE:
         lagging = list(waits.lagging_epochs(group, at))
         end_member_stalls(group, lane, at)
-        lane.set_state(MemberState.LEFT, at)
+        lane.set_state(MembershipState.LEFT, at)
         if group.current_members():
             rebalances.end_if_reconciled(group, lagging, at)
         else:
@@ -74,8 +74,8 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLin
         end_stalls(group, waits.no_coordinator(group, at), at)
         group.denied = None
     if kind is EventKind.HEARTBEAT:
-        if lane.state in (MemberState.SEEN, MemberState.LOST, MemberState.OUT):
-            lane.set_state(MemberState.MEMBER, at)
+        if lane.state in (MembershipState.SEEN, MembershipState.LOST, MembershipState.OUT):
+            lane.set_state(MembershipState.MEMBER, at)
         if group.protocol is Protocol.CLASSIC:
             lane.rejoin_signals = None
         if line.generation_id is not None and line.generation_id != lane.generation:
@@ -102,7 +102,7 @@ def _coordinator_answered(group: GroupHistory, server: str, at: int, row: int) -
 def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     kind, error = event.kind, event.error
     if error == "MEMBER_ID_REQUIRED":
-        lane.set_state(MemberState.SEEN, at)
+        lane.set_state(MembershipState.SEEN, at)
         group.pending_ids[lane.key] = PendingId(at, event.row, lane.label)
         rebalances.discard_rebalance(group)
         return
@@ -116,21 +116,21 @@ def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
             lane.refusals[error] = _extend_streak(lane.refusals.get(error), event, at)
         if error in explanations.REMOVED and kind is not EventKind.COMMIT:
             end_member_stalls(group, lane, at)
-            lane.set_state(MemberState.OUT, at)
+            lane.set_state(MembershipState.OUT, at)
         if lane.end_reason:
             _end_all_refusals(group, lane)
     if kind is EventKind.JOIN:
-        lane.set_state(MemberState.OUT if error in explanations.REMOVED else MemberState.SEEN, at)
+        lane.set_state(MembershipState.OUT if error in explanations.REMOVED else MembershipState.SEEN, at)
         rebalances.discard_rebalance(group)
-    elif kind is EventKind.SYNC and lane.state is MemberState.SYNCING:
-        lane.set_state(MemberState.JOINED, at)
+    elif kind is EventKind.SYNC and lane.state is MembershipState.SYNCING:
+        lane.set_state(MembershipState.JOINED, at)
 
 
 def _on_rejoin_signal(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     """A member got REBALANCE_IN_PROGRESS: it must rejoin."""
     lane.rejoin_signals = _extend_streak(lane.rejoin_signals, event, at)
-    if lane.state not in (MemberState.JOINING, MemberState.LEFT):
-        lane.set_state(MemberState.MEMBER, at)
+    if lane.state not in (MembershipState.JOINING, MembershipState.LEFT):
+        lane.set_state(MembershipState.MEMBER, at)
     if group.rebalance is None:
         group.rebalance = RebalanceInProgress(at, group.generation)
 
@@ -157,8 +157,8 @@ def on_gap(group: GroupHistory, lane: Lane, at: int) -> None:
     lane.heartbeat_gaps.clear()
     lane.rejoin_signals = None
     lane.heartbeat_at = at
-    if lane.state in (MemberState.JOINING, MemberState.JOINED, MemberState.SYNCING):
-        lane.set_state(MemberState.SEEN, at)
+    if lane.state in (MembershipState.JOINING, MembershipState.JOINED, MembershipState.SYNCING):
+        lane.set_state(MembershipState.SEEN, at)
         group.rebalance = None
 
 
@@ -181,9 +181,9 @@ def replaced(group: GroupHistory, lane: Lane, at: int) -> None:
 
 
 def _lose(group: GroupHistory, lane: Lane, at: int) -> None:
-    if lane.state in (MemberState.JOINING, MemberState.JOINED, MemberState.SYNCING, MemberState.MEMBER):
+    if lane.state in (MembershipState.JOINING, MembershipState.JOINED, MembershipState.SYNCING, MembershipState.MEMBER):
         end_member_stalls(group, lane, at)
-        lane.set_state(MemberState.LOST, at)
+        lane.set_state(MembershipState.LOST, at)
 
 
 def _end_all_refusals(group: GroupHistory, lane: Lane) -> None:

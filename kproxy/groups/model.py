@@ -46,7 +46,7 @@ class Protocol(StrEnum):
     STREAMS = "streams"  # KIP-1071
 
 
-class MemberState(StrEnum):
+class MembershipState(StrEnum):
     """The state of a member in its group."""
 
     SEEN = "seen"  # has not joined, as far as is known
@@ -61,7 +61,13 @@ class MemberState(StrEnum):
 
 #: States in which the coordinator considers it a member.
 MEMBER_STATES = frozenset(
-    {MemberState.JOINING, MemberState.JOINED, MemberState.SYNCING, MemberState.MEMBER, MemberState.LOST}
+    {
+        MembershipState.JOINING,
+        MembershipState.JOINED,
+        MembershipState.SYNCING,
+        MembershipState.MEMBER,
+        MembershipState.LOST,
+    }
 )
 
 
@@ -174,7 +180,7 @@ class Lane:
     last: int = 0
     connection_id: str = ""
     end_reason: str = ""  # why the lane ended, as text
-    state: MemberState = MemberState.SEEN
+    state: MembershipState = MembershipState.SEEN
     since: int = 0
     generation: int = -1
     request: Event | None = None  # the latest JoinGroup or SyncGroup
@@ -205,14 +211,14 @@ class Lane:
             del self.heartbeat_gaps[:-MAX_GAPS]
         self.heartbeat_at, self.heartbeat_row = at, row
 
-    def set_state(self, state: MemberState, at: int) -> None:
+    def set_state(self, state: MembershipState, at: int) -> None:
         """Set the state; record when a membership begins and ends."""
         if state is self.state:
             return
-        if state is MemberState.MEMBER:
+        if state is MembershipState.MEMBER:
             self.memberships.append((at, None))
             del self.memberships[:-MAX_MEMBERSHIPS]
-        elif self.state is MemberState.MEMBER and self.memberships:
+        elif self.state is MembershipState.MEMBER and self.memberships:
             self.memberships.append((self.memberships.pop()[0], at))
         self.state, self.since = state, at
 
@@ -267,7 +273,7 @@ class GroupHistory:
     commits: int = 0
     commit_at: int = 0
 
-    def in_state(self, state: MemberState) -> list[Lane]:
+    def in_state(self, state: MembershipState) -> list[Lane]:
         """The lanes in a state."""
         return [lane for lane in self.lanes.values() if lane.state is state]
 

@@ -10,7 +10,7 @@ from kproxy.groups.model import (
     Event,
     GroupHistory,
     Lane,
-    MemberState,
+    MembershipState,
     Protocol,
     RebalanceInProgress,
     Stall,
@@ -33,12 +33,12 @@ def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
             (each for each in waits.join_waits(group, at) if lane.key in each.blamed), group.join_stall
         )
         group.join_stall_at = at
-    if lane.state is MemberState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
+    if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
         end_stalls(group, waits.sync_waits(group, at), at)
     lane.rejoin_signals = None
     lane.heartbeat_at = 0  # no heartbeats are due until it has its assignment
     lane.request = event
-    lane.set_state(MemberState.JOINING, at)
+    lane.set_state(MembershipState.JOINING, at)
     if lane.member_id:
         group.pending_ids.pop(lane.member_id, None)
     if group.rebalance is None and group.protocol is Protocol.CLASSIC:
@@ -49,7 +49,7 @@ def on_join_response(group: GroupHistory, lane: Lane, event: Event, line: Respon
     """A member got its generation from JoinGroup, or its epoch from the first heartbeat."""
     generation = -1 if line.generation_id is None else line.generation_id
     if group.protocol is not Protocol.CLASSIC:
-        lane.set_state(MemberState.MEMBER, at)
+        lane.set_state(MembershipState.MEMBER, at)
         lane.heartbeat_at = at
         on_generation(group, lane, generation, at, event.row)
         return
@@ -63,7 +63,7 @@ def on_join_response(group: GroupHistory, lane: Lane, event: Event, line: Respon
     if not lane.unsynced:
         lane.unsynced_since = event.at, event.row
     lane.unsynced += 1
-    lane.set_state(MemberState.JOINED, at)
+    lane.set_state(MembershipState.JOINED, at)
     if line.size - 3 * len(lane.member_id) > LEADER_MIN_BYTES:
         group.leader = lane.key
 
@@ -75,18 +75,18 @@ def _overdue(group: GroupHistory, at: int) -> bool:
 
 def on_sync_response(group: GroupHistory, lane: Lane, line: ResponseLine, at: int, row: int) -> None:
     """A member got its assignment."""
-    if lane.state is MemberState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT:
+    if lane.state is MembershipState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT:
         end_stalls(group, waits.sync_waits(group, at), at)
     if lane.unsynced:
         end_stalls(group, members.looping(group, lane, at), at)
     lane.unsynced = 0
     lane.rejoin_signals = None
     lane.heartbeat_at, lane.heartbeat_row = at, row
-    lane.set_state(MemberState.MEMBER, at)
+    lane.set_state(MembershipState.MEMBER, at)
     if line.generation_id is not None and line.generation_id > lane.generation:
         on_generation(group, lane, line.generation_id, at, row)
     if group.rebalance is not None and (
-        group.rebalance.generation != group.generation or not group.in_state(MemberState.JOINING)
+        group.rebalance.generation != group.generation or not group.in_state(MembershipState.JOINING)
     ):
         end_rebalance(group, at)
         group.rebalance = _next_rebalance(group)
@@ -94,7 +94,7 @@ def on_sync_response(group: GroupHistory, lane: Lane, line: ResponseLine, at: in
 
 def _next_rebalance(group: GroupHistory) -> RebalanceInProgress | None:
     """The rebalance of members that joined after the first assignments were sent; None without such members."""
-    waiting = [lane.request.at for lane in group.in_state(MemberState.JOINING) if lane.request is not None]
+    waiting = [lane.request.at for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
     return RebalanceInProgress(min(waiting), group.generation) if waiting else None
 
 
@@ -113,7 +113,7 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
     # A coordinator that has lost the group restarts at generation 1.
     if generation > group.generation or (
         generation < group.generation
-        and all(each.generation != group.generation for each in group.in_state(MemberState.MEMBER))
+        and all(each.generation != group.generation for each in group.in_state(MembershipState.MEMBER))
     ):
         end_stalls(group, lagging, at)
         before = group.generation
@@ -135,19 +135,19 @@ def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> None:
     """
     for each in group.current_members():
         if group.protocol is Protocol.CLASSIC:
-            out = each is not lane and each.state is not MemberState.JOINING
+            out = each is not lane and each.state is not MembershipState.JOINING
         else:
-            out = each.state is MemberState.LOST and at - each.since > members.SESSION_TIMEOUT
+            out = each.state is MembershipState.LOST and at - each.since > members.SESSION_TIMEOUT
         if out:
             end_member_stalls(group, each, at)
-            each.set_state(MemberState.OUT, at)
+            each.set_state(MembershipState.OUT, at)
 
 
 def end_if_reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) -> None:
     """End a rebalance of the new protocols (KIP-848) once all members are at the group's epoch."""
     if group.protocol is Protocol.CLASSIC or group.rebalance is None:
         return
-    if all(each.generation == group.generation for each in group.in_state(MemberState.MEMBER)):
+    if all(each.generation == group.generation for each in group.in_state(MembershipState.MEMBER)):
         end_stalls(group, lagging, at)
         end_rebalance(group, at)
 
@@ -164,6 +164,6 @@ def end_rebalance(group: GroupHistory, at: int) -> None:
 def discard_rebalance(group: GroupHistory) -> None:
     """Discard a rebalance if the join that began it was refused and no other member is part of it."""
     rebalance = group.rebalance
-    waiting = any(lane.state is MemberState.JOINING or lane.rejoin_signals for lane in group.lanes.values())
+    waiting = any(lane.state is MembershipState.JOINING or lane.rejoin_signals for lane in group.lanes.values())
     if rebalance is not None and rebalance.generation == group.generation and not waiting:
         group.rebalance = None

@@ -12,7 +12,7 @@ from kproxy.groups.model import (
     GroupHistory,
     GroupStatus,
     Lane,
-    MemberState,
+    MembershipState,
     Protocol,
     Stall,
 )
@@ -61,7 +61,7 @@ class MemberRow:
     client_id: str
     client: str
     connection_id: str
-    state: MemberState
+    state: MembershipState
     since: int
     generation: int
     leader: bool
@@ -109,13 +109,13 @@ def group_status(group: GroupHistory) -> GroupStatus:
     """The state of a group."""
     members = group.current_members()
     if not members:
-        left = any(lane.state is MemberState.LEFT for lane in group.lanes.values())
+        left = any(lane.state is MembershipState.LEFT for lane in group.lanes.values())
         return GroupStatus.EMPTY if left else GroupStatus.UNKNOWN
-    if all(lane.state is MemberState.LOST for lane in members):
+    if all(lane.state is MembershipState.LOST for lane in members):
         return GroupStatus.UNKNOWN
     if group.protocol is not Protocol.CLASSIC:
         return GroupStatus.RECONCILING if group.rebalance is not None else GroupStatus.STABLE
-    if any(lane.state is MemberState.JOINING for lane in members):
+    if any(lane.state is MembershipState.JOINING for lane in members):
         return GroupStatus.PREPARING
     if group.rebalance is None:
         return GroupStatus.STABLE

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from dissectors import schemas
+from dissectors.schemas.codes import ApiKey
 from dissectors.schemas.lines import lines
 from dissectors.wire.decode import decode
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import layout
 
 _API: Final = "DescribeConfigs"
-_KEY: Final = 32
+_KEY: Final = ApiKey.DESCRIBE_CONFIGS
 _DEFAULT: Final = 5  # ConfigSource.DEFAULT_CONFIG
 Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 

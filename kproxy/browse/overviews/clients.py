@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dissectors.connections.addresses import host_of
 from dissectors.messages.message import api_name
 from dissectors.schemas import removed_versions
+from dissectors.schemas.codes import ApiKey, Error
 from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
@@ -23,8 +24,8 @@ MOST_VERSIONS = 100
 #: Client ids of a connection that are told apart without looking them up.
 _MOST_ON_A_CONNECTION = 16
 
-_API_VERSIONS = 18
-_UNSUPPORTED_VERSION = 35
+_API_VERSIONS = int(ApiKey.API_VERSIONS)  # compared for each line
+_UNSUPPORTED_VERSION = int(Error.UNSUPPORTED_VERSION)
 #: The finding that says of a request that its server serves later versions only.
 _BELOW_ADVERTISED = "V002"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kproxy.groups.model import SECOND, GroupHistory, Lane, MemberState, Stall, StallKind
+from kproxy.groups.model import SECOND, GroupHistory, Lane, MembershipState, Stall, StallKind
 from kproxy.groups.stalls import members, waits
 
 
@@ -25,15 +25,15 @@ def end_stalls(group: GroupHistory, stalls: Iterable[Stall], until: int) -> None
 
 def end_member_stalls(group: GroupHistory, lane: Lane, at: int) -> None:
     """End the stalls of a member that has left the group or was removed."""
-    if lane.state is MemberState.MEMBER:
+    if lane.state is MembershipState.MEMBER:
         end_stalls(group, members.silence(group, lane, at), at)
         end_stalls(group, members.not_rejoining(group, lane, at), at)
-    elif lane.state is MemberState.LOST:
+    elif lane.state is MembershipState.LOST:
         end_stalls(group, members.lost(group, lane, at), at)
     elif at - lane.since > waits.MAX_SYNC_WAIT and not _just_ended(group, at):
-        if lane.state is MemberState.JOINING:
+        if lane.state is MembershipState.JOINING:
             end_stalls(group, waits.join_waits(group, at), at)
-        elif lane.state in (MemberState.JOINED, MemberState.SYNCING):
+        elif lane.state in (MembershipState.JOINED, MembershipState.SYNCING):
             end_stalls(group, waits.sync_waits(group, at), at)
     if lane.unsynced:
         end_stalls(group, members.looping(group, lane, at), at)

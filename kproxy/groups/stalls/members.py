@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.groups import explanations
-from kproxy.groups.model import SECOND, EventKind, GroupHistory, Lane, MemberState, Protocol, Stall, StallKind, Streak
+from kproxy.groups.model import (
+    SECOND,
+    EventKind,
+    GroupHistory,
+    Lane,
+    MembershipState,
+    Protocol,
+    Stall,
+    StallKind,
+    Streak,
+)
 from kproxy.groups.stalls.wording import elapsed, severity_after
 from kproxy.trace.formatting import safe
 
@@ -38,7 +48,7 @@ def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         signals is None
         or signals.count < MIN_REJOIN_SIGNALS
         or signals.last - signals.first < MIN_REJOIN_DURATION
-        or lane.state is not MemberState.MEMBER
+        or lane.state is not MembershipState.MEMBER
     ):
         return
     yield Stall(
@@ -58,7 +68,7 @@ def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 def silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
     """The time (ns) that a member may send nothing, if it has exceeded it; else None."""
     usual = lane.interval
-    if lane.state is not MemberState.MEMBER or lane.end_reason or not usual:
+    if lane.state is not MembershipState.MEMBER or lane.end_reason or not usual:
         return None
     floor = MIN_SILENCE if group.protocol is Protocol.CLASSIC else MIN_SILENCE_OF_EPOCHS
     limit = max(MISSED_HEARTBEATS * usual, floor)
@@ -85,9 +95,9 @@ def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that disappeared without LeaveGroup."""
     since = lane.since
-    if lane.state is not MemberState.LOST or at - since < MIN_LOSS:
+    if lane.state is not MembershipState.LOST or at - since < MIN_LOSS:
         return
-    others = any(each.state is MemberState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
+    others = any(each.state is MembershipState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
     if not others and at - since > SESSION_TIMEOUT:
         return
     yield Stall(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.groups import explanations
-from kproxy.groups.model import SECOND, GroupHistory, Lane, MemberState, Protocol, Stall, StallKind
+from kproxy.groups.model import SECOND, GroupHistory, Lane, MembershipState, Protocol, Stall, StallKind
 from kproxy.groups.stalls.members import SESSION_TIMEOUT, silence_limit
 from kproxy.groups.stalls.wording import elapsed, has_or_have, keys, names, severity_after
 from kproxy.trace.formatting import safe
@@ -31,7 +31,7 @@ def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
     """JoinGroup requests without a response: the coordinator waits until every member has joined."""
     if group.protocol is not Protocol.CLASSIC:
         return
-    waiting = [(lane.request.at, lane) for lane in group.in_state(MemberState.JOINING) if lane.request is not None]
+    waiting = [(lane.request.at, lane) for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
     waiting.sort(key=_since)
     if not waiting or at - waiting[0][0] <= MAX_JOIN_WAIT:
         return
@@ -42,7 +42,7 @@ def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
         return
     since, first = waiting[0]
     lanes = [lane for _, lane in waiting]
-    missing = [lane for lane in group.current_members() if lane.state is not MemberState.JOINING]
+    missing = [lane for lane in group.current_members() if lane.state is not MembershipState.JOINING]
     missing.sort(key=_likely_cause_first)
     reasons = [_missing(group, lane, at) for lane in missing[:_MAX_REASONS]]
     if len(missing) > _MAX_REASONS:
@@ -77,7 +77,7 @@ def _since(waiting: tuple[int, Lane]) -> int:
 
 def _likely_cause_first(lane: Lane) -> int:
     """Sort key: members that disappeared first, then those that got REBALANCE_IN_PROGRESS."""
-    return 0 if lane.state is MemberState.LOST else 1 if lane.rejoin_signals is not None else 2
+    return 0 if lane.state is MembershipState.LOST else 1 if lane.rejoin_signals is not None else 2
 
 
 def _left_out(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
@@ -97,7 +97,7 @@ def _left_out(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
 
 def _missing(group: GroupHistory, lane: Lane, at: int) -> str:
     """A member that has not joined, with its label and the probable reason."""
-    if lane.state is MemberState.LOST:
+    if lane.state is MembershipState.LOST:
         return f"{lane.label} ({lane.end_reason} {elapsed(at - lane.since)} earlier, without LeaveGroup)"
     if lane.rejoin_signals is not None:
         heartbeats = "it sends heartbeats" if silence_limit(group, lane, at) is None else "now silent"
@@ -109,7 +109,7 @@ def _missing(group: GroupHistory, lane: Lane, at: int) -> str:
 
 
 def _hint(missing: list[Lane], pending: bool) -> str:
-    if any(lane.state is MemberState.LOST for lane in missing):
+    if any(lane.state is MembershipState.LOST for lane in missing):
         return (
             "find out why that process disappeared (killed, or a static member); the coordinator waits for it "
             "until its session.timeout.ms expires"
@@ -134,16 +134,16 @@ def _hint(missing: list[Lane], pending: bool) -> str:
 
 def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Generations without an assignment: the leader has not sent it, or a member has not requested it."""
-    late = [lane for lane in group.in_state(MemberState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
+    late = [lane for lane in group.in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
     waiting = [
         lane
-        for lane in group.in_state(MemberState.SYNCING)
+        for lane in group.in_state(MembershipState.SYNCING)
         if lane.request is not None and at - lane.request.at > MAX_SYNC_WAIT
     ]
     if not late and not waiting:
         return
     leader = group.lanes.get(group.leader)
-    if leader is not None and leader.state is MemberState.SYNCING and leader not in waiting:
+    if leader is not None and leader.state is MembershipState.SYNCING and leader not in waiting:
         return  # the leader has just sent the assignment
     if leader in late or (late and not waiting):
         assert late
@@ -151,7 +151,9 @@ def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
     elif waiting:
         request = waiting[0].request
         assert request is not None
-        served = [lane for lane in group.lanes.values() if lane.state is MemberState.MEMBER and lane.since > request.at]
+        served = [
+            lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER and lane.since > request.at
+        ]
         if served:
             since = min(lane.since for lane in served)
             if at - since < SECOND:
@@ -209,7 +211,7 @@ def lagging_epochs(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Members whose epoch stays behind (KIP-848): they have not revoked partitions that others wait for."""
     if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < MAX_EPOCH_LAG:
         return
-    members = [lane for lane in group.lanes.values() if lane.state is MemberState.MEMBER]
+    members = [lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER]
     behind = [lane for lane in members if 0 <= lane.generation < group.generation]
     if not behind:
         return

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dissectors.schemas.codes import Error
 from kproxy.spark.columns import topic_name
 from kproxy.spark.rules import rule, said, told, when
 
-_TOO_FEW = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+_TOO_FEW = (Error.NOT_ENOUGH_REPLICAS.name, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name)
 #: A broker that restarts causes a few, over which clients try again.
 _LEAST = 3
 

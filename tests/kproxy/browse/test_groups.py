@@ -9,7 +9,7 @@ from hypothesis import given
 
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.names import MAX_NAME_LENGTH
-from kproxy.groups import EventKind, GroupsOverview, MemberState, Protocol, lanes, model, overview
+from kproxy.groups import EventKind, GroupsOverview, MembershipState, Protocol, lanes, model, overview
 from kproxy.groups.lanes import label
 from kproxy.groups.model import MAX_LANES_PER_GROUP
 from kproxy.trace.lines import ErrorEntry, Line
@@ -41,14 +41,14 @@ def test_a_member_is_one_lane_from_the_search_for_its_coordinator_on() -> None:
     story.say(0, "a", "FindCoordinator", member=None)
     asked = story.ask(1, "a", "JoinGroup", member=None)
     [seeking] = story.view(1.5).lanes
-    assert (seeking.member.label, seeking.member.member_id, seeking.member.state) == ("a", "", MemberState.JOINING)
+    assert (seeking.member.label, seeking.member.member_id, seeking.member.state) == ("a", "", MembershipState.JOINING)
     story.answer(asked, 2, error="MEMBER_ID_REQUIRED", member_id="a" + TAIL)
     story.joined(3, "a")
     story.say(4, "a", "OffsetFetch", member=None)
     story.say(5, "a", "Heartbeat", generation_id=1)
     story.say(6, "a", "OffsetCommit", generation_id=1)
     [lane] = story.view(7).lanes
-    assert (lane.member.member_id, lane.member.state, lane.member.generation) == ("a" + TAIL, MemberState.MEMBER, 1)
+    assert (lane.member.member_id, lane.member.state, lane.member.generation) == ("a" + TAIL, MembershipState.MEMBER, 1)
     assert [event.kind for event in lane.transitions] == [
         EventKind.COORDINATOR,
         EventKind.JOIN,
@@ -76,7 +76,11 @@ def test_a_heartbeat_that_forgets_its_member_id_is_still_its_members() -> None:
     story.answer(join, 1.2, error="MEMBER_ID_REQUIRED", member_id="a-2")
     old, new = sorted(story.view(2).lanes, key=lambda lane: lane.member.first_at)
     assert [event.error for event in old.recurring] == ["UNKNOWN_MEMBER_ID"]
-    assert (old.member.state, new.member.member_id, new.member.state) == (MemberState.OUT, "a-2", MemberState.SEEN)
+    assert (old.member.state, new.member.member_id, new.member.state) == (
+        MembershipState.OUT,
+        "a-2",
+        MembershipState.SEEN,
+    )
 
 
 def test_a_member_id_that_two_connections_have_is_one_lane() -> None:
@@ -139,7 +143,7 @@ def test_what_its_connection_took_with_it_was_not_answered() -> None:
     [lane] = story.view(3).lanes
     [commit] = lane.recurring
     assert (commit.until, commit.error, commit.severity) == (BEGAN + 2 * SECOND, "connection ended", "warning")
-    assert (lane.transitions[-1].kind, lane.member.state) == (EventKind.CLOSED, MemberState.LOST)
+    assert (lane.transitions[-1].kind, lane.member.state) == (EventKind.CLOSED, MembershipState.LOST)
 
 
 @given(grouped.torn)

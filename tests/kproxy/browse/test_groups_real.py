@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.browse.rows.index import time_of
-from kproxy.groups import GroupsOverview, GroupStatus, GroupView, MemberState, Protocol, Stall, StallKind
+from kproxy.groups import GroupsOverview, GroupStatus, GroupView, MembershipState, Protocol, Stall, StallKind
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, feed
 from tests.kproxy.browse.grouped import lines_of
@@ -59,8 +59,11 @@ def test_a_rebalance_that_waits_for_a_killed_member_at_real_kafka() -> None:
     assert [each.kind for each in afterwards.stalls] == [StallKind.JOIN_WAITS]
     assert [boundary.generation for boundary in afterwards.boundaries] == [1, 2]
     assert {lane.member.client_id: lane.member.state for lane in afterwards.lanes} == {
-        "shop-a": MemberState.LEFT, "shop-b": MemberState.OUT, "shop-c": MemberState.LEFT, "shop-d": MemberState.LEFT,
-    }  # fmt: skip
+        "shop-a": MembershipState.LEFT,
+        "shop-b": MembershipState.OUT,
+        "shop-c": MembershipState.LEFT,
+        "shop-d": MembershipState.LEFT,
+    }
     assert afterwards.row.rebalances == 2
     assert afterwards.row.longest_rebalance_ns == pytest.approx(7.76 * SECOND, rel=0.01)
 
@@ -89,7 +92,7 @@ def test_a_process_that_is_frozen_and_comes_back_to_find_itself_thrown_out() -> 
     assert refused.kind is StallKind.REFUSED
     assert "UNKNOWN_MEMBER_ID" in refused.text
     first, again = (lane.member for lane in afterwards.lanes if lane.member.client_id == "shop-a")
-    assert (first.state, again.state) == (MemberState.OUT, MemberState.LEFT)
+    assert (first.state, again.state) == (MembershipState.OUT, MembershipState.LEFT)
 
 
 def test_the_leader_of_real_captures_is_told_from_sizes() -> None:

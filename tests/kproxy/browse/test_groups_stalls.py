@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.groups import GroupStatus, MemberState, StallKind
+from kproxy.groups import GroupStatus, MembershipState, StallKind
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.fed import opened
 from tests.kproxy.browse.grouped import LEADER, TAIL, Story, kinds
@@ -218,7 +218,7 @@ def test_a_member_that_goes_without_leaving_keeps_its_partitions() -> None:
     story.joined(31, "b", generation=2)
     [over] = story.stalls(35)
     assert (over.kind, over.since, over.until) == (StallKind.LOST, BEGAN + 10 * SECOND, BEGAN + 31_001_000_000)
-    assert {lane.member.state for lane in story.view(35).lanes} == {MemberState.MEMBER, MemberState.OUT}
+    assert {lane.member.state for lane in story.view(35).lanes} == {MembershipState.MEMBER, MembershipState.OUT}
 
 
 def test_the_end_of_a_capture_is_nobodys_death() -> None:
@@ -352,11 +352,11 @@ def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
     story = Story()
     story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
     story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
-    assert [each.member.state for each in story.view(6).lanes] == [MemberState.OUT]
+    assert [each.member.state for each in story.view(6).lanes] == [MembershipState.OUT]
     story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
     view = story.view(7)
     assert kinds(view.stalls) == ["fenced"]
-    assert [each.member.state for each in view.lanes] == [MemberState.MEMBER]
+    assert [each.member.state for each in view.lanes] == [MembershipState.MEMBER]
     story.say(8, "a", "ShareGroupHeartbeat", generation_id=-1)
     assert story.view(9).row.state is GroupStatus.EMPTY
 

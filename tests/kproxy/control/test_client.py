@@ -200,17 +200,17 @@ async def test_what_is_not_taken_makes_the_proxy_wait_and_a_question_does_not(
 
     async def wait_until_held(client: ControlClient) -> None:
         before = -1
-        while sent != before or not client._held:
+        while sent != before or not client._buffered:
             before = sent
             await asyncio.sleep(0.02)
 
     async with proxy(path, serve), connect(path) as client:
         await wait_until_held(client)
-        assert client._held < 500_000
+        assert client._buffered < 500_000
         assert sent < count - 1
         assert (await client.ask("connections"))["connections"] == []
         assert [await anext(client) for _ in range(count)] == [line(number, 10_000) for number in range(count)]
-        assert client._held == 0
+        assert client._buffered == 0
 
 
 async def test_errors_of_the_block_are_its_own(path: Path) -> None:

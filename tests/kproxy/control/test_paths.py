@@ -173,7 +173,7 @@ def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
             with pytest.raises(ControlError) as none:
                 find(nobody)
             assert str(none.value) == (
-                f"no kproxy listens on {nobody}: running: 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
+                f"no kproxy listens on {nobody}; found 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
             )
         with pytest.raises(
             ControlError, match=r"several proxies listen on 9092: 127.0.0.1:9092 .*; pass the HOST:PORT of one"

@@ -112,7 +112,7 @@ def test_lines_come_again_when_half_of_what_waits_was_read(ends: Ends) -> None:
         ends.viewer.put(line(number))
     early = 0
     got = b""
-    while ends.viewer._missed:
+    while ends.viewer._dropped:
         waiting = len(ends.viewer._out)
         ends.viewer.put(line(9999))  # it is too early
         early += 1

@@ -108,7 +108,7 @@ def test_the_proxy_that_listens_there(sockets: Path) -> None:
         for address, number in (("9092", 7), ("127.0.0.1:9093", 8), ("localhost:9093", 8)):
             with closed(opened(address), ProxySource) as source:
                 assert source._locate() == sockets / f"{number}.sock"
-        assert "no kproxy listens on 9094: there is 127.0.0.1:9092 -> " in refusal(9094)
+        assert "no kproxy listens on 9094; found 127.0.0.1:9092 -> " in refusal(9094)
         several = refusal()
         assert "several proxies are running: 127.0.0.1:9092 -> b:1 (pid" in several
         assert "127.0.0.1:9093" in several
