@@ -17,14 +17,14 @@ from dissectors.trackers.state import ConnectionState
 #: From this version on, a broker sends the first batch whole, whatever the limits (KIP-74).
 _FIRST_BATCH_WHOLE = 3
 _HEADER_SIZE = 12  # base offset (8 bytes) and the length of what follows (4)
-_MOST_PARTITIONS = 1000
+_MAX_PARTITIONS = 1000
 
 
 class _TruncatedBatches:
     """Partitions of one connection whose first batch was truncated: its offset and its size in bytes."""
 
     def __init__(self) -> None:
-        self.partitions: BoundedDict[Place, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+        self.partitions: BoundedDict[Place, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(

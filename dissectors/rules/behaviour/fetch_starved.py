@@ -16,7 +16,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _INTERVAL = 5
-_MOST_PARTITIONS = 1000
+_MAX_PARTITIONS = 1000
 
 
 class _StarvedPartitions:
@@ -143,7 +143,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     for place, (offset, end) in fetches.behind(asked, body).items():
         offset_before, times = before.get(place, (offset, 0))
         times = times + 1 if offset_before == offset else 1
-        if len(state.partitions) < _MOST_PARTITIONS:
+        if len(state.partitions) < _MAX_PARTITIONS:
             state.partitions[place] = offset, times
         if times % _INTERVAL == 0:
             starved.append((place, offset, end, times))

@@ -206,10 +206,10 @@ def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() 
     waiting: RequestPairing[int] = RequestPairing()
     for number in range(100):
         asked = request(1, connection_id=f"n-{number}")
-        assert waiting.asked(asked, number)
-        assert waiting.answered(response(asked)) == number
-    assert waiting.answered(response(asked)) is None
-    assert not waiting._waiting
+        assert waiting.add(asked, number)
+        assert waiting.match(response(asked)) == number
+    assert waiting.match(response(asked)) is None
+    assert not waiting._requests
 
 
 def test_what_may_have_been_answered_waits_no_longer() -> None:
