@@ -142,7 +142,10 @@ def test_what_brokers_pass_over_comes_behind_what_does_harm() -> None:
     assert [(cause.finding.code, cause.harmless) for cause in overview.causes()] == [("S005", False), ("L010", True)]
     overview = feed(Findings(), [asked, response(asked, errors=[REFUSED]), harm])
     assert [cause.finding.code for cause in overview.causes()] == ["L010", "S005"]
-    assert [cause.finding.code for cause in reported([asked, response(asked), harm]).sorted_causes()] == ["S005", "L010"]
+    assert [cause.finding.code for cause in reported([asked, response(asked), harm]).sorted_causes()] == [
+        "S005",
+        "L010",
+    ]
 
 
 def test_the_errors_of_a_response_that_departs_are_guesses() -> None:
