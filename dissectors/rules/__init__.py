@@ -1,7 +1,8 @@
-"""The rules: a file each, registered by its decorator, found by importing the modules of this package.
+"""The registry of rules, and the function that checks one event with all of them.
 
-A rule is a generator function `(event, connection) -> Problem...`. Its docstring is its page; its name is the name of
-its findings.
+A rule is a generator function `(event, connection) -> Iterator[Problem]` in a file of its own. The `rule` decorator
+registers it; `rules` imports every module of this package. The function's docstring is the rule's page, and its name
+is the name of its findings.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A registered rule. `since` is the kproxy version that brought it; a code is never used again."""
+    """A registered rule. `since` is the kproxy version that introduced it. A code is never reused."""
 
     code: str
     name: str
@@ -42,7 +43,7 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """What `kproxy rules CODE` shows."""
+        """The rule's page in Markdown, as `kproxy rules CODE` prints it."""
         return self.check.__doc__ or ""
 
 
@@ -68,18 +69,23 @@ def rule(
 
     Args:
         code: Family letter and three digits.
-        severity: Of its findings; a problem may say otherwise.
-        events: Event classes it wants to see. With `DeadlinePassed`, what it asked for with `connection.expect`.
-        apis: Kafka's names of the APIs whose frames it wants to see; none are all.
-        broken: It also wants frames that do not read well, that the schemas do not know, or that nobody asked for.
-        only: Of frames, it wants those alone in which that is out of the ordinary, unless it is awake
+        severity: Severity of its findings. A problem may override it.
+        events: Event classes that the rule checks. With `DeadlinePassed`, only deadlines set by
+            `connection.expect` under the rule's code, or under `deadline`.
+        apis: Kafka's names of the APIs whose frames the rule checks. Empty means all.
+        broken: Whether the rule also gets frames that do not decode, whose API or version the schemas do not have,
+            and responses without a request.
+        only: Frame flags. The rule gets only frames with one of them, unless it has subscribed
             (`connection.run.subscribe`).
-        versions: Of these APIs, the versions whose frames it wants to see.
-        also: Other events that it wants to see.
-        needs: The trackers whose state it reads; others do not run for it.
-        deadline: Of `DeadlinePassed`, the name of the one that it waits for if a tracker sets it; else `code`.
-        since: Version of kproxy.
-        blame: Who is wrong: ``broker``, ``client``, ``network``, ``proxy``; a problem may say otherwise.
+        versions: Versions of `apis` whose frames the rule checks.
+        also: Further triggers.
+        needs: Trackers whose state the rule reads. Only these are certain to run.
+        deadline: Name of the deadline that a tracker sets for the rule. Empty means `code`.
+        since: The kproxy version that introduced the rule.
+        blame: The responsible side: ``broker``, ``client``, ``network`` or ``proxy``. A problem may override it.
+
+    Raises:
+        ValueError: The code is already registered.
     """
     trigger = Trigger(events, apis, broken, only, versions, deadline)
 
@@ -95,7 +101,7 @@ def rule(
 
 @functools.cache
 def rules() -> tuple[Rule, ...]:
-    """Every rule, by code."""
+    """All rules, ordered by code."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)
     return tuple(_RULES[code] for code in sorted(_RULES))
@@ -103,7 +109,7 @@ def rules() -> tuple[Rule, ...]:
 
 @functools.cache
 def trackers(*also: type[Any]) -> Trackers:
-    """The trackers that the rules need, and those that the caller reads itself; a run is made with them (`Cluster`)."""
+    """The trackers that the rules need, plus `also`, the ones that the caller reads itself."""
     return Trackers((*chain.from_iterable(each.needs for each in rules()), *also))
 
 
@@ -111,17 +117,21 @@ _interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code)
 
 
 def check(event: object, connection: ConnectionState) -> list[Finding]:
-    """What the rules say of an event, in the order of their codes; each cause once in a run, then it is counted."""
+    """The findings of all rules for one event, ordered by code.
+
+    Each root cause is reported once per run; `connection.repeated` counts the repeats. A rule that raises becomes a
+    finding too (K007).
+    """
     found: list[Finding] = []
     for each in _interested(event, connection.flags, connection.run.subscribed):
         try:
             for problem in each.check(event, connection):
-                if _is_news(each, problem, event, connection):
+                if _is_new_root_cause(each, problem, event, connection):
                     severity = problem.severity or each.severity
                     found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
                 else:
                     connection.repeated[each.code, each.name] += 1
-        except Exception as error:  # noqa: BLE001  # one rule's bug is not the others'
+        except Exception as error:  # noqa: BLE001  # a bug in one rule must not stop the others
             connection.failures.append(Failure.of(f"checking rule {each.code}", error))
     if connection.failures and type(event) is not InspectionFailed:
         found += failed(event, connection)
@@ -129,7 +139,7 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
 
 
 def failed(event: Any, connection: ConnectionState) -> list[Finding]:
-    """The findings of steps that failed at this event (`connection.failures`), each cause once in a run."""
+    """Findings (K007) for the inspection steps that failed at this event; clears `connection.failures`."""
     failures, connection.failures = connection.failures, []
     return [
         finding for failure in failures for finding in check(InspectionFailed(event.at, failure, event), connection)
@@ -139,15 +149,19 @@ def failed(event: Any, connection: ConnectionState) -> list[Finding]:
 _INDEX = re.compile(r"\[\d+\]")
 
 
-def _is_news(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> bool:
+def _is_new_root_cause(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> bool:
     message = getattr(event, "message", None)
-    what = (message.api_key, message.version, message.is_request) if message is not None else type(event)
+    frame_kind = (message.api_key, message.version, message.is_request) if message is not None else type(event)
     path = _INDEX.sub("[]", problem.path) if problem.path else None
     edit = problem.diagnosis.edit if problem.diagnosis else None
-    how = _INDEX.sub("[]", str(edit)) if edit and edit.kind not in LOOSE else None  # how many bytes, or which element
+    edit_text = (
+        _INDEX.sub("[]", str(edit)) if edit and edit.kind not in LOOSE else None
+    )  # loose edits differ in a byte count or an index
     client = None
     if (problem.blame or rule.blame) == "client":
         client = connection.client_id or connection.client_software
-    server = None if isinstance(event, InspectionFailed) else connection.server  # our bugs are not one server's
-    cause = (rule.code, server, client, what, path, how, problem.cause)
+    server = (
+        None if isinstance(event, InspectionFailed) else connection.server
+    )  # a bug in kproxy does not belong to one server
+    cause = (rule.code, server, client, frame_kind, path, edit_text, problem.cause)
     return connection.run.is_new_cause(cause, event.at)

@@ -1,4 +1,4 @@
-"""Rules that need days of traffic or many connections at once: the offline analysis says them, over traces."""
+"""Rules that only `kproxy analyze` checks, because they need days of traffic or many connections at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.findings import Severity
 
 @dataclass(frozen=True, slots=True)
 class OfflineRule:
-    """A rule of the offline analysis: its code is taken, and no live event fires it."""
+    """A rule of the offline analysis. It reserves its code; no event of the live inspection triggers it."""
 
     code: str
     name: str
@@ -57,7 +57,7 @@ OFFLINE_RULES = (
     ),
     OfflineRule(
         "S048", "default-client-id", Severity.INFO, "client",
-        "Reports clients that use their library's default client id, so that they cannot be told apart.",
+        "Reports clients that use their library's default client id, so that they cannot be distinguished.",
     ),
     OfflineRule(
         "S050", "retry-storm", Severity.WARNING, "client",

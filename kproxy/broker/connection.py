@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dissectors import schemas
+from dissectors.schemas.codes import ApiKey
 from dissectors.wire.errors import EncodeError
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.frames import Head, Unreadable, read_body, read_head, response_frame
@@ -226,8 +227,8 @@ class ClientConnection(asyncio.Protocol):
         raise Unreadable(f"{_name(head)} is not served")
 
 
-_API_VERSIONS: Final = 18
-_SASL_HANDSHAKE: Final = 17
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_SASL_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 
 
 def _name(head: Head) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from dissectors.schemas.codes import ApiKey
 from dissectors.schemas.lines import Feature
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
 
 
-_UPDATE_FEATURES: Final = 57
+_UPDATE_FEATURES: Final = ApiKey.UPDATE_FEATURES
 
 
 class Features:

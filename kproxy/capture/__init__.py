@@ -1,4 +1,4 @@
-"""From capture files to TCP byte streams, and through TLS where its keys were logged."""
+"""Capture files to TCP byte streams and trace lines; decrypts TLS with logged keys."""
 
 from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened
 from kproxy.capture.packet import CaptureError, Packet

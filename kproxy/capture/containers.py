@@ -1,8 +1,8 @@
-"""The two capture file formats, pcap and pcapng: the one module that imports scapy.
+"""Reads the capture file formats pcap and pcapng. Only this module imports scapy.
 
-scapy's raw readers tell a file's format, byte order, clock and interfaces. The packets, which are the bulk, are read
-here: those readers cut a packet at 65,535 bytes (loopback frames are longer), end a damaged file like a whole one,
-and keep the interfaces of one pcapng section for the next.
+scapy's raw readers read a file's format, byte order, clock and interfaces. This module reads the packets, because
+scapy truncates packets at 65,535 bytes (loopback frames are longer), does not report where a damaged file ends, and
+keeps the interfaces of one pcapng section for the next.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 from kproxy.capture.links import LINK_TYPES
 from kproxy.capture.packet import CaptureError, CaptureNotes, Packet
 
-logging.getLogger("scapy").setLevel(logging.CRITICAL)  # before the import, which sets WARNING if nobody did
+logging.getLogger("scapy").setLevel(logging.CRITICAL)  # before the import, which otherwise sets WARNING
 
 from scapy.error import Scapy_Exception  # noqa: E402
 from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: E402
 
-#: What claims to be longer is damage: libpcap captures 256 KiB of a packet at most, and a claim costs memory.
+#: Longer packets are damage: libpcap captures at most 256 KiB of a packet.
 _MAX_BYTES = 16 * 1024 * 1024
 _SECTION_TYPE = b"\x0a\x0d\x0d\x0a"  # reads the same in either byte order
 _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET, _SECRETS = 1, 2, 3, 6, 10
@@ -32,7 +32,7 @@ _SECOND = 1_000_000_000
 
 
 def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
-    """The packets of an open file; `notes.damage` says where it ends too early, if it does.
+    """The packets of an open file. If it is truncated or damaged, `notes.damage` says where.
 
     Raises:
         CaptureError: See `open_capture`.
@@ -42,7 +42,7 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
         raise CaptureError(f"{name} is empty{_because(notes)}: capture again, e.g. with tcpdump -w FILE port 9092")
     is_pcapng = start[:4] == _SECTION_TYPE
     try:
-        open_reader: Any = _PcapNg if is_pcapng else RawPcapReader  # typed as if they took names alone
+        open_reader: Any = _PcapNg if is_pcapng else RawPcapReader  # typed as if they accepted only file names
         reader = open_reader(file)
     except (Scapy_Exception, OSError, MemoryError) as error:
         raise CaptureError(
@@ -52,7 +52,7 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
     if is_pcapng:
         packets: Iterator[Packet] = reader.packets(file, name, notes)
         return packets
-    link_type = reader.linktype & 0xFFFF  # the bits above tell the length of the frame check sequence
+    link_type = reader.linktype & 0xFFFF  # the upper bits are the length of the frame check sequence
     if link_type not in LINK_TYPES:
         raise _unsupported(name, link_type)
     return _pcap_packets(file, Struct(reader.endian + "4I"), 1 if reader.nano else 1000, link_type, notes)
@@ -68,9 +68,9 @@ def _unsupported(name: str, link_type: int) -> CaptureError:
 
 
 def _pcap_packets(
-    file: io.BufferedReader[Any], head: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
+    file: io.BufferedReader[Any], header: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
 ) -> Iterator[Packet]:
-    read, unpack, number = file.read, head.unpack, 0
+    read, unpack, number = file.read, header.unpack, 0
     while start := read(16):
         number += 1
         if len(start) < 16:
@@ -78,7 +78,9 @@ def _pcap_packets(
             return
         seconds, fraction, captured, wire_length = unpack(start)
         if captured > _MAX_BYTES:
-            notes.damage = f"packet {number} claims an impossible {captured} bytes: the rest of the file is not read"
+            notes.damage = (
+                f"packet {number} has an impossible length of {captured} bytes: the rest of the file is not read"
+            )
             return
         data = read(captured)
         if len(data) < captured:
@@ -90,10 +92,10 @@ def _pcap_packets(
 
 
 class _PcapNg(RawPcapNgReader):
-    """Sections and interfaces as scapy reads them, packets as they are."""
+    """Reads pcapng: sections and interfaces with scapy, packets without it."""
 
     def _read_block_shb(self) -> None:
-        self.interfaces.clear()  # each section counts its own from 0
+        self.interfaces.clear()  # each section numbers its interfaces from 0
         super()._read_block_shb()
 
     def packets(self, file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
@@ -124,7 +126,7 @@ class _PcapNg(RawPcapNgReader):
             yield Packet(at, link_type, data, wire_length)
 
     def _blocks(self, file: io.BufferedReader[Any], notes: CaptureNotes) -> Iterator[tuple[int, int, bytes]]:
-        """Each block's number in the file, its type, and its body with the four bytes that repeat its length."""
+        """Per block: its number in the file, its type, and its body with the four bytes that repeat its length."""
         read, unpack = file.read, self._set_byte_order()
         for number in itertools.count(2):
             kind = read(4)
@@ -144,7 +146,9 @@ class _PcapNg(RawPcapNgReader):
                 return
             (length,) = unpack(length_field)
             if not 12 <= length <= _MAX_BYTES:
-                notes.damage = f"block {number} claims an impossible {length} bytes: the rest of the file is not read"
+                notes.damage = (
+                    f"block {number} has an impossible length of {length} bytes: the rest of the file is not read"
+                )
                 return
             body = read(length - 8)
             if len(body) < length - 8:
@@ -156,7 +160,7 @@ class _PcapNg(RawPcapNgReader):
             yield number, unpack(kind)[0], body
 
     def _set_byte_order(self) -> Callable[[bytes], tuple[int]]:
-        """Returns what reads a word in the byte order of the section that has just begun."""
+        """Set the byte order of a new section; return a function that reads a 32-bit word in it."""
         self._word = Struct(self.endian + "I")
         self._packet_head = Struct(self.endian + "5I")
         self._old_packet_head = Struct(self.endian + "HH4I")

@@ -1,4 +1,4 @@
-"""TCP connections as a capture shows them, and what happens on them."""
+"""TCP connections in a capture, and their events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from kproxy.capture.links import Endpoint
 
-#: `replaced`: the same addresses and ports began another connection; `timeout`: pushed out by newer connections.
+#: `replaced`: the same addresses and ports started a new connection; `timeout`: evicted by newer connections.
 How: TypeAlias = Literal["fin", "reset", "replaced", "timeout", "end of capture"]
 
 
@@ -15,9 +15,9 @@ How: TypeAlias = Literal["fin", "reset", "replaced", "timeout", "end of capture"
 class Flow:
     """One TCP connection.
 
-    What `endpoints[0]` sends has direction 0, what `endpoints[1]` sends direction 1. The client is `endpoints[0]`,
-    certainly if the handshake was captured; on a flow that was met `midstream` it is a guess by port numbers, and
-    whoever can tell requests from responses knows better.
+    Bytes from `endpoints[0]` have direction 0, bytes from `endpoints[1]` direction 1. `endpoints[0]` is the client. If
+    the handshake was not captured (`midstream`), this is a guess from the port numbers, and the content may show that
+    it is wrong.
     """
 
     id: int
@@ -34,14 +34,14 @@ class Flow:
 
 
 class FlowOpened(NamedTuple):
-    """A connection is seen for the first time."""
+    """A connection was seen for the first time."""
 
     flow: Flow
     at: int
 
 
 class BytesCaptured(NamedTuple):
-    """The next bytes of one direction; `at` is when the packet came that made them readable."""
+    """The next bytes of one direction. `at` is the time (ns) of the packet that completed them."""
 
     flow: Flow
     direction: int
@@ -50,7 +50,7 @@ class BytesCaptured(NamedTuple):
 
 
 class BytesLost(NamedTuple):
-    """The next `size` bytes of one direction travelled but are not in the capture."""
+    """The next `size` bytes of one direction are missing from the capture."""
 
     flow: Flow
     direction: int
@@ -59,7 +59,7 @@ class BytesLost(NamedTuple):
 
 
 class FlowEnded(NamedTuple):
-    """Nothing follows on this flow. `by` is the direction that first sent a FIN, or the reset; None for other ends."""
+    """The flow ended. `by` is the direction that sent the first FIN or the reset, None for other ends."""
 
     flow: Flow
     at: int

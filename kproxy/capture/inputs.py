@@ -1,4 +1,4 @@
-"""What kproxy reads: traces and captures; in a directory they are found by their names, a file is what it contains."""
+"""Input files: traces and captures. In a directory, names decide what is read; for a file, its content decides."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 from kproxy.capture import open_capture
 from kproxy.trace.reader import SUFFIXES, open_trace
 
-#: Where nothing of it is found.
+#: For messages about inputs without any of them.
 NO_INPUT: Final = "no trace (*.jsonl) and no capture (*.pcap, *.pcapng)"
 
-#: How the names of captures end; those that tcpdump rotates (-C) have a number behind.
+#: Suffixes of capture files; files that tcpdump rotates (-C) have a number after it.
 _CAPTURE: Final = re.compile(r"\.(pcap|pcapng|cap)\d*(\.gz|\.zst)?\Z")
 
 
@@ -22,17 +22,17 @@ def is_input(name: str) -> bool:
 
 
 def input_files(directory: Path) -> list[Path]:
-    """The traces and captures below a directory, by path, traces that are still being written included."""
+    """The traces and captures below a directory, sorted by path, including traces that are still being written."""
     return sorted(path for path in directory.rglob("*") if is_input(path.name) and path.is_file())
 
 
 def is_trace(path: Path) -> bool:
-    """Whether a file is a trace and no capture.
+    """Whether a file is a trace. If it is not, it is a capture.
 
     Raises:
-        OSError: It cannot be opened.
-        CaptureError: It is neither.
-        TraceError: It is none that this kproxy can read.
+        OSError: The file cannot be opened.
+        CaptureError: It is neither a trace nor a capture.
+        TraceError: It is a trace that this kproxy cannot read.
     """
     with path.open("rb") as file:
         opened = open_trace(file, str(path), lambda _: None)

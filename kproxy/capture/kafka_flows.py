@@ -1,4 +1,4 @@
-"""Finds the TCP flows of a capture that carry Kafka, and which side is the client; yields trace lines."""
+"""Detects which TCP flows of a capture carry Kafka and which side is the client; makes trace lines of them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kproxy.trace.lines import Line
 if TYPE_CHECKING:
     from kproxy.capture.tls import TlsDecryptor
 
-#: Bytes of a flow that are kept until it is clear what it is.
-MOST_UNDECIDED = 256 << 10
+#: Bytes of a flow that are buffered until its protocol is known.
+MAX_UNDECIDED = 256 << 10
 
-_LOST_REASON = "not in the capture"
+_GAP_REASON = "not in the capture"
 _BY = ("client", "server")
 
 
@@ -29,9 +29,9 @@ _BY = ("client", "server")
 class _Flow:
     flow: Flow
     opened_at: int
-    server_side: int | None  # which endpoint is the server; None until that is known
-    kept: list[BytesCaptured | BytesLost] = field(default_factory=list)
-    kept_bytes: int = 0
+    server_side: int | None  # index of the server's endpoint, None while unknown
+    buffered: list[BytesCaptured | BytesLost] = field(default_factory=list)
+    buffered_bytes: int = 0
     inspected: bool = False
     ignored: bool = False
     tls: TlsDecryptor | None = None
@@ -39,16 +39,16 @@ class _Flow:
 
 
 class Dissector:
-    """Feed it the events of a `Reassembler`; it returns the lines that a live proxy would have written.
+    """Turns the events of a `Reassembler` into the lines that a live proxy would have written.
 
     Args:
         inspector: Makes the lines.
-        ports: Kafka's ports. With them every flow to one is Kafka, whatever it says, and no other is; without, a flow
-            is Kafka if it begins with a plausible request.
-        decryptor: Makes a decryptor for a flow that begins with TLS, or None if there are no keys.
+        ports: Kafka's ports. If given, flows on these ports are Kafka, whatever their content, and no others are.
+            If not, a flow is Kafka if it begins with a plausible request.
+        decryptor: Makes a decryptor for a flow that begins with TLS, None if there are no keys.
 
-    `other` counts the flows that are not Kafka, by what they are; `undecrypted` says why TLS stayed closed, a sentence
-    for each flow.
+    `other` counts the flows that are not Kafka, by protocol. `undecrypted` has a sentence for each TLS flow that could
+    not be decrypted.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class Dissector:
         self._decryptor = decryptor
         self._flows: dict[int, _Flow] = {}
 
-    def take(self, event: Event) -> list[Line]:
-        """The lines that follow from one event."""
+    def process(self, event: Event) -> list[Line]:
+        """Process one event; return the lines that it completes."""
         if isinstance(event, FlowOpened):
             self._open(event)
             return []
@@ -80,10 +80,10 @@ class Dissector:
             return []
         if state.inspected and state.tls is None:
             return self._inspect(state, event)
-        return self._decide(state, event)
+        return self._receive(state, event)
 
     def drop(self, event: Event) -> list[Line]:
-        """Leave out the rest of the flow of this event."""
+        """Ignore the rest of the flow of this event."""
         state = self._flows.pop(event.flow.id, None)
         if state is None or not state.inspected:
             return []
@@ -94,7 +94,7 @@ class Dissector:
         sides = [side for side, endpoint in enumerate(flow.endpoints) if endpoint[1] in self._ports]
         server: int | None = None
         if sides:
-            # On a port that both ends share the handshake tells, or the guess has to do.
+            # If both ends use a Kafka port, rely on the handshake, or on the guess.
             server = 1 if 1 in sides else 0
         elif self._ports:
             return
@@ -102,48 +102,48 @@ class Dissector:
             server = 1
         self._flows[flow.id] = _Flow(flow, event.at, server)
 
-    def _decide(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
-        """Data of a flow that is not known to be Kafka yet, or that is encrypted."""
-        if isinstance(event, BytesCaptured) and not state.is_tls and not state.kept:
-            named = detect_protocol(event.data[:16])
-            if named and named.protocol == "TLS":
+    def _receive(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+        """Process data of an encrypted flow, or of one whose protocol is unknown."""
+        if isinstance(event, BytesCaptured) and not state.is_tls and not state.buffered:
+            detected = detect_protocol(event.data[:16])
+            if detected and detected.protocol == "TLS":
                 state.is_tls = True
                 state.tls = self._decryptor()
         if state.tls is not None:
             return self._decrypt(state, event)
-        return self._weigh(state, event)
+        return self._classify(state, event)
 
     def _decrypt(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
         assert state.tls is not None
         if isinstance(event, BytesLost):
-            state.tls = None  # without these bytes the cipher's state is gone
-            return self._weigh(state, event)
+            state.tls = None  # the cipher cannot continue without these bytes
+            return self._classify(state, event)
         lines: list[Line] = []
         for direction, plain in state.tls.receive_data(event.direction, event.data):
             opened = event._replace(direction=direction, data=plain)
-            lines += self._inspect(state, opened) if state.inspected else self._weigh(state, opened)
+            lines += self._inspect(state, opened) if state.inspected else self._classify(state, opened)
         return lines
 
-    def _weigh(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
-        """Keep what comes until it is clear whether it is Kafka."""
+    def _classify(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+        """Buffer data until it is known whether the flow is Kafka."""
         if state.inspected:
             return self._inspect(state, event)
-        state.kept.append(event)
+        state.buffered.append(event)
         if isinstance(event, BytesLost):
             return []
-        state.kept_bytes += len(event.data)
-        decided = self._is_kafka(state, event)
-        if decided is None and state.kept_bytes > MOST_UNDECIDED:
-            decided = False
-        if decided is None:
+        state.buffered_bytes += len(event.data)
+        is_kafka = self._is_kafka(state, event)
+        if is_kafka is None and state.buffered_bytes > MAX_UNDECIDED:
+            is_kafka = False
+        if is_kafka is None:
             return []
-        if not decided:
+        if not is_kafka:
             self._ignore(state)
             return []
-        return self._begin(state)
+        return self._start_inspection(state)
 
     def _is_kafka(self, state: _Flow, event: BytesCaptured) -> bool | None:
-        """Whether the flow is Kafka, None as long as that is open; finds out who the server is."""
+        """Whether the flow is Kafka, None while unknown. Sets the server's side."""
         if self._ports:
             return True
         start = event.data[:64]
@@ -151,19 +151,21 @@ class Dissector:
             if event.direction != 0:
                 return None if detect_protocol(start) is None else False
             first = b"".join(
-                kept.data for kept in state.kept if isinstance(kept, BytesCaptured) and kept.direction == 0
+                buffered.data
+                for buffered in state.buffered
+                if isinstance(buffered, BytesCaptured) and buffered.direction == 0
             )
             if len(first) < 14:
                 return None
             return first.startswith((PROXY_V1, PROXY_V2)) or plausible_request(first, 0)
-        # Segments in the middle of a stream mostly begin with a frame.
+        # In the middle of a stream, most segments begin with a frame.
         if len(start) >= 14 and plausible_request(start, 0):
             state.server_side = 1 - event.direction
             return True
         return None
 
-    def _begin(self, state: _Flow) -> list[Line]:
-        """Kafka: say so, and catch up on what was kept."""
+    def _start_inspection(self, state: _Flow) -> list[Line]:
+        """Start to inspect a flow, beginning with the buffered data."""
         if state.server_side is None:
             state.server_side = 1
         client, server = state.flow.endpoints[1 - state.server_side], state.flow.endpoints[state.server_side]
@@ -177,24 +179,24 @@ class Dissector:
             tls=state.tls is not None,
             midstream=state.flow.midstream and state.tls is None,
         )
-        for kept in state.kept:
-            lines += self._inspect(state, kept)
-        state.kept.clear()
+        for buffered in state.buffered:
+            lines += self._inspect(state, buffered)
+        state.buffered.clear()
         return lines
 
     def _inspect(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
         direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
         if isinstance(event, BytesCaptured):
             return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
-        return self._inspector.lose(state.flow.id, direction, event.size, at=event.at, reason=_LOST_REASON)
+        return self._inspector.lose(state.flow.id, direction, event.size, at=event.at, reason=_GAP_REASON)
 
     def _ignore(self, state: _Flow) -> None:
-        data = next((kept.data for kept in state.kept if isinstance(kept, BytesCaptured)), b"")
-        named = detect_protocol(data[:64])
-        name = "TLS" if state.is_tls else named.protocol if named else "unknown"
+        data = next((buffered.data for buffered in state.buffered if isinstance(buffered, BytesCaptured)), b"")
+        detected = detect_protocol(data[:64])
+        name = "TLS" if state.is_tls else detected.protocol if detected else "unknown"
         self.other[name] += 1
         state.ignored = True
-        state.kept.clear()
+        state.buffered.clear()
 
     def _end(self, state: _Flow, event: FlowEnded) -> list[Line]:
         del self._flows[state.flow.id]
@@ -202,12 +204,12 @@ class Dissector:
             self.undecrypted.append(state.tls.problem)
         lines: list[Line] = []
         if not state.inspected and not state.ignored:
-            if not state.kept:
-                return lines  # nothing was said: no protocol to name
+            if not state.buffered:
+                return lines  # without data, the protocol is unknown
             if not self._ports:
                 self._ignore(state)
                 return lines
-            lines += self._begin(state)
+            lines += self._start_inspection(state)
         if state.inspected:
             by = None if event.by is None else _BY[event.by if state.server_side == 1 else 1 - event.by]
             lines += self._inspector.close(state.flow.id, at=event.at, by=by, how=event.how)

@@ -1,17 +1,17 @@
-"""Secrets of TLS sessions as clients and servers log them (the NSS format of SSLKEYLOGFILE)."""
+"""TLS key logs in the NSS format (SSLKEYLOGFILE)."""
 
 from __future__ import annotations
 
 
 class KeyLog:
-    """Secrets by label and client random. Lines that are none, such as comments, are passed over."""
+    """Secrets by label and client random. Comments and invalid lines are ignored."""
 
     def __init__(self, text: str = "") -> None:
         self._secrets: dict[tuple[str, bytes], bytes] = {}
         self.add(text)
 
     def add(self, text: str) -> None:
-        """Take more lines, `LABEL client_random secret` in hex; of two for the same session the last counts."""
+        """Add lines `LABEL client_random secret`, in hex. The last secret of a session and label wins."""
         for line in text.splitlines():
             if line.startswith("#") or len(words := line.split()) != 3:
                 continue
@@ -24,5 +24,5 @@ class KeyLog:
         return len(self._secrets)
 
     def secret(self, label: str, client_random: bytes) -> bytes | None:
-        """The secret of that session, None if it was not logged."""
+        """The secret of a session, None if it was not logged."""
         return self._secrets.get((label, client_random))

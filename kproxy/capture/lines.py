@@ -1,4 +1,4 @@
-"""The trace lines of a capture: packets become TCP connections, and those that carry Kafka are inspected."""
+"""Makes the trace lines of a capture: reassembles TCP connections and inspects those that carry Kafka."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class CaptureLines:
-    """Iterates over the lines that a live proxy would have written. A bug in kproxy becomes a finding among them.
+    """Iterates over the lines that a live proxy would have written. A bug in kproxy becomes a finding.
 
     Args:
         capture: The open capture.
         inspector: Makes the lines.
         ports: Kafka's ports, see `Dissector`.
         keylog: The path of a TLS key log.
-        flow_ids: Numbers of the TCP connections, see `Reassembler`; inputs that share it have no number twice.
-        advance: Called now and then, to show progress.
+        flow_ids: Ids of the TCP connections, see `Reassembler`. Inputs that share it have distinct ids.
+        advance: Called regularly, to show progress.
 
-    After the last line, `packets` is how many were read, `skipped` counts those that could not be used by reason, and
-    `dissector` has what is known of the connections.
+    After the last line, `packets` is the number of packets read, `skipped` the number of unusable ones by reason, and
+    `dissector` has the counts of connections.
 
     Raises:
         UserError: The key log cannot be read; while iterating, TLS needs a package that is not installed.
@@ -70,7 +70,7 @@ class CaptureLines:
         yield from self._lines(self._reassembler.close, at)
 
     def _lines(self, more: Callable[[], Iterable[Event]], at: int) -> Iterator[Line]:
-        """The lines of the next events. A bug ends the packet or the TCP connection that triggers it, nothing else."""
+        """The lines of the next events. A bug in kproxy affects only the packet or TCP connection that triggers it."""
         try:
             events = list(more())
         except Exception as error:  # noqa: BLE001
@@ -78,7 +78,7 @@ class CaptureLines:
             return
         for event in events:
             try:
-                lines = self.dissector.take(event)
+                lines = self.dissector.process(event)
             except UserError:
                 raise
             except Exception as error:  # noqa: BLE001
@@ -88,7 +88,7 @@ class CaptureLines:
 
 
 def stem_of(name: str) -> str:
-    """What connection ids of a capture begin with: its file name without the suffixes of captures."""
+    """The prefix of a capture's connection ids: its file name without the suffixes of captures."""
     stem = Path(name).name
     for suffix in (".gz", ".zst", ".pcap", ".pcapng", ".cap"):
         stem = stem.removesuffix(suffix)
@@ -96,7 +96,7 @@ def stem_of(name: str) -> str:
 
 
 def _decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryptor | None]:
-    """A function that makes a decryptor for a TLS flow from a key log and from the keys in a pcapng file."""
+    """A function that makes TLS decryptors with the keys of a key log and of a pcapng file."""
     keys = KeyLog()
     if path is not None:
         try:
@@ -108,7 +108,7 @@ def _decryptor_for(path: str | None, capture: Capture) -> Callable[[], TlsDecryp
         if path is None and not capture.tls_keys:
             return None
         try:
-            from kproxy.capture.tls import TlsDecryptor  # needs an optional package
+            from kproxy.capture.tls import TlsDecryptor  # it needs an optional package
         except ImportError:
             raise UserError(f"TLS decryption needs the cryptography package: {install_command('tls')}") from None
         keys.add(capture.tls_keys)

@@ -26,17 +26,17 @@ LINK_TYPES = {
 _VLANS = (0x8100, 0x88A8, 0x9100)
 _ETHERTYPES = {0x0800: 4, 0x86DD: 6}
 _TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
-_EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # whose second byte is their length
-_IPV4_TCP = Struct("!xxHxxH4x12sIIBB")  # an IPv4 header without options, and TCP's to its flags
+_EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # their second byte is their length
+_IPV4_TCP = Struct("!xxHxxH4x12sIIBB")  # an IPv4 header without options, and a TCP header up to its flags
 _TCP_HEAD = Struct("!4sIIBB")
 _WORD = Struct("!H")
 
 
 class Segment(NamedTuple):
-    """What one packet says of a TCP connection.
+    """A TCP segment.
 
-    `key` is source and destination address, source and destination port, as on the wire; `missing` counts the
-    payload bytes after `payload` that travelled but were not captured (a snapshot length cut them).
+    `key` is source and destination address, source and destination port, as on the wire. `missing` is the number of
+    payload bytes after `payload` that were sent but not captured (because of the snap length).
     """
 
     key: bytes
@@ -48,7 +48,7 @@ class Segment(NamedTuple):
 
 
 def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
-    """The TCP segment in a packet, or the reason why there is none to read."""
+    """The TCP segment in a packet, or the reason why there is none."""
     try:
         if link_type == _ETHERNET and data[12] == 8 and data[13] == 0:
             offset, version = 14, 4
@@ -71,8 +71,8 @@ def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
             ports, seq, ack, words, flags = _TCP_HEAD.unpack_from(data, tcp)
             key, end = addresses + ports, offset + length
     except (IndexError, StructError):
-        return "headers cut short"
-    if not length:  # segmentation offload: a frame larger than the field can say
+        return "truncated headers"
+    if not length:  # segmentation offload: the packet is larger than the length field allows
         end = max(wire_length, len(data))
     start = tcp + (words >> 4) * 4
     if end < start or words < 0x50:
@@ -100,8 +100,11 @@ def reverse(key: bytes) -> bytes:
 
 
 def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
-    """Offset and IP version of what the link layer carries; another version is no IP."""
-    if link_type in (_NULL, _LOOP):  # an address family, whose numbers differ between systems: IP tells itself
+    """Offset of the network layer, and its IP version; versions other than 4 and 6 are not IP."""
+    if link_type in (
+        _NULL,
+        _LOOP,
+    ):  # an address family, whose values differ between systems: use the version in the IP header
         return 4, data[4] >> 4
     if link_type in _RAW_IP:
         return 0, data[0] >> 4
@@ -121,7 +124,7 @@ def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
 
 
 def _ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
-    """Addresses, length with the header (0: not said), and where TCP begins."""
+    """Addresses, length including the header (0: unknown), and offset of the TCP header."""
     header = (data[offset] & 15) * 4
     if data[offset] >> 4 != 4 or header < 20:
         return "malformed IP header"
@@ -133,7 +136,7 @@ def _ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
 
 
 def _ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
-    """The same of IPv6, past its extension headers."""
+    """Like `_ipv4`, for IPv6; skips extension headers."""
     if data[offset] >> 4 != 6:
         return "malformed IP header"
     (payload,) = _WORD.unpack_from(data, offset + 4)

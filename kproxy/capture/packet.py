@@ -1,4 +1,4 @@
-"""A captured packet, what a file says beside its packets, and what is said when there are none to be had."""
+"""Packets of a capture, notes about the file, and its error."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kproxy.errors import UserError
 
 
 class CaptureError(UserError):
-    """A capture that cannot be read at all: one sentence that says what to do."""
+    """A capture that cannot be read. The message is one sentence with what to do."""
 
 
 class Packet(NamedTuple):
-    """One record of a capture file.
+    """A packet of a capture file.
 
-    `at` is nanoseconds since the epoch, `link_type` a LINKTYPE number of libpcap, `data` what was captured of the
-    `wire_length` bytes that travelled.
+    `at` is nanoseconds since the epoch, `link_type` a LINKTYPE number of libpcap, `data` the captured part of the
+    `wire_length` bytes that were sent.
     """
 
     at: int
@@ -27,7 +27,7 @@ class Packet(NamedTuple):
 
 @dataclass(slots=True)
 class CaptureNotes:
-    """Filled while packets are read: why reading stopped too early, and the TLS key logs that a pcapng carries."""
+    """Filled while packets are read: the reason if reading stopped early, and the TLS key logs of a pcapng file."""
 
     damage: str | None = None
     tls_keys: str = ""

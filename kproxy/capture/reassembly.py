@@ -1,4 +1,4 @@
-"""One direction of a TCP connection: segments in any order become bytes in order."""
+"""Reassembles one direction of a TCP connection from segments in any order."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import TypeAlias
 from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow
 from kproxy.capture.links import FIN, SYN, Segment
 
-#: Position, bytes, and how many after them were not captured.
+#: Position, bytes, and the number of bytes after them that were not captured.
 Piece: TypeAlias = tuple[int, bytes, int]
 
 WRAP = 0xFFFF_FFFF
 _HALF_WRAP = 0x8000_0000
-_PIECE_COST = 200  # bytes of memory that a waiting piece takes beside its payload
+_PIECE_COST = 200  # memory in bytes that a waiting piece needs besides its payload
 _position = itemgetter(0)
 
 
 class Half:
-    """What one side has sent.
+    """The bytes that one side has sent.
 
-    Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None before any is
-    known; `next` that of the next byte to hand on; `fin` that of the end. `acked` is the last sequence number that
-    the other side is known to expect. `waiting` holds pieces after a gap, sorted, without overlap.
+    Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;
+    `next` that of the next byte to deliver; `fin` that of the end. `acked` is the last sequence number that the other
+    side acknowledged. `waiting` has pieces after a gap, sorted, without overlap.
     """
 
     __slots__ = ("acked", "direction", "fin", "flow", "next", "start", "waiting", "waiting_bytes")
@@ -39,21 +39,21 @@ class Half:
         self.waiting_bytes = 0
 
     def position(self, sequence: int) -> int:
-        """Unwrap a sequence number: the position nearest to the next byte."""
+        """The position of a sequence number: the one nearest to the next byte."""
         return self.next + ((sequence - self.next + _HALF_WRAP) & WRAP) - _HALF_WRAP
 
     @property
-    def in_step(self) -> bool:
-        """Whether the next byte is known, and nothing waits and nothing ends."""
+    def in_order(self) -> bool:
+        """Whether the next byte is known, there is no gap, and no FIN was sent."""
         return self.start is not None and not self.waiting and self.fin is None
 
     @property
     def finished(self) -> bool:
-        """Whether all bytes up to the FIN were handed on."""
+        """Whether all bytes up to the FIN were delivered."""
         return self.fin is not None and self.next >= self.fin
 
-    def take(self, segment: Segment, at: int, events: list[Event]) -> None:
-        """Take what this side sent, in any order; a segment that is no reset."""
+    def receive(self, segment: Segment, at: int, events: list[Event]) -> None:
+        """Process a segment of this side, in any order. It must not be a reset."""
         _, sequence, _, flags, payload, missing = segment
         if flags & SYN:
             sequence = (sequence + 1) & WRAP
@@ -62,7 +62,7 @@ class Half:
         ends = flags & FIN
         if not (payload or missing or ends):
             return
-        if self.start is None:  # met midstream, perhaps by a probe or a retransmission, behind what is expected
+        if self.start is None:  # midstream: the first segment may be a keep-alive or retransmission of earlier bytes
             behind = 0 if self.acked is None else (self.acked - sequence) & WRAP
             self._begin(sequence + behind if behind < _HALF_WRAP else sequence)
         position = self.position(sequence)
@@ -73,7 +73,7 @@ class Half:
         self._skip_received(at, events)
 
     def acknowledge(self, acked: int, at: int, events: list[Event]) -> None:
-        """Take the sequence number that the other side expects next."""
+        """Process an acknowledgement of the other side: the sequence number that it expects next."""
         self.acked = acked
         if self.start is not None:
             self._skip_received(at, events)
@@ -81,12 +81,12 @@ class Half:
             self._begin(acked)
 
     def skip_gap(self, at: int, events: list[Event]) -> None:
-        """Give up the bytes before the first waiting piece."""
+        """Report the bytes before the first waiting piece as lost."""
         self._lose_up_to(self.waiting[0][0], at, events)
-        self._hand_on_waiting(at, events)
+        self._deliver_waiting(at, events)
 
     def finish(self, at: int, events: list[Event]) -> None:
-        """No byte can come any more: hand on all that waits, and count what must have followed."""
+        """End this direction: deliver all waiting pieces, and report missing bytes as lost."""
         while self.waiting:
             self.skip_gap(at, events)
         if self.fin is not None:
@@ -98,9 +98,9 @@ class Half:
         self.start = self.next = position
 
     def _skip_received(self, at: int, events: list[Event]) -> None:
-        """Give up what the other side has acknowledged: it arrived there, so the capture dropped it.
+        """Report gaps that the other side has acknowledged: these bytes arrived there, so the capture lacks them.
 
-        Only where something after the gap shows that it is one; until then the packets may come late.
+        Only gaps that are followed by captured data: otherwise the packets may still come.
         """
         if self.acked is None:
             return
@@ -120,12 +120,12 @@ class Half:
             piece = _cut(piece, self.next, None)
         position, payload, missing = piece
         if position == self.next and not self.waiting:
-            self._hand_on(payload, missing, at, events)
+            self._deliver(payload, missing, at, events)
         elif payload or missing:
-            self._keep(piece)
-            self._hand_on_waiting(at, events)
+            self._store(piece)
+            self._deliver_waiting(at, events)
 
-    def _keep(self, new: Piece) -> None:
+    def _store(self, new: Piece) -> None:
         waiting = self.waiting
         position, end = new[0], _end(new)
         index = bisect_right(waiting, position, key=_position)
@@ -143,17 +143,17 @@ class Half:
             position = max(position, _end(waiting[index]))
             index += 1
 
-    def _hand_on_waiting(self, at: int, events: list[Event]) -> None:
+    def _deliver_waiting(self, at: int, events: list[Event]) -> None:
         done = 0
         for position, payload, missing in self.waiting:
             if position != self.next:
                 break
-            self._hand_on(payload, missing, at, events)
+            self._deliver(payload, missing, at, events)
             self.waiting_bytes -= len(payload) + _PIECE_COST
             done += 1
         del self.waiting[:done]
 
-    def _hand_on(self, payload: bytes, missing: int, at: int, events: list[Event]) -> None:
+    def _deliver(self, payload: bytes, missing: int, at: int, events: list[Event]) -> None:
         if payload:
             events.append(BytesCaptured(self.flow, self.direction, at, payload))
         if missing:
@@ -167,7 +167,7 @@ def _end(piece: Piece) -> int:
 
 
 def _cut(piece: Piece, start: int, end: int | None) -> Piece:
-    """What of a piece lies from `start` up to `end`."""
+    """The part of a piece from position `start` up to `end`."""
     position, payload, _ = piece
     stop = _end(piece) if end is None else end
     if stop <= start:

@@ -1,4 +1,4 @@
-"""Opens a capture: a file or a stream, compressed (gzip, zstd) or not."""
+"""Opens captures: files or streams, optionally compressed with gzip or zstd."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kproxy.capture.packet import CaptureError, CaptureNotes, Packet
 from kproxy.io.compression import DAMAGE, Compressed, decompress
 
 _CHUNK = 1 << 16
-_HEAD = 24  # a whole pcap header, so that looking at the first bytes never sees too few of them
+_HEADER_SIZE = 24  # the size of a pcap header, so that the first read has all of it
 
 
 class Capture:
-    """The packets of one capture, once, in the order of the file; memory does not grow with its length.
+    """Iterates once over the packets of a capture, in the order of the file, in constant memory.
 
-    Close it, or use it in a `with`. A file that was opened here is closed then, a stream that was handed in is not.
+    Close it, or use it as a context manager. This closes a file that `open_capture` opened, but not a given stream.
     """
 
     def __init__(self, source: BinaryIO, name: str, *, owned: bool) -> None:
-        from kproxy.capture.containers import read_packets  # imports scapy
+        from kproxy.capture.containers import read_packets  # imported here because it imports scapy
 
         self.name = name
         self._source = source if owned else None
@@ -34,17 +34,17 @@ class Capture:
 
     @property
     def truncated(self) -> str | None:
-        """Why not everything could be read, as a phrase; known once iteration has ended."""
+        """The reason why not everything could be read, as a phrase. Known after the iteration."""
         return self._notes.damage
 
     @property
     def tls_keys(self) -> str:
-        """The TLS key logs (NSS format) of a pcapng, as far as it was read."""
+        """The TLS key logs (NSS format) of a pcapng file, up to the packet that was read last."""
         return self._notes.tls_keys
 
     @property
     def bytes_read(self) -> int:
-        """Bytes taken of the file as it lies there (compressed, if it is), for a progress bar."""
+        """Bytes of the file that were read (before decompression), for a progress bar."""
         return self._raw.bytes_read
 
     def __iter__(self) -> Iterator[Packet]:
@@ -62,14 +62,14 @@ class Capture:
 
 
 def open_capture(source: Path | BinaryIO) -> Capture:
-    """Open a pcap (µs or ns, either byte order) or pcapng capture; gzip and zstd are seen by their magic.
+    """Open a pcap (µs or ns, either byte order) or pcapng capture; gzip and zstd are detected by their first bytes.
 
-    A stream need not be seekable: `sys.stdin.buffer` will do.
+    A stream need not be seekable: `sys.stdin.buffer` works.
 
     Raises:
-        CaptureError: It cannot be opened, is empty, is no capture, or of a link type that is not supported. The
-            last also while iterating, as a pcapng names its link types on the way. A capture that is cut short or
-            damaged further on raises nothing: it ends, and `truncated` says why.
+        CaptureError: The capture cannot be opened, is empty, has another format, or an unsupported link type. The
+            last is also raised while iterating, because a pcapng file may have link types anywhere. A capture that is
+            truncated or damaged later raises nothing: the iteration ends, and `truncated` has the reason.
     """
     if not isinstance(source, Path):
         return Capture(source, str(getattr(source, "name", "the stream")), owned=False)
@@ -85,7 +85,7 @@ def open_capture(source: Path | BinaryIO) -> Capture:
 
 
 class _Raw(io.RawIOBase):
-    """Counts what is taken of a binary stream, and takes what is there rather than wait for a full buffer."""
+    """Counts the bytes read from a stream, and returns available bytes instead of waiting for a full buffer."""
 
     def __init__(self, source: BinaryIO) -> None:
         self._read = source.read
@@ -96,19 +96,19 @@ class _Raw(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._read_some(len(buffer)) if self.bytes_read else self._read(_HEAD)
+        data = self._read_some(len(buffer)) if self.bytes_read else self._read(_HEADER_SIZE)
         self.bytes_read += len(data)
         buffer[: len(data)] = data
         return len(data)
 
 
 class _Decompressed(io.RawIOBase):
-    """Ends where compressed data can no longer be read, and notes why."""
+    """Decompresses; ends at damaged data and notes the reason."""
 
     def __init__(self, compressed: Compressed, notes: CaptureNotes) -> None:
         self._kind, self._file = compressed
         self._notes = notes
-        self._begun = False
+        self._started = False
 
     def readable(self) -> bool:
         return True
@@ -117,13 +117,13 @@ class _Decompressed(io.RawIOBase):
         if self._notes.damage is not None:
             return 0
         try:
-            data = self._file.read1(len(buffer)) if self._begun else self._file.read(_HEAD)
+            data = self._file.read1(len(buffer)) if self._started else self._file.read(_HEADER_SIZE)
         except EOFError:
-            self._notes.damage = f"the {self._kind} data is cut short"
+            self._notes.damage = f"the {self._kind} data is truncated"
             return 0
         except DAMAGE as error:
             self._notes.damage = f"the {self._kind} data is damaged ({error})"
             return 0
-        self._begun = True
+        self._started = True
         buffer[: len(data)] = data
         return len(data)

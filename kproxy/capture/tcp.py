@@ -1,4 +1,4 @@
-"""Puts the packets of a capture together into TCP byte streams."""
+"""Reassembles the packets of a capture to TCP byte streams."""
 
 from __future__ import annotations
 
@@ -12,44 +12,43 @@ from kproxy.capture.links import ACK, FIN, RST, SYN, Segment, endpoints, reverse
 from kproxy.capture.packet import Packet
 from kproxy.capture.reassembly import WRAP, Half
 
-#: A sequence number further off belongs to another connection: no window that Kafka or a system sets is this large.
-_FAR = 1 << 26
+#: A sequence number farther away than this belongs to another connection: no TCP window is this large.
+_MAX_DISTANCE = 1 << 26
 
 
 class _Connection:
-    """The state of one flow; `in_step` while both directions are under way and nothing waits or ends."""
+    """The state of a flow. `in_order` while both directions have started, without gaps or FINs."""
 
-    __slots__ = ("closed_by", "ended", "flow", "halves", "in_step", "keys", "last_at")
+    __slots__ = ("closed_by", "ended", "flow", "halves", "in_order", "keys", "last_at")
 
     def __init__(self, flow: Flow, keys: tuple[bytes, bytes]) -> None:
         self.flow = flow
         self.keys = keys
         self.halves = (Half(flow, 0), Half(flow, 1))
         self.last_at = 0
-        self.in_step = False
+        self.in_order = False
         self.ended = False
         self.closed_by: int | None = None
 
 
-#: A connection, the half that sends under a key, and the other.
+#: A connection, the half that sends with a key, and the other half.
 _Sender: TypeAlias = tuple[_Connection, Half, Half]
 
 
 class Reassembler:
-    """Feed it packets in the order of the capture; it returns what they completed.
+    """Turns packets, in the order of the capture, into events of TCP flows.
 
-    Both directions keep the order of the capture, except that data after a gap waits: until the gap fills, until the
-    other side acknowledges beyond it (then the capture lacks it, and it is `Lost`), until too much waits, or until
-    the flow ends. Retransmissions, and packets captured twice, are dropped; of two versions of a byte the first wins.
+    Data after a gap waits until the gap is filled, until the other side acknowledges data after it (then the capture
+    lacks it: `BytesLost`), until a limit is reached, or until the flow ends. Retransmissions and packets captured twice
+    are dropped; if two versions of a byte differ, the first one counts.
 
     Args:
-        max_flows: When more are known, an eighth of them is forgotten: those that have ended, then those unheard of
-            for longest.
-        max_waiting: Bytes that one direction may keep behind gaps.
-        max_waiting_total: Bytes that all may keep; the oldest gap is given up first.
-        flow_ids: Ids of the flows, in the order in which these begin; from 0 without it.
+        max_flows: Above this number, an eighth of the flows is evicted: ended ones first, then the least recent.
+        max_waiting: Limit for bytes after gaps in one direction.
+        max_waiting_total: Limit for bytes after gaps in all flows. The oldest gap is reported as lost first.
+        flow_ids: Ids of the flows in the order of their start; by default from 0.
 
-    `skipped` counts packets that could not be read, or came too late, by reason.
+    `skipped` counts packets that could not be used, by reason.
     """
 
     def __init__(
@@ -66,12 +65,12 @@ class Reassembler:
         self._max_waiting_total = max_waiting_total
         self._connections: dict[_Connection, None] = {}
         self._senders: dict[bytes, _Sender] = {}
-        self._gaps: dict[Half, int] = {}  # waiting bytes of each half that has any, the oldest first
+        self._gaps: dict[Half, int] = {}  # half -> its waiting bytes, the oldest gap first
         self._waiting_total = 0
         self._flow_ids = count() if flow_ids is None else flow_ids
 
     def receive(self, packet: Packet) -> Sequence[Event]:
-        """Take the next packet. Nothing that is in it can raise."""
+        """Process the next packet. Never raises on its content."""
         at, link_type, data, wire_length = packet
         segment = tcp_segment(link_type, data, wire_length)
         if isinstance(segment, str):
@@ -82,7 +81,7 @@ class Reassembler:
         if sender is not None:
             connection, half, peer = sender
             plain = flags & (ACK | FIN | RST | SYN) == ACK and not missing
-            if connection.in_step and plain and sequence == half.next & WRAP:
+            if connection.in_order and plain and sequence == half.next & WRAP:
                 connection.last_at = at
                 peer.acked = ack
                 if not payload:
@@ -92,7 +91,7 @@ class Reassembler:
         return self._receive_unusual(segment, at, sender)
 
     def close(self) -> Iterator[Event]:
-        """The capture ends: hand on what waits, and end every flow."""
+        """End the capture: deliver waiting data and end all flows."""
         at = max((connection.last_at for connection in self._connections), default=0)
         while self._connections:
             events: list[Event] = []
@@ -101,7 +100,7 @@ class Reassembler:
 
     def _receive_unusual(self, segment: Segment, at: int, sender: _Sender | None) -> list[Event]:
         events: list[Event] = []
-        if sender is not None and _begins_anew(segment, sender):
+        if sender is not None and _is_new_connection(segment, sender):
             self._forget(sender[0], at, "replaced", events)
             sender = None
         flags, has_payload = segment.flags, bool(segment.payload or segment.missing)
@@ -118,16 +117,16 @@ class Reassembler:
         if flags & ACK:
             peer.acknowledge(segment.ack, at, events)
         if flags & RST:
-            if half.start is None or abs(half.position(segment.seq) - half.next) <= _FAR:
+            if half.start is None or abs(half.position(segment.seq) - half.next) <= _MAX_DISTANCE:
                 self._end(connection, at, "reset", half.direction, events)
             return events
-        half.take(segment, at, events)
+        half.receive(segment, at, events)
         if half.fin is not None and connection.closed_by is None:
             connection.closed_by = half.direction
-        self._bound(half, peer, at, events)
+        self._enforce_limits(half, peer, at, events)
         if half.finished and peer.finished:
             self._end(connection, at, "fin", connection.closed_by, events)
-        connection.in_step = not connection.ended and half.in_step and peer.in_step
+        connection.in_order = not connection.ended and half.in_order and peer.in_order
         return events
 
     def _open(self, segment: Segment, at: int, events: list[Event]) -> _Sender:
@@ -141,7 +140,7 @@ class Reassembler:
             from_client = not segment.flags & ACK
         else:
             (_, source_port), (_, destination_port) = endpoints(key)
-            from_client = source_port >= destination_port  # systems give clients high ports
+            from_client = source_port >= destination_port  # clients usually have the higher port
         keys = (key, reverse(key)) if from_client else (reverse(key), key)
         flow = Flow(next(self._flow_ids), endpoints(keys[0]), midstream=not begins)
         connection = _Connection(flow, keys)
@@ -152,8 +151,8 @@ class Reassembler:
         events.append(FlowOpened(flow, at))
         return self._senders[key]
 
-    def _bound(self, half: Half, peer: Half, at: int, events: list[Event]) -> None:
-        """Keep waiting bytes within their limits."""
+    def _enforce_limits(self, half: Half, peer: Half, at: int, events: list[Event]) -> None:
+        """Enforce the limits for waiting bytes."""
         while half.waiting_bytes > self._max_waiting:
             half.skip_gap(at, events)
         self._count_waiting(half)
@@ -171,25 +170,25 @@ class Reassembler:
             self._gaps.pop(half, None)
 
     def _end(self, connection: _Connection, at: int, how: How, by: int | None, events: list[Event]) -> None:
-        """End a flow. It stays known: late packets belong to it, and must not open another."""
+        """End a flow. It is still remembered, so that late packets do not open a new one."""
         if connection.ended:
             return
         for half in connection.halves:
             half.finish(at, events)
             self._count_waiting(half)
         connection.ended = True
-        connection.in_step = False
+        connection.in_order = False
         events.append(FlowEnded(connection.flow, at, how, by))
 
     def _forget(self, connection: _Connection, at: int, how: How, events: list[Event]) -> None:
         self._end(connection, at, how, None, events)
         del self._connections[connection]
         for key in connection.keys:
-            self._senders.pop(key, None)  # one key only, if a socket was connected to itself
+            self._senders.pop(key, None)  # both keys are equal if a socket is connected to itself
 
 
-def _begins_anew(segment: Segment, sender: _Sender) -> bool:
-    """Whether a segment cannot be of the connection that is known by its addresses."""
+def _is_new_connection(segment: Segment, sender: _Sender) -> bool:
+    """Whether a segment starts a new connection with the same addresses and ports."""
     connection, half, _ = sender
     if segment.flags & SYN:
         if half.start is None:
@@ -198,4 +197,4 @@ def _begins_anew(segment: Segment, sender: _Sender) -> bool:
     if segment.flags & RST or half.start is None or not (segment.payload or segment.missing):
         return False
     distance = half.position(segment.seq) - half.next
-    return distance < -_FAR or (connection.ended and distance > _FAR)
+    return distance < -_MAX_DISTANCE or (connection.ended and distance > _MAX_DISTANCE)

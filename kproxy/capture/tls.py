@@ -16,17 +16,17 @@ __all__ = ["KeyLog", "TlsDecryptor"]
 
 _RECORD_HEADER = 5
 _MAX_RECORD = (1 << 14) + 2048  # RFC 5246, 6.2.3
-_MAX_MESSAGE = 1 << 18  # a certificate chain is the longest
+_MAX_MESSAGE = 1 << 18  # the longest message is a certificate chain
 _CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = 20, 21, 22, 23
 _CLIENT_HELLO, _SERVER_HELLO, _FINISHED, _KEY_UPDATE = 1, 2, 20, 24
 _SUPPORTED_VERSIONS = 43
 _TLS12, _TLS13 = 0x0303, 0x0304
-#: The random by which a ServerHello says that it is a HelloRetryRequest (RFC 8446, 4.1.3).
+#: The random of a HelloRetryRequest, which is otherwise a ServerHello (RFC 8446, 4.1.3).
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 
 
 class _Side:
-    """What one direction has sent and not used up, and its cipher."""
+    """One direction: unprocessed bytes, and its cipher."""
 
     def __init__(self) -> None:
         self.records = bytearray()
@@ -36,11 +36,10 @@ class _Side:
 
 
 class TlsDecryptor:
-    """Both directions of one TLS connection, from its first byte on.
+    """Decrypts both directions of a TLS connection, from its first byte on.
 
-    Directions are numbers, 0 and 1; which is the client's, the handshake tells. `problem` is None, or a sentence
-    that says why nothing more comes out: no key was logged, the suite is not supported, bytes are missing. Never
-    raises on peer data.
+    Directions are 0 and 1; the handshake shows which is the client's. `problem` is None, or the reason why decryption
+    stopped: no logged key, an unsupported suite, or missing bytes. Never raises on peer data.
     """
 
     def __init__(self, keylog: KeyLog) -> None:
@@ -51,7 +50,7 @@ class TlsDecryptor:
         self._version = 0
 
     def receive_data(self, direction: int, data: bytes) -> list[tuple[int, bytes]]:
-        """Take the next bytes of one direction, in chunks of any size; return (direction, plaintext) pairs."""
+        """Process the next bytes of one direction, in chunks of any size; return (direction, plaintext) pairs."""
         plain: list[tuple[int, bytes]] = []
         side = self._sides[direction]
         if self.problem is not None:
@@ -75,19 +74,19 @@ class TlsDecryptor:
         return plain
 
     def _receive_record(self, direction: int, header: bytes, body: bytes) -> bytes:
-        """Take a whole record; returns application data."""
+        """Process a complete record; return its application data."""
         side, content_type = self._sides[direction], header[0]
         if content_type == _CHANGE_CIPHER_SPEC and self._version != _TLS13:
             side.cipher, side.next_cipher = side.next_cipher, None
             return b""
         if side.cipher is not None and (self._version == _TLS12 or content_type == _APPLICATION_DATA):
-            opened = side.cipher.open(content_type, header, body)
-            if opened is None:
+            decrypted = side.cipher.open(content_type, header, body)
+            if decrypted is None:
                 self.problem = (
                     "a TLS record cannot be decrypted: bytes are missing, or the key belongs to another session"
                 )
                 return b""
-            content_type, body = opened
+            content_type, body = decrypted
             if content_type == _APPLICATION_DATA:
                 return body
         elif content_type == _APPLICATION_DATA:
@@ -119,14 +118,14 @@ class TlsDecryptor:
         if kind == _CLIENT_HELLO and side.cipher is None:
             self._client_random = message[2:34]
         elif kind == _SERVER_HELLO and side.cipher is None:
-            self._begin(server=direction, hello=message)
+            self._set_ciphers(server=direction, hello=message)
         elif self._version == _TLS13 and kind == _FINISHED and side.next_cipher is not None:
             side.cipher, side.next_cipher = side.next_cipher, None
         elif self._version == _TLS13 and kind == _KEY_UPDATE and isinstance(side.cipher, Tls13Cipher):
             side.cipher = side.cipher.updated()
 
-    def _begin(self, server: int, hello: bytes) -> None:
-        """Both sides know their keys after the ServerHello."""
+    def _set_ciphers(self, server: int, hello: bytes) -> None:
+        """Set up the ciphers of both sides after the ServerHello."""
         server_random = hello[2:34]
         if server_random == _RETRY:
             return
@@ -150,7 +149,7 @@ class TlsDecryptor:
     def _ciphers(
         self, suite: Suite, client_random: bytes, server_random: bytes
     ) -> list[tuple[RecordCipher | None, RecordCipher]]:
-        """The client's and the server's ciphers, now and next; none if they were not logged."""
+        """(current, next) cipher of the client and of the server; empty if their keys were not logged."""
         if self._version == _TLS12:
             master_secret = self._keylog.secret("CLIENT_RANDOM", client_random)
             if master_secret is None:
@@ -166,7 +165,7 @@ class TlsDecryptor:
 
 
 def _selected_version(hello: bytes, extensions: int) -> int:
-    """The version that a ServerHello selects, whose extensions begin there."""
+    """The version that a ServerHello selects. `extensions` is the offset of its extensions."""
     position = extensions + 2
     while position + 4 <= len(hello):
         kind = int.from_bytes(hello[position : position + 2], "big")

@@ -1,4 +1,4 @@
-"""Takes the protection off TLS records: key schedules and AEAD ciphers of TLS 1.2 and 1.3."""
+"""Decrypts TLS records: key schedules and AEAD ciphers of TLS 1.2 and 1.3."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TAG = 16
 
 
 class Suite(NamedTuple):
-    """What of a cipher suite a reader needs."""
+    """The parameters of a cipher suite that decryption needs."""
 
     aead: type[AESGCM] | type[ChaCha20Poly1305]
     key_size: int
@@ -24,7 +24,7 @@ _AES_128 = Suite(AESGCM, 16, "sha256")
 _AES_256 = Suite(AESGCM, 32, "sha384")
 _CHACHA = Suite(ChaCha20Poly1305, 32, "sha256")
 
-#: Suites by number: those of RFC 8446, and those of TLS 1.2 with AES-GCM (RFC 5288, 5289) or ChaCha20 (RFC 7905).
+#: Suites by number: TLS 1.3 (RFC 8446), and TLS 1.2 with AES-GCM (RFC 5288, 5289) or ChaCha20 (RFC 7905).
 TLS13_SUITES = {0x1301: _AES_128, 0x1302: _AES_256, 0x1303: _CHACHA}
 TLS12_SUITES = {
     **dict.fromkeys((0x009C, 0x009E, 0xC02B, 0xC02F), _AES_128),
@@ -34,15 +34,15 @@ TLS12_SUITES = {
 
 
 class RecordCipher(Protocol):
-    """One direction under one key."""
+    """Decrypts the records of one direction with one key."""
 
     def open(self, content_type: int, header: bytes, body: bytes) -> tuple[int, bytes] | None:
-        """Content type and plaintext of the next record, None if it is not of this key and place."""
+        """Content type and plaintext of the next record, None if it does not fit the key and sequence number."""
         ...
 
 
 class Tls13Cipher:
-    """Records under one traffic secret (RFC 8446, 5.2 and 7.3)."""
+    """Decrypts records of one traffic secret (RFC 8446, 5.2 and 7.3)."""
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._suite = suite
@@ -70,12 +70,12 @@ class Tls13Cipher:
 
 
 class Tls12Cipher:
-    """Records under one direction's key of a TLS 1.2 session (RFC 5246, 5288, 7905)."""
+    """Decrypts records of one direction of a TLS 1.2 session (RFC 5246, 5288, 7905)."""
 
     def __init__(self, suite: Suite, key: bytes, salt: bytes) -> None:
         self._aead: _Aead = suite.aead(key)
         self._salt = salt
-        self._explicit = 12 - len(salt)  # how many bytes of the nonce each record carries
+        self._explicit = 12 - len(salt)  # number of nonce bytes in each record
         self._sequence = 0
 
     def open(self, content_type: int, header: bytes, body: bytes) -> tuple[int, bytes] | None:
@@ -97,7 +97,7 @@ class Tls12Cipher:
 def tls12_ciphers(
     suite: Suite, master_secret: bytes, client_random: bytes, server_random: bytes
 ) -> tuple[Tls12Cipher, Tls12Cipher]:
-    """The ciphers of what the client sends and of what the server sends."""
+    """The ciphers of the client's and of the server's records."""
     key, salt = suite.key_size, 12 if suite.aead is ChaCha20Poly1305 else 4
     block = _tls12_prf(suite.hash_name, master_secret, b"key expansion" + server_random + client_random)
     keys, salts = block[: 2 * key], block[2 * key :]
@@ -105,7 +105,7 @@ def tls12_ciphers(
 
 
 def _tls12_prf(hash_name: str, secret: bytes, seed: bytes) -> bytes:
-    """P_hash of RFC 5246, 5: 96 bytes or more, enough for the keys of any suite here."""
+    """P_hash of RFC 5246, 5: at least 88 bytes, enough for the keys of all suites here."""
     output, link = b"", seed
     while len(output) < 2 * (32 + 12):
         link = hmac.digest(secret, link, hash_name)

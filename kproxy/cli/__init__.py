@@ -1,8 +1,8 @@
-"""The command line: finds the command, runs it, and turns what goes wrong into one sentence and a status.
+"""The command line: finds and runs the command, and turns errors into one sentence and an exit status.
 
-A command is a module with `HELP`, `configure(parser)` and `run(args) -> status`. Modules of this package import at
-their top only what every command needs, and the rest in the functions that use it: ``kproxy --help`` stays fast and
-loads no textual, scapy or pyspark. No import is deferred for another reason.
+A command is a module with `HELP`, `configure(parser)` and `run(args) -> status`. Modules of this package import
+only what every command needs at the top, and the rest in the functions that use it: ``kproxy --help`` stays fast and
+does not load textual, scapy or pyspark. No import is deferred for another reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line, without the program's name; returns the exit status."""
+    """Run a command line (without the program's name); return the exit status."""
     streams.open_closed()
     try:
         args = _parse(sys.argv[1:] if argv is None else argv)
@@ -40,14 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         warn(str(error))
         return error.status
-    except BrokenPipeError:  # the reader of our output has left (`| head`): nothing more to say
+    except BrokenPipeError:  # the reader of the output has closed the pipe (`| head`)
         streams.give_up_output()
         return 0
     except OSError as error:
         if not streams.is_unwritable(error):
             raise
         streams.give_up_output()
-        warn(f"the output is not whole: {streams.why(error)}")
+        warn(f"the output is incomplete: {streams.error_text(error)}")
         return USAGE
     except KeyboardInterrupt:
         return 130
@@ -64,11 +64,11 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 _Unknown: TypeAlias = tuple[str, str, Sequence[str]]
 
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
-_OPTION_LINE = re.compile(r"^ +(-.*?)(?:  |$)", re.MULTILINE)  # of a help; behind two blanks stands what it does
+_OPTION_LINE = re.compile(r"^ +(-.*?)(?:  |$)", re.MULTILINE)  # a line of --help; two blanks separate the description
 
 
 class _Parser(argparse.ArgumentParser):
-    """Names the option or command that it does not know, and the nearest one that there is."""
+    """Reports unknown options and commands with the most similar known one."""
 
     _given: Sequence[str] = ()
 
@@ -88,7 +88,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"kproxy: unknown {kind} {written}; {what}\n")
 
     def _unknown_option(self, message: str) -> _Unknown | None:
-        """The first option that there is not. What follows it may be its value, and no command or argument."""
+        """The first unknown option. The word after it may be its value, so it is not taken for a command."""
         if not message.startswith(("unrecognized", "argument COMMAND", "the following arguments are required")):
             return None
         known = [each for line in _OPTION_LINE.findall(self.format_help()) for each in _OPTION.findall(line)]
@@ -100,7 +100,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Command(_Parser):
-    """Takes arguments before, behind and between options."""
+    """Accepts arguments before, after and between options."""
 
     _is_between = False
     _has_commands = False
@@ -114,7 +114,7 @@ class _Command(_Parser):
             return super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
         self._is_between = True
         try:
-            if self._has_commands or "--" in (args or ()):  # which would be lost
+            if self._has_commands or "--" in (args or ()):  # otherwise "--" would be lost
                 found, others = super().parse_known_args(args, namespace)  # type: ignore[no-untyped-call]
             else:
                 found, others = self.parse_known_intermixed_args(args, namespace)

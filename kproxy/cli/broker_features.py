@@ -1,4 +1,4 @@
-"""``kproxy broker-features``: what the built-in broker serves, and what it leaves out."""
+"""``kproxy broker-features``: lists the APIs of the built-in broker, with what it omits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table, or a page."""
+    """Print the table, or the page of an API; return the exit status."""
     from kproxy.outputs.broker_pages import not_served, pages
     from kproxy.outputs.terminal_table import Column, write_columns
 

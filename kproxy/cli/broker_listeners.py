@@ -1,4 +1,4 @@
-"""Where clients of the built-in broker come: ``--listen`` and ``--advertised``, with the names of listeners."""
+"""Listeners of the built-in broker: ``--listen`` and ``--advertised``, with names of listeners."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ _NAMED = re.compile(r"([A-Za-z][\w.-]*)://(.*)", re.ASCII | re.DOTALL)
 
 
 def names(args: argparse.Namespace) -> list[str]:
-    """The names of the listeners, in the order that they are given; none where they are not named."""
+    """The names of the listeners in the given order, empty if they are not named."""
     return [name for name in _by_name("--listen", args.listen) if name]
 
 
-def brokers_asked_for(args: argparse.Namespace) -> int:
-    """The most addresses that are given for one listener: one for each broker."""
+def broker_count(args: argparse.Namespace) -> int:
+    """The number of brokers: the largest number of addresses that one listener has."""
     return max(map(len, _by_name("--listen", args.listen).values()), default=1)
 
 
 def addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
-    """Where the listeners are: the addresses of all brokers with the first listener, then those with the next."""
+    """The listen addresses: those of all brokers for the first listener, then for the next.
+
+    Raises:
+        UserError: An address is invalid.
+    """
     found = _by_name("--listen", args.listen)
     return [each for texts in found.values() for each in _for_each_broker("--listen", texts, brokers)]
 
@@ -34,21 +38,25 @@ def addresses(args: argparse.Namespace, brokers: int) -> list[TcpAddress]:
 def advertised(
     args: argparse.Namespace, brokers: int
 ) -> Sequence[tuple[str, int]] | Mapping[str, Sequence[tuple[str, int]]]:
-    """What clients are told instead of where the listeners are, by listener; of the only one without its name."""
+    """The advertised addresses by listener; without a mapping if there is only one unnamed listener.
+
+    Raises:
+        UserError: An address is invalid, or its listener does not exist.
+    """
     listeners = names(args)
     found = {}
     for name, texts in _by_name("--advertised", args.advertised or ()).items():
         if name and name not in listeners:
-            has = f"only {', '.join(listeners)}" if listeners else "--listen names none"
-            raise UserError(f"--advertised {name}://{texts[0]}: no listener is called {name}, {has}")
+            has = f"use {', '.join(listeners)}" if listeners else "--listen has no names"
+            raise UserError(f"--advertised {name}://{texts[0]}: unknown listener {name}: {has}")
         if not name and len(listeners) > 1:
             raise UserError(f"--advertised {texts[0]}: name its listener, e.g. {listeners[0]}://{texts[0]}")
-        found[name] = [_told(each) for each in _for_each_broker("--advertised", texts, brokers)]
+        found[name] = [_advertised_address(each) for each in _for_each_broker("--advertised", texts, brokers)]
     return found.get("", found)
 
 
 def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
-    """Addresses by the name in front of them, as in ``SSL://9093``; ``""`` where there is none."""
+    """Addresses by listener name, as in ``SSL://9093``; ``""`` for addresses without a name."""
     found: dict[str, list[str]] = {}
     for text in texts:
         named = _NAMED.fullmatch(text)
@@ -61,7 +69,7 @@ def _by_name(option: str, texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[TcpAddress]:
-    """An address for each broker: those that are given, or one and the ports that follow it."""
+    """An address for each broker: the given ones, or the given one and the ports after it."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 
     found = []
@@ -77,11 +85,11 @@ def _for_each_broker(option: str, texts: Sequence[str], brokers: int) -> list[Tc
         raise UserError(f"{option} is given {len(found)} times for {brokers} brokers: pass it once, or once per broker")
     first, more = found[0], brokers - len(found)
     if first.port and first.port + more > 65535:
-        raise UserError(f"{option} {first}: there are not {brokers} ports from there to 65535")
+        raise UserError(f"{option} {first}: {brokers} brokers need {brokers} ports, up to 65535")
     return found + [TcpAddress(first.host, first.port and first.port + each) for each in range(1, more + 1)]
 
 
-def _told(address: TcpAddress) -> tuple[str, int]:
+def _advertised_address(address: TcpAddress) -> tuple[str, int]:
     if not address.port:
         raise UserError(f"--advertised {address}: clients need a port from 1 to 65535")
     return address.host or "localhost", address.port

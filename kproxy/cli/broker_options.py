@@ -12,7 +12,7 @@ from kproxy.errors import UserError
 if TYPE_CHECKING:
     from kproxy.broker import BrokerOptions
 
-#: What ``--upstream`` without a value stands for.
+#: The value of ``--upstream`` without a value.
 BUILT_IN = ""
 
 
@@ -72,7 +72,7 @@ def configure(parser: options.OptionGroup) -> None:
 
 
 def options_of(args: argparse.Namespace) -> BrokerOptions | None:
-    """The built-in broker's options; None if it is not asked for.
+    """The options of the built-in broker; None if it is not used.
 
     Raises:
         UserError: The options are invalid, or need the built-in broker.
@@ -92,9 +92,9 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
         )
     if not args.listen:
         raise UserError("pass --listen PORT: the built-in broker needs an address to listen on")
-    brokers = broker_listeners.brokers_asked_for(args) if args.brokers is None else args.brokers
-    if not 1 <= brokers <= _MOST_BROKERS:
-        raise UserError(f"invalid --brokers: use 1 to {_MOST_BROKERS}")
+    brokers = broker_listeners.broker_count(args) if args.brokers is None else args.brokers
+    if not 1 <= brokers <= _MAX_BROKERS:
+        raise UserError(f"invalid --brokers: use 1 to {_MAX_BROKERS}")
     broker_listeners.addresses(args, brokers)
     _check(args)
     options = BrokerOptions(
@@ -126,8 +126,8 @@ _NAMES = (
     "brokers", "advertised", "kafka", "topic", "config", "quirk", "data", "fsync", "retention", "sasl", "user", "acls",
     "super_user", "tls_cert", "tls_key",
 )  # fmt: skip
-_MOST_BROKERS = 16
-#: Configs that are options of their own here.
+_MAX_BROKERS = 16
+#: Broker configs that have their own command-line options.
 _FLAGS = {"listeners": "--listen NAME://[HOST:]PORT", "advertised.listeners": "--advertised NAME://HOST:PORT"}
 
 

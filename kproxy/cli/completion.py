@@ -1,4 +1,4 @@
-"""``kproxy completion``: a script that completes commands, options and files in a shell, made by shtab."""
+"""``kproxy completion``: prints a shell completion script, made by shtab."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kproxy.cli.child_options import DeclaredOptions
+from kproxy.cli.command_line import DeclaredOptions
 from kproxy.cli.options import OptionGroup
 from kproxy.errors import UserError
 

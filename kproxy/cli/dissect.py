@@ -1,4 +1,4 @@
-"""`kproxy dissect`: captures and traces, decoded."""
+"""`kproxy dissect`: decodes captures and traces."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--detail", choices=("summary", "full", "raw"), default="summary",
         help="what to keep of each frame: a summary (default), also its decoded body, or also its raw bytes",
     )  # fmt: skip
-    # The bytes of each frame at any detail: what a viewer needs.
+    # For viewers: the bytes of each frame at any detail.
     parser.add_argument("--frames", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
     parser.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
@@ -86,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; the exit status."""
+    """Run the command; return the exit status."""
     from kproxy.outputs.console import Console
     from kproxy.outputs.run_summary import RunSummary
 
@@ -95,26 +95,26 @@ def run(args: argparse.Namespace) -> int:
     is_text = not (args.json or args.fields or args.findings or args.html)
     has_summary = is_text and len(inputs) > 1
     output = _output(args, selection, headings=has_summary)
-    tally = RunSummary()
+    summary = RunSummary()
     status = CLEAN
-    flow_ids = itertools.count()  # so that no two connections of captures have the same number
+    flow_ids = itertools.count()  # so that connections of different captures have distinct ids
     unreadable = False
-    for name, chosen in inputs:
-        output.begin(_shown(name))
-        output.analysed.begin(_shown(name))
+    for name, was_named in inputs:
+        output.begin(_display_name(name))
+        output.analysed.begin(_display_name(name))
         try:
             for line in map(selection.of, _lines(name, flow_ids, args, output)):
                 if line is None:
                     continue
                 if has_summary:
-                    tally.add(line)
+                    summary.add(line)
                 if output.write(line) and selection.fails_for(line):
                     status = FINDINGS
         except UserError as error:
-            if chosen:
+            if was_named:
                 raise
             unreadable = True
-            _tell(output, str(error))
+            _report(output, str(error))
     output.close()
     for sentence in output.warnings:
         warn(sentence)
@@ -126,9 +126,9 @@ def run(args: argparse.Namespace) -> int:
     nothing = output.analysed.is_nothing
     if has_summary and not nothing:
         console = Console(stderr=True)
-        with suppress(OSError):  # as `warn`
+        with suppress(OSError):  # like `warn`
             console.print()
-            tally.show(console, files=len(inputs))
+            summary.show(console, files=len(inputs))
     is_report = args.findings and not args.json and args.format in (None, "text")
     if (nothing or args.findings) and not is_report:
         say(f"kproxy: {output.analysed.sentence}")
@@ -136,20 +136,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -> Output:
-    """The output that the options ask for.
+    """The output for the options.
 
     Raises:
-        UserError: There is no such filter or field, or the options do not go together.
+        UserError: A filter or field is invalid, or options cannot be combined.
     """
     from kproxy.outputs.line_outputs import OutputOptions, filter_for, output_for
 
-    chosen = filter_for(args.filter)
+    was_named = filter_for(args.filter)
     if args.html:
         from kproxy.html.page import HtmlOutput
 
         if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
             raise UserError(f"use --html or --{other}, not both")
-        return HtmlOutput(sys.stdout, chosen)
+        return HtmlOutput(sys.stdout, was_named)
     if args.findings and args.fields:
         raise UserError("use --findings or --fields, not both")
     if args.findings and args.json and args.format not in (None, "json"):
@@ -157,7 +157,7 @@ def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -
     if args.format and not args.findings:
         raise UserError(f"--format {args.format} needs --findings")
     shown = OutputOptions(
-        chosen,
+        was_named,
         json=args.json,
         verbose=args.verbose,
         quiet=args.quiet,
@@ -169,7 +169,7 @@ def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -
 
 
 def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
-    """The files, and whether the user has chosen each: one of a directory that cannot be read is passed over."""
+    """The files, and whether the user named each one. Unreadable files of a directory are skipped."""
     from kproxy.capture.inputs import NO_INPUT, input_files
 
     for name in names:
@@ -182,7 +182,7 @@ def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
             yield name, True
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
@@ -196,9 +196,9 @@ def _lines(name: str, flow_ids: Iterator[int], args: argparse.Namespace, output:
     except OSError as error:
         raise UserError(f"{name}: {error.strerror}") from None
     with source:
-        shown = _shown(name)
+        shown = _display_name(name)
         try:
-            traced = open_trace(source, shown, partial(_tell, output))
+            traced = open_trace(source, shown, partial(_report, output))
             if traced.lines is not None:
                 yield from traced.lines
                 output.end()
@@ -230,14 +230,14 @@ def _captured(
         yield from lines
     output.end(lines.packets)
     if capture.truncated:
-        _tell(output, f"{name}: {capture.truncated}; everything before that point was read")
+        _report(output, f"{name}: {capture.truncated}; everything before that point was read")
     for reason, count in lines.skipped.items():
         if reason not in _EXPECTED:
-            _tell(output, f"{name}: {count} packets skipped: {reason}")
-    _tell_other(name, lines.dissector, lines.packets, args, output)
+            _report(output, f"{name}: {count} packets skipped: {reason}")
+    _report_other(name, lines.dissector, lines.packets, args, output)
 
 
-def _tell(output: Output, sentence: str) -> None:
+def _report(output: Output, sentence: str) -> None:
     warn(sentence)
     output.note(sentence)
 
@@ -246,14 +246,14 @@ def _tell(output: Output, sentence: str) -> None:
 _EXPECTED = frozenset({"not IP", "not TCP"})
 
 
-def _tell_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
+def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
     other = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
     if dissector.flows == 0:
         where = f" on port {', '.join(map(str, args.port))}" if args.port else ""
         beside = f"; other TCP connections: {other}" if other else ""
-        _tell(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
+        _report(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
         if dissector.other["TLS"] and not args.keylog:
-            _tell(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
+            _report(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
     if dissector.undecrypted:
         more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
-        _tell(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")
+        _report(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")

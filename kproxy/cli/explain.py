@@ -1,4 +1,4 @@
-"""`kproxy explain`: name every byte of a frame."""
+"""`kproxy explain`: decodes a frame byte by byte."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from dissectors.failures import Failure
-    from kproxy.inspection.explain import Asked, Explanation
+    from kproxy.inspection.explain import AnsweredRequest, Explanation
     from kproxy.outputs.finding_selection import Selection
     from kproxy.trace.lines import FindingEntry
 
 HELP = "decode a frame given as hex, byte by byte"
 
-_MOST_INPUT = 256 << 20
+_MAX_INPUT = 256 << 20
 _MISSING = "the length prefix is missing; offsets count from the first byte given"
 _EXAMPLES = """
 Paste the frame as it is: plain hex, with or without spaces and 0x, or a dump of xxd, hexdump -C, Wireshark or tcpdump.
@@ -52,22 +52,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; the exit status."""
-    from kproxy.inspection.length_prefix import LEAST_FRAME, framed
+    """Run the command; return the exit status."""
+    from kproxy.inspection.length_prefix import MIN_FRAME, framed
 
     selection = options.selection_of(args)
     if args.hex == ["-"]:
-        text = sys.stdin.read(_MOST_INPUT)
+        text = sys.stdin.read(_MAX_INPUT)
         if args.json and text.lstrip().startswith("{"):
             return _lines(text, selection)
     else:
         text = " ".join(args.hex)
-    data, asked = _unhex(text), _asked(args)
-    given = framed(data, asked)
-    if len(given.frames[-1]) < LEAST_FRAME:
+    data, answered = _unhex(text), _answered_request(args)
+    given = framed(data, answered)
+    if len(given.frames[-1]) < MIN_FRAME:
         raise UserError(
             f"too short for a frame: {len(data)} byte{'s' * (len(data) != 1)} given, but the length prefix and the "
-            f"shortest header take {LEAST_FRAME}"
+            f"shortest header take {MIN_FRAME}"
         )
     if not args.json and (note := _MISSING if given.missing else given.problem):
         say(f"note: {note}")
@@ -76,21 +76,21 @@ def run(args: argparse.Namespace) -> int:
         if number and not args.json:
             print()  # noqa: T201
         try:
-            status = max(status, _show(frame, asked, selection, missing=given.missing, as_json=args.json))
+            status = max(status, _show(frame, answered, selection, missing=given.missing, as_json=args.json))
         except (UserError, OSError):
             raise
-        except Exception as error:  # noqa: BLE001  # a bug triggered by this frame: the others are still decoded
+        except Exception as error:  # noqa: BLE001  # a bug triggered by this frame: continue with the others
             failure, findings = _failure(error)
             status = max(status, FINDINGS if selection.fails("error") else CLEAN)
             if args.json:
-                sys.stdout.buffer.write(_encode(_unanswered(None, str(failure), findings)))
+                sys.stdout.buffer.write(_encode(_error_json(None, str(failure), findings)))
             else:
                 warn(f"frame {number + 1}: {failure}; {findings[0].hint}")
     return status
 
 
-def _show(frame: bytes, asked: Asked, selection: Selection, *, missing: bool, as_json: bool) -> int:
-    explanation = _explain(frame, asked, missing=missing)
+def _show(frame: bytes, answered: AnsweredRequest, selection: Selection, *, missing: bool, as_json: bool) -> int:
+    explanation = _explain(frame, answered, missing=missing)
     findings = _findings(explanation, selection)
     if as_json:
         sys.stdout.buffer.write(_encode(_as_json(None, explanation, findings)))
@@ -110,7 +110,7 @@ def _findings(explanation: Explanation, selection: Selection) -> list[FindingEnt
 
 
 def _status(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> int:
-    """A frame that could not be decoded counts as an error, whatever its findings."""
+    """The exit status. A frame that does not decode counts as an error, whatever its findings."""
     unread = ["error"] if explanation.error or explanation.message.opaque else []
     found = [each.severity for each in findings]
     return FINDINGS if any(selection.fails(severity) for severity in unread + found) else CLEAN
@@ -128,8 +128,8 @@ def _unhex(text: str) -> bytes:
     return data
 
 
-def _asked(args: argparse.Namespace) -> Asked:
-    """What a response answers: an API key and version, or a request frame; None for a request."""
+def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
+    """The request that the frame answers: API key and version, or its frame; None if the frame is a request."""
     from dissectors import schemas
     from kproxy.inspection.length_prefix import framed
 
@@ -154,19 +154,19 @@ def _asked(args: argparse.Namespace) -> Asked:
     return api.key, args.api_version
 
 
-def _explain(frame: bytes, asked: Asked, *, missing: bool) -> Explanation:
+def _explain(frame: bytes, answered: AnsweredRequest, *, missing: bool) -> Explanation:
     from kproxy.inspection.explain import candidates, explain, is_request
 
-    explanation = explain(frame, asked, prefix_missing=missing)
+    explanation = explain(frame, answered, prefix_missing=missing)
     message = explanation.message
     doubtful = explanation.error or message.opaque or (message.diagnosis and not is_request(frame))
-    if asked is None and doubtful and (found := candidates(frame)):
+    if answered is None and doubtful and (found := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in found[:5])
         more = f" ({len(found) - 5} more fit)" if len(found) > 5 else ""
         sentence = f"a response does not name its API: pass --request HEX, or {names}{more}"
         if missing or not is_request(frame):
             raise UserError(f"this is not a request, and {sentence}")
-        say(f"note: read as a request; if it is a response, {sentence}")
+        say(f"note: decoded as a request; if it is a response, {sentence}")
     return explanation
 
 
@@ -211,7 +211,7 @@ def _encode(value: dict[str, Any]) -> bytes:
 
 
 def _lines(text: str, selection: Selection) -> int:
-    """Answer JSON Lines with JSON Lines. A line that cannot be read gets an answer too, and the final status is 2."""
+    """Answer JSON Lines with JSON Lines. An invalid line gets an error, and the exit status is 2."""
     status = CLEAN
     for line in text.splitlines():
         if not line.strip():
@@ -223,17 +223,17 @@ def _lines(text: str, selection: Selection) -> int:
             failed = _status(explanation, findings, selection)
         except UserError as error:
             failed = USAGE
-            answer = _encode(_unanswered(_identity(line), str(error), []))
-        except Exception as error:  # noqa: BLE001  # a bug triggered by this line: the others are still answered
+            answer = _encode(_error_json(_identity(line), str(error), []))
+        except Exception as error:  # noqa: BLE001  # a bug triggered by this line: continue with the others
             failure, findings = _failure(error)
             failed = FINDINGS if selection.fails("error") else CLEAN
-            answer = _encode(_unanswered(_identity(line), str(failure), findings))
+            answer = _encode(_error_json(_identity(line), str(failure), findings))
         status = max(status, failed)
         sys.stdout.buffer.write(answer)
     return status
 
 
-def _unanswered(identity: object, message: str, findings: list[FindingEntry]) -> dict[str, Any]:
+def _error_json(identity: object, message: str, findings: list[FindingEntry]) -> dict[str, Any]:
     from kproxy.outputs.findings import as_json
 
     error = {"message": message, "offset": 0, "path": ""}
@@ -241,7 +241,7 @@ def _unanswered(identity: object, message: str, findings: list[FindingEntry]) ->
 
 
 def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
-    """A bug triggered by a frame, outside of those that `kproxy.inspection.explain` reports itself."""
+    """The failure and finding for a bug in kproxy that `kproxy.inspection.explain` does not report itself."""
     from dissectors.failures import Failure
     from kproxy.inspection.event_lines import failure_entry
 
@@ -265,16 +265,16 @@ def _answer(line: str) -> Explanation:
     from kproxy.inspection.length_prefix import framed
 
     try:
-        asked_for = msgspec.json.decode(line, type=dict[str, Any])
-        frame = bytes.fromhex(asked_for["frame"])
-        request = bytes.fromhex(asked_for["request"]) if asked_for.get("request") else None
+        request_line = msgspec.json.decode(line, type=dict[str, Any])
+        frame = bytes.fromhex(request_line["frame"])
+        request = bytes.fromhex(request_line["request"]) if request_line.get("request") else None
     except (msgspec.DecodeError, KeyError, ValueError, TypeError) as error:
         raise UserError(f'invalid line, expected {{"id", "frame": hex, "request": hex?}}: {error}') from None
-    asked: Asked = request
-    if asked is None and asked_for.get("type") == "response":
+    answered: AnsweredRequest = request
+    if answered is None and request_line.get("type") == "response":
         try:
-            asked = int(asked_for["api_key"]), int(asked_for["version"])
+            answered = int(request_line["api_key"]), int(request_line["version"])
         except (KeyError, TypeError, ValueError):
             raise UserError('a response needs "request", or "api_key" and "version"') from None
-    given = framed(frame, asked)
-    return explain(given.frames[0] if given.missing else frame, asked, prefix_missing=given.missing)
+    given = framed(frame, answered)
+    return explain(given.frames[0] if given.missing else frame, answered, prefix_missing=given.missing)

@@ -1,4 +1,4 @@
-"""``kproxy help``: the help of a command, as its ``--help``."""
+"""``kproxy help``: prints the help of a command, like its ``--help``."""
 
 from __future__ import annotations
 

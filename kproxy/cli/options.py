@@ -9,33 +9,33 @@ if TYPE_CHECKING:
     from kproxy.outputs.finding_selection import Selection
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_LEAST_SIZE = 1 << 20
+_MIN_SIZE = 1 << 20
 
-#: How a shell completes an argument; `kproxy completion` fills in what each shell calls it.
+#: Completion of an argument per shell; `kproxy completion` fills these in.
 FILE: dict[str, str | dict[str, str]] = {}
 DIRECTORY: dict[str, str | dict[str, str]] = {}
 
 
 class OptionGroup(Protocol):
-    """What takes declarations of options: a parser, a group of one, or `kproxy.cli.child_options`."""
+    """Accepts declarations of options: a parser, an argument group, or `kproxy.cli.command_line`."""
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
-        """As argparse."""
+        """Like argparse."""
 
     def add_argument_group(self, title: str, /) -> OptionGroup:
-        """As argparse."""
+        """Like argparse."""
 
     def add_mutually_exclusive_group(self) -> OptionGroup:
-        """As argparse."""
+        """Like argparse."""
 
 
 def completes(action: argparse.Action, how: dict[str, str | dict[str, str]]) -> None:
-    """Have the shell complete the values of an argument with files or directories."""
-    action.complete = how  # type: ignore[attr-defined]  # where shtab looks for it
+    """Let shells complete the values of an argument with files or directories."""
+    action.complete = how  # type: ignore[attr-defined]  # shtab reads this attribute
 
 
 def add_selection(parser: OptionGroup) -> None:
-    """Declare which findings are shown."""
+    """Declare the options that select findings."""
     parser.add_argument(
         "--select", metavar="CODES", action="append", default=[],
         help="show only these findings: rule codes, code prefixes or rule names, e.g. L,C0,S013",
@@ -44,7 +44,7 @@ def add_selection(parser: OptionGroup) -> None:
 
 
 def add_fail_on(parser: OptionGroup) -> None:
-    """Declare which findings make the command fail."""
+    """Declare the option for findings that make the command fail."""
     parser.add_argument(
         "--fail-on", choices=("info", "warning", "error", "never"), default="error",
         help="exit with status 1 on a finding of at least this severity (default: %(default)s)",
@@ -52,10 +52,10 @@ def add_fail_on(parser: OptionGroup) -> None:
 
 
 def selection_of(args: argparse.Namespace) -> Selection:
-    """The findings that `add_selection` and `add_fail_on` ask for.
+    """The selection for the options of `add_selection` and `add_fail_on`.
 
     Raises:
-        UserError: No rule has such a code.
+        UserError: A code or rule name is unknown.
     """
     from kproxy.outputs.finding_selection import Selection
 
@@ -63,7 +63,7 @@ def selection_of(args: argparse.Namespace) -> Selection:
 
 
 def add_capture(parser: OptionGroup) -> None:
-    """Declare how captures are read."""
+    """Declare the options for reading captures."""
     parser.add_argument(
         "--port", type=int, action="append", default=[], metavar="N",
         help="Kafka's port, repeatable (default: detect Kafka by content)",
@@ -76,6 +76,6 @@ def add_capture(parser: OptionGroup) -> None:
 def size(text: str) -> int:
     """Parse the value of a size option, such as ``200M``, to bytes."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
-    if not number.isdecimal() or (found := int(number) * _UNITS.get(unit, 1)) < _LEAST_SIZE:
+    if not number.isdecimal() or (found := int(number) * _UNITS.get(unit, 1)) < _MIN_SIZE:
         raise argparse.ArgumentTypeError(f"invalid size {text!r}: use 1M or more, e.g. 200M or 1G")
     return found

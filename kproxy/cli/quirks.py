@@ -1,4 +1,4 @@
-"""``kproxy quirks``: what the built-in broker can do wrong."""
+"""``kproxy quirks``: lists the bugs that the built-in broker can reproduce."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what there is, or what one means."""
+    """Print the list, or the description of a quirk; return the exit status."""
     from kproxy.broker.quirks import QuirkError, parse
 
     if args.quirk is None:

@@ -205,7 +205,7 @@ def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
 
 
 def _control(args: argparse.Namespace) -> ControlSocket | None:
-    """The control socket. If the default one cannot be opened, warn and go on without it."""
+    """The control socket. If the default one cannot be opened, warn and continue without it."""
     from kproxy.control.control_socket import open_socket
     from kproxy.control.protocol import ControlError
     from kproxy.outputs.stderr import warn

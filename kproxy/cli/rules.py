@@ -1,4 +1,4 @@
-"""`kproxy rules`: the catalogue of findings, and the page of each."""
+"""`kproxy rules`: lists the rules, or prints the page of one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; the exit status."""
+    """Run the command; return the exit status."""
     from kproxy.outputs import rulebook
 
     one = rulebook.find(args.which[0]) if len(args.which) == 1 else None
@@ -89,7 +89,7 @@ def _write_json(value: object) -> None:
 
 
 def _write_table(entries: list[RulebookEntry]) -> None:
-    if not sys.stdout.isatty():  # a rule a line, for grep
+    if not sys.stdout.isatty():  # one rule per line, for grep
         name = max((len(entry.name) for entry in entries), default=0)
         for entry in entries:
             fields = f"{entry.code}  {entry.name:<{name}}  {entry.severity:<7}  {entry.blame or '-':<7}"
@@ -100,9 +100,9 @@ def _write_table(entries: list[RulebookEntry]) -> None:
     from kproxy.outputs.console import Console
 
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
-    for heading in ("code", "name", "severity", "who"):
+    for heading in ("code", "name", "severity", "blame"):
         table.add_column(heading, no_wrap=True)
-    table.add_column("says")
+    table.add_column("summary")
     style = {"error": "bold red", "warning": "yellow", "info": "blue"}
     for entry in entries:
         severity = f"[{style[entry.severity]}]{entry.severity}[/]"
@@ -125,6 +125,6 @@ def _write_page(entry: RulebookEntry) -> None:
 
     from kproxy.outputs.console import Console
 
-    # A paragraph of links would be filled like any other.
+    # Otherwise consecutive links would be one paragraph.
     lines = (f"- {line}" if line.startswith("https://") else line for line in page.splitlines())
     Console().print(Markdown("\n".join(lines)))

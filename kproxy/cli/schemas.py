@@ -1,4 +1,4 @@
-"""`kproxy schemas`: regenerate the protocol data from Kafka releases (for developers)."""
+"""`kproxy schemas`: regenerates the protocol data from Kafka releases (for developers)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kproxy.errors import CLEAN, FINDINGS, UserError
 if TYPE_CHECKING:
     from dissectors.schemas.importer.lines import Row
 
-#: Files by name, sentences that somebody should look at, and what is otherwise than it was.
-_Made: TypeAlias = tuple[dict[str, bytes], list[str], list[str]]
+#: Files by name, notes to review, and changes.
+_Result: TypeAlias = tuple[dict[str, bytes], list[str], list[str]]
 
 HELP = "regenerate the protocol data from Kafka releases"
 
@@ -80,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; the exit status."""
+    """Run the command; return the exit status."""
     from dissectors import schemas
     from dissectors.schemas.importer.data import FILES
     from dissectors.schemas.importer.lines import LINES
@@ -105,8 +105,8 @@ def _content(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Made:
-    """The messages of the releases, and what their brokers serve."""
+def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+    """Import the messages of releases, and the versions that their brokers advertise."""
     from dissectors import schemas
     from dissectors.schemas.importer.data import FILES, SchemaData, make
     from dissectors.schemas.importer.report import changes
@@ -121,24 +121,24 @@ def _import(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes
     except ValueError as error:
         raise UserError(f"the definitions cannot be merged: {error}") from None
     before = SchemaData.parse(present) if all(present[name] for name in FILES) else SchemaData({}, {}, {}, {})
-    files, changed = _united(rows, present)
+    files, changed = _merge_lines(rows, present)
     return {**made.files(), **files}, notes, changes(before, made) + changed
 
 
-def _lines(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Made:
-    """What brokers of the releases serve."""
+def _lines(named: Sequence[str], jars: Path | None, present: Mapping[str, bytes]) -> _Result:
+    """Import the versions that brokers of the releases advertise."""
     from dissectors.schemas.importer import lines
-    from kproxy.schema_import.jars import OF_BROKERS
+    from kproxy.schema_import.jars import BROKER_COMPONENTS
     from kproxy.schema_import.release import read_line
 
-    there = [row["release"] for row in lines.parse(present[lines.LINES])]
-    with _jars(named or there, jars, OF_BROKERS) as found:
+    imported = [row["release"] for row in lines.parse(present[lines.LINES])]
+    with _jars(named or imported, jars, BROKER_COMPONENTS) as found:
         rows = [read_line(name, of_release) for name, of_release in found.items()]
-    files, changed = _united(rows, present)
+    files, changed = _merge_lines(rows, present)
     return files, [], changed
 
 
-def _united(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
+def _merge_lines(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dict[str, bytes], list[str]]:
     from dissectors.schemas.importer import lines
 
     before = lines.parse(present[lines.LINES])
@@ -150,7 +150,7 @@ def _united(rows: Sequence[Row], present: Mapping[str, bytes]) -> tuple[dict[str
 def _jars(
     names: Sequence[str], directory: Path | None, components: Sequence[str]
 ) -> Iterator[dict[str, dict[str, Path]]]:
-    """The jars of the releases, oldest first, by component."""
+    """The jars of the releases by component, oldest release first."""
     from dissectors.schemas.importer.lines import numbers
     from kproxy.schema_import.jars import fetch_jars, find_jars
 

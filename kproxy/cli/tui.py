@@ -1,4 +1,4 @@
-"""`kproxy tui`: the views of a running proxy, a trace or a capture."""
+"""`kproxy tui`: shows a running proxy, a trace or a capture in the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kproxy.cli import broker_options, child_options, options, relay
+from kproxy.cli import broker_options, command_line, options, relay
 from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ Press ? for the keys. kproxy dissect prints the same information as text.
 
 exit status: 0 closed by the user, 2 usage error or nothing to show, 3 upstream unreachable
 """
-#: Running proxies: the name of each, and what it is.
+#: Running proxies: the name and a description of each.
 Choices = list[tuple[str, str]]
 _AS_TEXT = "use kproxy dissect for text output"
 
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_views(parser: options.OptionGroup) -> None:
-    """Declare what is shown of the source, and how."""
+    """Declare the options of the view."""
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only matching rows, e.g. 'error!=0' (key: /)")
     options.add_capture(parser)
     parser.add_argument(
@@ -66,14 +66,14 @@ def add_views(parser: options.OptionGroup) -> None:
 
 
 def add_proxy(parser: options.OptionGroup) -> None:
-    """Declare the options of a proxy of its own."""
+    """Declare the options of a child proxy."""
     relay.add_relay(parser)
     broker_options.configure(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show it until the user leaves; the exit status."""
-    if "TEXTUAL_DRIVER" in os.environ:  # kproxy web is at the other end
+    """Run the view until the user closes it; return the exit status."""
+    if "TEXTUAL_DRIVER" in os.environ:  # started by kproxy web
         _end_with_parent()
     else:
         _check_terminal()
@@ -87,10 +87,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
-    """The application over a source, as it is asked for.
+    """The application for a source and the options.
 
     Raises:
-        UserError: There is no such filter or theme.
+        UserError: The filter is invalid or the theme is unknown.
     """
     from kproxy.browse.session import BrowseSession
     from kproxy.outputs.line_outputs import filter_for
@@ -105,29 +105,29 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
             raise UserError(f"unknown theme {args.theme!r}; use one of {themes}")
         app.theme = args.theme
     elif app.console.color_system == "standard":
-        # What others have is not told apart in sixteen colours; in Textual 8.0 it has the second name.
+        # Other themes are not legible with sixteen colours. Textual 8.0 uses the second name.
         app.theme = "ansi-dark" if "ansi-dark" in app.available_themes else "textual-ansi"
     return app
 
 
 def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:
-    """What is to be looked at.
+    """Open the source to show.
 
     Args:
-        args: The command line.
-        choose: Says which of several running proxies is meant.
+        args: The options.
+        choose: Selects one of several running proxies.
 
     Raises:
-        UserError: It cannot be.
+        UserError: The source cannot be opened.
     """
     from kproxy.browse.sources.child_proxy import ChildProxySource
     from kproxy.browse.sources.opening import open_source
     from kproxy.browse.sources.source import SeveralSources
 
-    proxy = own_proxy(args)
+    proxy = start_child_proxy(args)
     if proxy is not None:
         return ChildProxySource(proxy, keep=args.keep)
-    capture = child_options.options_of(args, options.add_capture)
+    capture = command_line.options_of(args, options.add_capture)
     try:
         return open_source(args.sources, capture, keep=args.keep)
     except SeveralSources as error:
@@ -146,7 +146,7 @@ def refuse_several(command: str, choices: Choices) -> NoReturn:
 
 
 def _choose(choices: Choices) -> str:
-    """Ask in the terminal; whoever leaves there ends the command."""
+    """Ask the user in the terminal. Exits if the user cancels."""
     from kproxy.tui.proxy_picker import Chooser
 
     if "TEXTUAL_DRIVER" in os.environ or not sys.stdin.isatty():
@@ -156,17 +156,19 @@ def _choose(choices: Choices) -> str:
     return chosen
 
 
-def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _: None) -> ChildProxy | None:
-    """The proxy that is asked for, started; None if none is. `tell` is called with what it says.
+def start_child_proxy(
+    args: argparse.Namespace, on_message: Callable[[str], object] = lambda _: None
+) -> ChildProxy | None:
+    """Start the proxy that the options configure; None if they configure none. `on_message` gets its messages.
 
     Raises:
-        UserError: It cannot be started, or what was asked for does not go together.
+        UserError: It cannot be started, or options cannot be combined.
     """
-    asked = child_options.options_of(args, add_proxy)
-    if not asked:
+    proxy_options = command_line.options_of(args, add_proxy)
+    if not proxy_options:
         return None
     if not args.listen:
-        raise UserError(f"{asked[0].partition('=')[0]} configures a proxy: pass --listen and --upstream too")
+        raise UserError(f"{proxy_options[0].partition('=')[0]} configures a proxy: pass --listen and --upstream too")
     if args.sources:
         raise UserError(f"{args.sources[0]}: pass a source to read or --listen to start a proxy, not both")
     if args.no_control:
@@ -175,13 +177,13 @@ def own_proxy(args: argparse.Namespace, tell: Callable[[str], object] = lambda _
     from kproxy.control.protocol import ControlError
 
     try:
-        return ChildProxy(asked, None if args.control is None else Path(args.control), tell)
+        return ChildProxy(proxy_options, None if args.control is None else Path(args.control), on_message)
     except ControlError as error:
         raise UserError(str(error)) from None
 
 
 def _check_terminal() -> None:
-    for stream, name in ((sys.stdout, "output"), (sys.stderr, "error")):  # Textual writes to the second
+    for stream, name in ((sys.stdout, "output"), (sys.stderr, "error")):  # Textual writes to standard error
         if not stream.isatty():
             raise UserError(f"standard {name} is not a terminal: {_AS_TEXT}")
     if os.environ.get("TERM") == "dumb":
@@ -189,7 +191,7 @@ def _check_terminal() -> None:
 
 
 def _end_with_parent() -> None:
-    """A server that is killed leaves no session behind."""
+    """End this process when its parent, the web server, ends."""
     parent = os.getppid()
 
     def wait() -> None:

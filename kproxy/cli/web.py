@@ -1,4 +1,4 @@
-"""`kproxy web`: what `kproxy tui` shows, in a browser."""
+"""`kproxy web`: shows the views of `kproxy tui` in a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import child_options, tui
+from kproxy.cli import command_line, tui
 from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal ends it; the exit status."""
+    """Serve until a signal stops it; return the exit status."""
     try:
         from kproxy.web.access import AccessControl
         from kproxy.web.server import WebServer
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         sockets, host = _bound(args.bind)
         for each in sockets:
             opened.enter_context(each)
-        if (proxy := tui.own_proxy(args, tell=say)) is not None:
+        if (proxy := tui.start_child_proxy(args, on_message=say)) is not None:
             opened.callback(proxy.stop)
         port = sockets[0].getsockname()[1]
         access = AccessControl(host, port)
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _bound(text: str) -> tuple[list[socket.socket], str | None]:
-    """Where to serve, and the host as it was given."""
+    """The listening sockets, and the host as given."""
     from kproxy.proxy.address import TcpAddress, parse_listen
     from kproxy.proxy.sockets import listen
 
@@ -90,7 +90,7 @@ def _session(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
     """The command line of a session.
 
     Raises:
-        UserError: It would not work.
+        UserError: The session would fail.
     """
     if any(name == "-" or Path(name).is_fifo() for name in args.sources):
         raise UserError(
@@ -105,7 +105,7 @@ def _session(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
             source.close()
     else:
         sources = [str(proxy.control)]
-    words = [sys.executable, "-m", "kproxy", "tui", *child_options.options_of(args, tui.add_views), "--", *sources]
+    words = [sys.executable, "-m", "kproxy", "tui", *command_line.options_of(args, tui.add_views), "--", *sources]
     return "exec " + shlex.join(words)
 
 

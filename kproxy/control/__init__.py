@@ -1,1 +1,1 @@
-"""The control socket of a running proxy: a Unix socket over which it is watched, asked and stopped."""
+"""The control socket of a running proxy: a Unix socket to watch, query and stop it."""

@@ -1,4 +1,4 @@
-"""The recent past for those who come later: what is still open however long ago it began, and the last lines."""
+"""Recent trace lines for viewers that connect later: the last lines, and older ones of what is still open."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import encode_line
 
 BACKLOG_BYTES: Final = 4 << 20
-#: Of one connection, so many unanswered requests are told that are older than the last lines.
-MOST_WAITING: Final = 1000
+#: Unanswered requests per connection that are sent although they are older than the last lines.
+MAX_UNANSWERED: Final = 1000
 _TS: Final = b'"ts":"'
 _TS_BYTES: Final = 27
 
 
 class Backlog:
-    """The last encoded lines, as many as fit into `limit` bytes."""
+    """The last encoded lines, up to `limit` bytes."""
 
     def __init__(self, limit: int = BACKLOG_BYTES) -> None:
         self._limit = limit
@@ -27,16 +27,16 @@ class Backlog:
         self._size = 0
 
     def add(self, line: bytes) -> None:
-        """Take a line, at the detail `summary`."""
+        """Add a line, encoded at detail `summary`."""
         self._lines.append(line)
         self._size += len(line)
         while self._size > self._limit:
             self._size -= len(self._lines.popleft())
 
     def lines(self, inspector: Inspector, *, frames: bool) -> Iterator[bytes]:
-        """What is open now and began before the last lines, then these; by time, and each once.
+        """Older lines of open connections and unanswered requests, then the last lines; by time, each once.
 
-        With `frames`, requests that are still unanswered have theirs: of others they are gone.
+        With `frames`, unanswered requests have their frames. Those of other lines are not kept.
         """
         unfinished = {line: with_frame(line, frame) if frames and frame else line for line, frame in _open(inspector)}
         recent = set(self._lines)
@@ -47,10 +47,10 @@ class Backlog:
 
 
 def _open(inspector: Inspector) -> Iterator[tuple[bytes, str | None]]:
-    """The lines of what is open, the same bytes as when they were told, and their frames."""
+    """The lines of open connections and unanswered requests, encoded as before, with their frames (base64)."""
     for connection in inspector.open_now():
         yield encode_line(connection.opened), None
-        for request in islice(connection.waiting, MOST_WAITING):
+        for request in islice(connection.waiting, MAX_UNANSWERED):
             frame = strip(request)
             yield encode_line(request), frame
 

@@ -1,4 +1,4 @@
-"""The viewer's side of the control socket, for asyncio."""
+"""The client of the control socket, for asyncio."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kproxy.control.protocol import LINE_START, ControlError, Greeting, parse_gr
 from kproxy.proxy.sockets import reason
 from kproxy.trace.encoding import encode_json
 
-_PATIENCE_S: Final = 10.0
-#: Bytes of lines that wait here; beyond them the proxy waits, and drops what it has no room for.
-_HELD_BYTES: Final = 16 << 20
-#: No line is longer: that would be a frame of 32 MiB in base64, and more than is decoded.
-_LINE_BYTES: Final = 64 << 20
+_TIMEOUT_S: Final = 10.0
+#: Bytes of lines that are buffered. Beyond that, reading pauses, and the proxy drops lines that it has no room for.
+_BUFFER_BYTES: Final = 16 << 20
+#: Longest valid line: a frame of 32 MiB in base64 is shorter, and longer frames are not decoded.
+_MAX_LINE_BYTES: Final = 64 << 20
 
 
 @asynccontextmanager
 async def connect(path: Path) -> AsyncIterator[ControlClient]:
-    """A connection to the proxy that has its socket at `path`, until the `async with` block ends.
+    """Connect to the proxy with its control socket at `path`, for the duration of an `async with` block.
 
     Raises:
-        ControlError: Nobody answers there, or no kproxy that speaks this protocol.
+        ControlError: No process answers there, or none that uses this protocol.
     """
     client = ControlClient()
     try:
@@ -39,9 +39,9 @@ async def connect(path: Path) -> AsyncIterator[ControlClient]:
 
 
 class ControlClient(asyncio.Protocol):
-    """Asks a proxy, and iterates over the lines that it sends: bytes with their newline, not parsed.
+    """Sends requests to a proxy and iterates over its trace lines: bytes with their newline, not parsed.
 
-    The iteration ends when the connection does, with a `ControlError` if the proxy said why.
+    The iteration ends with the connection; it raises `ControlError` if the proxy sent a reason.
     """
 
     greeting: Greeting
@@ -51,18 +51,18 @@ class ControlClient(asyncio.Protocol):
         self._greeted = self._loop.create_future()
         self._transport: asyncio.Transport | None = None
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._rest = bytearray()
         self._lines: deque[bytes] = deque()
-        self._held = 0
-        self._news = asyncio.Event()
-        self._lost = asyncio.Event()
-        self._why: str | None = None  # the connection ends
+        self._buffered = 0
+        self._changed = asyncio.Event()
+        self._disconnected = asyncio.Event()
+        self._close_reason: str | None = None
 
     async def open(self, path: Path) -> None:
-        """Connect and wait for the greeting; raises as `connect`."""
+        """Connect and wait for the greeting. Raises like `connect`."""
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 await self._loop.create_unix_connection(lambda: self, str(path))
                 self.greeting = await self._greeted
         except (FileNotFoundError, ConnectionRefusedError):
@@ -75,30 +75,30 @@ class ControlClient(asyncio.Protocol):
             raise ControlError(f"{path}: {error}") from None
 
     async def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.abort()
-            await self._lost.wait()
+            await self._disconnected.wait()
 
     async def ask(self, do: str, **fields: Any) -> dict[str, Any]:
-        """Have the proxy do something; its reply.
+        """Send a request and return the reply.
 
         Raises:
-            ControlError: The proxy refuses, does not answer, or has ended.
+            ControlError: The proxy refuses the request, does not answer within 10 s, or has ended.
         """
-        if self._transport is None or self._lost.is_set():
-            raise self._over()
+        if self._transport is None or self._disconnected.is_set():
+            raise self._closed_error()
         number = next(self._numbers)
-        self._asked[number] = future = self._loop.create_future()
+        self._pending[number] = future = self._loop.create_future()
         self._transport.write(encode_json({"id": number, "do": do, **fields}) + b"\n")
         self._transport.resume_reading()
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_TIMEOUT_S):
                 reply: dict[str, Any] = await future
         except TimeoutError:
-            raise ControlError(f"the proxy did not answer within {_PATIENCE_S:g} s") from None
+            raise ControlError(f"the proxy did not answer within {_TIMEOUT_S:g} s") from None
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
         if "error" in reply:
             raise ControlError(str(reply["error"]))
         return reply
@@ -108,15 +108,15 @@ class ControlClient(asyncio.Protocol):
 
     async def __anext__(self) -> bytes:
         while not self._lines:
-            if self._lost.is_set():
-                if self._why is not None:
-                    raise self._over()
+            if self._disconnected.is_set():
+                if self._close_reason is not None:
+                    raise self._closed_error()
                 raise StopAsyncIteration
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         line = self._lines.popleft()
-        self._held -= len(line)
-        if self._held <= _HELD_BYTES // 2 and self._transport is not None:
+        self._buffered -= len(line)
+        if self._buffered <= _BUFFER_BYTES // 2 and self._transport is not None:
             self._transport.resume_reading()
         return line
 
@@ -133,26 +133,26 @@ class ControlClient(asyncio.Protocol):
             for line in lines:
                 if line.startswith(LINE_START):
                     self._lines.append(line)
-                    self._held += len(line)
+                    self._buffered += len(line)
                 else:
-                    self._hear(line)
-            self._news.set()
+                    self._handle_reply(line)
+            self._changed.set()
         else:
             self._rest += rest
-        if len(self._rest) > _LINE_BYTES:
-            self._fail(f"the proxy sent a line longer than {_LINE_BYTES} bytes")
-        elif self._held > _HELD_BYTES and not self._asked:
+        if len(self._rest) > _MAX_LINE_BYTES:
+            self._fail(f"the proxy sent a line longer than {_MAX_LINE_BYTES} bytes")
+        elif self._buffered > _BUFFER_BYTES and not self._pending:
             self._transport.pause_reading()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._lost.set()
-        self._news.set()
-        for future in (self._greeted, *self._asked.values()):
+        self._disconnected.set()
+        self._changed.set()
+        for future in (self._greeted, *self._pending.values()):
             if not future.done():
-                future.set_exception(self._over())
+                future.set_exception(self._closed_error())
 
-    def _hear(self, line: bytes) -> None:
-        """Take a line that is none of the trace."""
+    def _handle_reply(self, line: bytes) -> None:
+        """Handle a line that is not a trace line: the greeting, a reply, or a reason to close."""
         try:
             if not self._greeted.done():
                 self._greeted.set_result(parse_greeting(line))
@@ -161,16 +161,16 @@ class ControlClient(asyncio.Protocol):
         except (ControlError, msgspec.DecodeError, ValueError) as error:
             self._fail(str(error))
             return
-        future = self._asked.get(number) if isinstance(number := reply.get("id"), int) else None
+        future = self._pending.get(number) if isinstance(number := reply.get("id"), int) else None
         if future is not None and not future.done():
             future.set_result(reply)
         elif "id" not in reply and "error" in reply:
-            self._why = str(reply["error"])
+            self._close_reason = str(reply["error"])
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, reason_text: str) -> None:
         assert self._transport is not None
-        self._why = why
+        self._close_reason = reason_text
         self._transport.abort()
 
-    def _over(self) -> ControlError:
-        return ControlError(self._why or "the proxy has ended")
+    def _closed_error(self) -> ControlError:
+        return ControlError(self._close_reason or "the proxy has ended")

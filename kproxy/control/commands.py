@@ -1,7 +1,7 @@
-"""What can be asked of a running proxy: a command is a Struct of its fields that knows how to be done.
+"""The commands of the control socket. A command is a Struct of its fields with a method that runs it.
 
-Fields have defaults, and those that a command does not know are passed over, so that kproxys of any age understand
-each other. A new one is a class here and a row in `COMMANDS`.
+Fields have defaults, and unknown fields are ignored, so that different versions of kproxy understand each other. A new
+command is a class here and a row in `COMMANDS`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from kproxy.control.viewer import Viewer
     from kproxy.inspection.inspector import OpenConnection
 
-#: Of one connection, so many unanswered requests are listed, the oldest first.
-MOST_IN_FLIGHT: Final = 20
+#: Unanswered requests that are listed per connection, the oldest first.
+MAX_IN_FLIGHT: Final = 20
 
-#: Sends the fields of the reply.
+#: Sends the reply with these fields.
 Reply = Callable[..., None]
 
 
 class Command(Protocol):
-    """The fields of a request, and what to do."""
+    """A command with its fields."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
-        """Do it, and reply once: what was asked for, or an `error`."""
+        """Run the command and reply once, with its result or an `error`."""
 
 
 class ListConnections(Struct):
-    """The connections that are open now."""
+    """List the open connections."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         reply(connections=[_connection(each) for each in server.inspector.open_now()])
 
 
 class WatchLines(Struct):
-    """Send lines from now on: with `frames` their frames too, with `backlog` first what led up to now."""
+    """Send trace lines from now on, with `frames` including their frames, with `backlog` after the recent ones."""
 
     frames: bool = False
     backlog: bool = False
@@ -52,7 +52,7 @@ class WatchLines(Struct):
 
 
 class Unwatch(Struct):
-    """Send no more lines."""
+    """Stop sending lines."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         server.unwatch(viewer)
@@ -79,8 +79,8 @@ COMMANDS: Final[dict[str, type[Command]]] = {
 }
 
 
-def _connection(found: OpenConnection) -> dict[str, Any]:
-    opened = found.opened
+def _connection(connection: OpenConnection) -> dict[str, Any]:
+    opened = connection.opened
     return {
         "connection_id": opened.connection_id,
         "client": opened.client,
@@ -88,11 +88,11 @@ def _connection(found: OpenConnection) -> dict[str, Any]:
         "listener": opened.listener,
         "tls": opened.tls,
         "opened": opened.ts,
-        "request_bytes": found.bytes[0],
-        "response_bytes": found.bytes[1],
-        "requests": found.frames[0],
-        "responses": found.frames[1],
-        "unanswered": found.in_flight,
+        "request_bytes": connection.bytes[0],
+        "response_bytes": connection.bytes[1],
+        "requests": connection.frames[0],
+        "responses": connection.frames[1],
+        "unanswered": connection.in_flight,
         "in_flight": [
             {
                 "api": request.api,
@@ -101,6 +101,6 @@ def _connection(found: OpenConnection) -> dict[str, Any]:
                 "ts": request.ts,
                 "client_id": request.client_id,
             }
-            for request in islice(found.waiting, MOST_IN_FLIGHT)
+            for request in islice(connection.waiting, MAX_IN_FLIGHT)
         ],
     }

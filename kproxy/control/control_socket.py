@@ -1,4 +1,4 @@
-"""The control socket as a proxy opens it: in a directory of its own, for this user alone, gone when the proxy is."""
+"""Opening and removing the control socket of a proxy: private to this user, removed with the proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kproxy.proxy.sockets import ListenError, listen
 
 
 class ControlSocket:
-    """A bound Unix socket; `remove` takes its file away, unless another one has taken its place."""
+    """A bound Unix socket. `remove` deletes its file, unless another socket has replaced it."""
 
     def __init__(self, path: Path, sock: socket.socket) -> None:
         self.path = path
@@ -22,7 +22,7 @@ class ControlSocket:
         self._identity = _identity(path)
 
     def remove(self) -> None:
-        """Remove the file, then close the socket; may be called again."""
+        """Delete the file, then close the socket. May be called again."""
         with suppress(OSError):  # until the socket is closed, no new proxy replaces the file
             if _identity(self.path) == self._identity:
                 self.path.unlink()
@@ -30,15 +30,15 @@ class ControlSocket:
 
 
 def open_socket(path: Path | None = None) -> ControlSocket:
-    """Bind and listen, at `path` or where this process's socket belongs; connections wait until they are accepted.
+    """Bind and listen at `path`, by default at this process's own path. It does not accept connections yet.
 
-    To be called before there are threads: for a moment, files are made with mode 0600.
+    Call it before threads are started: it changes the umask for a moment.
 
     Raises:
-        ControlError: It cannot be.
+        ControlError: The socket cannot be created.
     """
     path = own_path(os.getpid()) if path is None else path.absolute()
-    umask = os.umask(0o177)  # so that there is no moment at which others may connect
+    umask = os.umask(0o177)  # other users must never be able to connect
     try:
         [sock] = listen(parse_listen(f"unix:{path}"), "--control")
     except ValueError as error:
@@ -51,5 +51,5 @@ def open_socket(path: Path | None = None) -> ControlSocket:
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino, found.st_mtime_ns  # inodes are used again at once
+    status = path.lstat()
+    return status.st_dev, status.st_ino, status.st_mtime_ns  # inode numbers are reused at once

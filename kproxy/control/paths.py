@@ -1,4 +1,4 @@
-"""Where control sockets are, which proxies run, and which of them listens where."""
+"""Finds control sockets and the running proxies behind them."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from typing import Final
 from kproxy.control.protocol import ControlError, Greeting, parse_greeting
 from kproxy.io.processes import is_alive
 
-_GREETING_S: Final = 3.0  # an inspector that is behind says it late
+_GREETING_S: Final = 3.0  # an inspector that is behind sends it late
 _GREETING_BYTES: Final = 64 * 1024
 _ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104
 
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
-    """A proxy that runs: its control socket, and what it says of itself."""
+    """A running proxy: its control socket and its greeting."""
 
     path: Path
     greeting: Greeting
 
 
 class SeveralProxies(ControlError):
-    """Several proxies fit; `proxies` are these."""
+    """Several proxies match: `proxies`."""
 
     def __init__(self, message: str, proxies: list[RunningProxy]) -> None:
         super().__init__(message)
         self.proxies = proxies
 
     def choices(self) -> list[tuple[str, str]]:
-        """What names each of them alone (an address, or its control socket), and where it leads."""
+        """For each proxy, an unambiguous name (an address, or its control socket) and a description."""
         return [(self._name(each), _listed([each])) for each in self.proxies]
 
     def _name(self, one: RunningProxy) -> str:
@@ -47,10 +47,10 @@ class SeveralProxies(ControlError):
 
 
 def own_path(pid: int) -> Path:
-    """Where the proxy with this process id has its socket; the directory is made if need be.
+    """The path of the control socket of the proxy with this process id. Creates the directory if needed.
 
     Raises:
-        ControlError: The directory cannot be made, or others can get at it.
+        ControlError: The directory cannot be created, or other users can access it.
     """
     directory = _runtime_directory(os.environ.get("XDG_RUNTIME_DIR")) or _temporary_directory()
     try:
@@ -63,9 +63,9 @@ def own_path(pid: int) -> Path:
 
 
 def running() -> list[RunningProxy]:
-    """The proxies of this user that answer; blocks, for three seconds at most for one that does not.
+    """The running proxies of this user. Blocks up to three seconds for each one that does not answer.
 
-    Sockets that dead processes have left are removed.
+    Removes sockets of processes that have ended.
     """
     found = []
     for directory in _directories():
@@ -81,10 +81,10 @@ def running() -> list[RunningProxy]:
 
 
 def find(address: str) -> RunningProxy:
-    """The proxy of this user that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``; blocks.
+    """The proxy of this user that listens on ``HOST:PORT``, ``PORT`` or ``unix:PATH``. Blocks like `running`.
 
     Raises:
-        ControlError: None does, or several.
+        ControlError: There is none, or more than one.
     """
     proxies = running()
     found = [each for each in proxies if any(_is_at(address, to.listen) for to in each.greeting.listeners)]
@@ -93,22 +93,22 @@ def find(address: str) -> RunningProxy:
     if found:
         message = f"several proxies listen on {address}: {_listed(found)}; pass the HOST:PORT of one"
         raise SeveralProxies(message, found)
-    others = f"there is {_listed(proxies)}" if proxies else "this user runs no kproxy here"
-    raise ControlError(f"no kproxy listens on {address}: {others}")
+    others = f"; found {_listed(proxies)}" if proxies else ": this user runs no kproxy on this machine"
+    raise ControlError(f"no kproxy listens on {address}{others}")
 
 
 def only() -> RunningProxy:
-    """The one proxy of this user that runs; blocks.
+    """The only running proxy of this user. Blocks like `running`.
 
     Raises:
-        ControlError: None does, or several.
+        ControlError: There is none, or more than one.
     """
     match running():
         case [one]:
             return one
         case []:
             raise ControlError(
-                "this user runs no kproxy here: start one with kproxy --listen 9092 --upstream HOST:PORT"
+                "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"
             )
         case several:
             raise SeveralProxies(f"several proxies are running: {_listed(several)}; pass the HOST:PORT of one", several)
@@ -129,7 +129,7 @@ def _greeting(path: Path) -> Greeting:
 
 
 def _is_at(address: str, listener: str) -> bool:
-    """Whether a listener as a greeting names it is the one at `address`."""
+    """Whether `listener`, as in a greeting, is reachable at `address`."""
     host, _, port = address.rpartition(":")
     own_host, _, own_port = listener.rpartition(":")
     if address == listener or port != own_port or "unix" in (host, own_host):
@@ -145,7 +145,7 @@ def _numbers(host: str) -> set[str]:
 
 
 def _directories() -> Iterator[Path]:
-    """Those in which proxies of this user may be; one that was started by a service need not know `XDG_RUNTIME_DIR`."""
+    """Directories with control sockets of this user. A proxy started by a service may lack `XDG_RUNTIME_DIR`."""
     runtime = _runtime_directory(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}")
     for directory in (runtime, _temporary_directory()):
         if directory is not None and _is_private(directory):
@@ -163,11 +163,11 @@ def _runtime_directory(parent: str | None) -> Path | None:
 
 
 def _temporary_directory() -> Path:
-    return Path(os.environ.get("TMPDIR") or "/tmp") / f"kproxy-{os.geteuid()}"  # noqa: S108  # what is in it is checked
+    return Path(os.environ.get("TMPDIR") or "/tmp") / f"kproxy-{os.geteuid()}"  # noqa: S108  # _is_private checks it
 
 
 def _is_private(directory: Path) -> bool:
-    """Ours, and closed to everybody else; a link is not."""
+    """Whether it is a directory, not a link, that belongs to this user and that others cannot access."""
     with suppress(OSError):
         found = directory.lstat()
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077

@@ -1,4 +1,4 @@
-"""The protocol of the control socket, version 1: JSON Lines both ways. docs/control.md has the whole of it."""
+"""The protocol of the control socket, version 1: JSON Lines in both directions. docs/control.md describes it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from msgspec import Struct
 PROTOCOL: Final = 1
 MAX_REQUEST_BYTES: Final = 64 * 1024
 MAX_VIEWERS: Final = 16
-#: What a line of the trace begins with, and no reply.
+#: The start of every trace line; no reply starts like this.
 LINE_START: Final = b'{"kind":'
 
 
 class ControlError(Exception):
-    """A control socket cannot be opened, reached or used; one sentence that says why."""
+    """A control socket cannot be opened, reached or used. The message is one sentence."""
 
 
 class Listening(Struct):
-    """An address that clients connect to, and where that leads."""
+    """A listener and its upstream, as addresses."""
 
     listen: str
     upstream: str
 
 
 class Greeting(Struct):
-    """The first line of a proxy.
+    """The first line that a proxy sends.
 
-    `started` is as in a trace, `trace` the directory or null, `detail` the trace's. With `built_in`, the upstreams are
-    internal ports of the built-in broker.
+    `started` is a timestamp as in a trace, `trace` the trace's directory or null, `detail` its detail. With
+    `built_in`, the upstreams are internal ports of the built-in broker.
     """
 
     kproxy: str
@@ -49,27 +49,27 @@ class Greeting(Struct):
 
 
 class Refusal(Struct):
-    """A line without an `id` that says why this connection ends."""
+    """A line without `id`: the reason why the proxy closes this connection."""
 
     error: str
 
 
 class ControlRequest(Struct):
-    """What every request has; the fields of its command stand beside it."""
+    """The fields of every request. Those of its command are on the same level."""
 
     do: str
     id: int | str | None = None
 
 
 def parse_greeting(line: bytes) -> Greeting:
-    """Read the first line of a proxy.
+    """Parse the first line of a proxy.
 
     Raises:
-        ControlError: It is none, of another protocol, or says why there will be no more.
+        ControlError: It is not a greeting, of another protocol version, or a refusal.
     """
     try:
         greeting = msgspec.json.decode(line, type=Greeting)
-    except (msgspec.DecodeError, ValueError):  # msgspec 0.20: the first is none of the second
+    except (msgspec.DecodeError, ValueError):  # in msgspec 0.20, DecodeError is not a ValueError
         try:
             raise ControlError(msgspec.json.decode(line, type=Refusal).error) from None
         except (msgspec.DecodeError, ValueError):

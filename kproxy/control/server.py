@@ -1,4 +1,4 @@
-"""The proxy's side of the control socket, in the inspector's process: a part of its loop that never waits."""
+"""The server of the control socket, part of the event loop of the inspector's process. It never blocks."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from kproxy.control.summary import with_frame
 from kproxy.control.viewer import Viewer
 from kproxy.inspection.inspector import Inspector
 
-_GRACE_S: Final = 1.0  # for viewers to take what is left, when the proxy ends
-_CREDENTIALS: Final = struct.Struct("3i")  # of SO_PEERCRED: pid, uid, gid
-_MOST_TOLD: Final = 50  # characters of what a viewer sent that it is told again
+_GRACE_S: Final = 1.0  # for viewers to read the rest when the proxy ends
+_CREDENTIALS: Final = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
+_MAX_ECHOED: Final = 50  # characters of a request that are repeated in its error
 
 
 class ControlServer:
-    """Takes viewers, answers them, and sends lines to those who watch.
+    """Accepts viewers, answers their requests, and sends trace lines to those that watch.
 
     Args:
-        control: Closed and removed by `close`.
-        selector: That of the loop, which calls the data of what is ready with the events.
-        greeting: What every viewer is told first.
-        inspector: Whose lines these are; its `frames` is on while a viewer wants them.
+        control: The bound socket. `close` closes and removes it.
+        selector: The selector of the event loop, which calls the `data` of each ready key with its events.
+        greeting: The first line for every viewer.
+        inspector: The inspector that makes the lines. Its `frames` is true while a viewer watches with frames.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class ControlServer:
         self._accepting = False
         self._accept_again()
 
-    def tell(self, line: bytes, frame: str | None) -> None:
-        """Send a line, encoded at the detail `summary`, and the base64 of its frame to those who want it."""
+    def publish(self, line: bytes, frame: str | None) -> None:
+        """Send a line, encoded at detail `summary`, to watching viewers; with `frame` (base64) if they want frames."""
         self._backlog.add(line)
         framed = None
         for viewer in tuple(self._watching):
@@ -61,31 +61,31 @@ class ControlServer:
                 viewer.put(line)
 
     def flush(self) -> None:
-        """What was told so far goes out."""
+        """Send what is buffered for viewers."""
         for viewer in tuple(self._watching):
             viewer.flush()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Do periodic work; call it every second."""
         self._accept_again()
         for viewer in tuple(self._viewers):
             viewer.tick()
 
     def watch(self, viewer: Viewer, *, frames: bool, backlog: bool) -> None:
-        """Send lines to a viewer from now on."""
+        """Start to send lines to a viewer."""
         viewer.watching, viewer.frames = True, frames
-        self._see_who_watches()
+        self._update_watching()
         if backlog:
             for line in self._backlog.lines(self.inspector, frames=frames):
                 viewer.put(line)
 
     def unwatch(self, viewer: Viewer) -> None:
-        """Send it no more."""
+        """Stop sending lines to a viewer."""
         viewer.watching = viewer.frames = False
-        self._see_who_watches()
+        self._update_watching()
 
     def close(self) -> None:
-        """The proxy ends: viewers get what is left to send, within a second."""
+        """Close all viewers and remove the socket. Viewers have one second to read the rest."""
         self._stop_accepting()
         self._control.remove()
         for viewer in tuple(self._viewers):
@@ -102,10 +102,10 @@ class ControlServer:
             sock, _ = self._control.socket.accept()
         except BlockingIOError:
             return
-        except OSError:  # no file descriptors are left: try again in a second
+        except OSError:  # no file descriptor is available: retry in a second
             self._stop_accepting()
             return
-        viewer = Viewer(sock, self._selector, self._answer, self._forget)
+        viewer = Viewer(sock, self._selector, self._handle_request, self._forget)
         self._viewers.append(viewer)
         if not _is_allowed(sock):
             viewer.end("this proxy belongs to another user")
@@ -125,43 +125,43 @@ class ControlServer:
             self._accepting = False
             self._selector.unregister(self._control.socket)
 
-    def _answer(self, viewer: Viewer, line: bytes) -> None:
+    def _handle_request(self, viewer: Viewer, line: bytes) -> None:
         try:
-            asked = msgspec.json.decode(line, type=ControlRequest)
+            request = msgspec.json.decode(line, type=ControlRequest)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             viewer.end(f"invalid request: {error}")
             return
         try:
-            self._do(viewer, asked, line)
-        except Exception as error:  # noqa: BLE001  # whatever it is, it is this viewer's and must not end the trace
+            self._do(viewer, request, line)
+        except Exception as error:  # noqa: BLE001  # an error of one viewer must not end the trace
             viewer.end(f"{type(error).__name__}: {error}; this is a bug in kproxy")
 
-    def _do(self, viewer: Viewer, asked: ControlRequest, line: bytes) -> None:
-        reply: Callable[..., Any] = partial(viewer.reply, id=asked.id)
-        command = COMMANDS.get(asked.do)
+    def _do(self, viewer: Viewer, request: ControlRequest, line: bytes) -> None:
+        reply: Callable[..., Any] = partial(viewer.reply, id=request.id)
+        command = COMMANDS.get(request.do)
         if command is None:
-            name, known = asked.do[:_MOST_TOLD], ", ".join(COMMANDS)
+            name, known = request.do[:_MAX_ECHOED], ", ".join(COMMANDS)
             reply(error=f"unknown command {name!r}; kproxy {self.greeting.kproxy} has {known}")
             return
         try:
             fields = msgspec.json.decode(line, type=command)
         except msgspec.ValidationError as error:
-            reply(error=f"{asked.do}: {error}")
+            reply(error=f"{request.do}: {error}")
             return
         fields.run(self, viewer, reply)
 
     def _forget(self, viewer: Viewer) -> None:
         self._viewers.remove(viewer)
-        self._see_who_watches()
+        self._update_watching()
 
-    def _see_who_watches(self) -> None:
+    def _update_watching(self) -> None:
         self._watching = [viewer for viewer in self._viewers if viewer.watching]
         if (frames := any(viewer.frames for viewer in self._watching)) != self.inspector.frames:
             self.inspector.frames = frames
 
 
 def _is_allowed(sock: socket.socket) -> bool:
-    """Whether it is the same user or root; where the system does not say, the directory's mode does."""
+    """Whether the peer is this user or root. Without SO_PEERCRED, the mode of the directory decides."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -1,4 +1,4 @@
-"""Trace lines as a viewer gets them: at the detail `summary`, with the `frame` where it wants that."""
+"""Trace lines for viewers: at detail `summary`, optionally with the `frame`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kproxy.trace.lines import Line, RequestLine, ResponseLine
 
 
 def strip(line: Line) -> str | None:
-    """Take from a line what is not of `Detail.SUMMARY`; the frame that it had."""
+    """Remove from a line what `Detail.SUMMARY` does not have; return the frame (base64) that it had."""
     if not isinstance(line, RequestLine | ResponseLine):
         return None
     frame, line.frame, line.body = line.frame, None, None
@@ -16,5 +16,5 @@ def strip(line: Line) -> str | None:
 
 
 def with_frame(line: bytes, frame: str) -> bytes:
-    """An encoded line and the base64 of its frame in one: columns have no order."""
+    """An encoded line with its frame (base64) added as the last column; columns have no order."""
     return b'%b,"frame":"%b"}\n' % (line[:-2], frame.encode())

@@ -1,1 +1,1 @@
-"""Counters in fixed memory."""
+"""Counters in bounded memory."""

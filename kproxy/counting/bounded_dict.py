@@ -1,4 +1,4 @@
-"""A dict of bounded size that keeps what was set or touched last, and counts what it lets go."""
+"""A dict of bounded size that counts evicted entries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ ValueT = TypeVar("ValueT")
 
 
 class Recent(BoundedDict[KeyT, ValueT]):
-    """A `BoundedDict` that says how much it has forgotten: `let_go`."""
+    """A `BoundedDict` with the number of evicted entries: `evicted`."""
 
     def __init__(self, most: int) -> None:
         super().__init__(most)
-        self.let_go = 0
+        self.evicted = 0
 
     def popitem(self, last: bool = True) -> tuple[KeyT, ValueT]:
-        """Forget an entry: the newest, or the one that was touched longest ago."""
-        self.let_go += 1
+        """Evict an entry: the newest, or the least recently touched one."""
+        self.evicted += 1
         return super().popitem(last)

@@ -1,22 +1,22 @@
-"""Small counts that every overview keeps: findings by severity, texts by how often they came."""
+"""Counts that every overview keeps: findings by severity, and error names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import ErrorEntry, FindingEntry, FindingLine
 
-#: Different texts that are counted on their own; names of unknown errors are as many as a hostile broker likes.
-MOST_TEXTS = 100
-#: What the counts of further ones are under.
+#: Different names that are counted separately. A hostile broker may send any number of unknown errors.
+MAX_NAMES = 100
+#: The name under which all others are counted.
 OTHERS = "others"
 
 
 class Severities(NamedTuple):
-    """How many findings there are of each severity."""
+    """The number of findings per severity."""
 
     info: int = 0
     warning: int = 0
@@ -24,7 +24,7 @@ class Severities(NamedTuple):
 
     @classmethod
     def sum(cls, several: Iterable[Severities]) -> Severities:
-        """All of these together."""
+        """The sum of several counts."""
         return cls(*map(sum, zip(*several, strict=True)))
 
 
@@ -37,17 +37,17 @@ class SeverityCounts:
         self._counts = [0] * len(RANK)
 
     def add(self, findings: Iterable[FindingEntry | FindingLine]) -> None:
-        """Count these; one of a severity that nobody knows is information."""
+        """Count findings. An unknown severity counts as info."""
         for finding in findings:
             self._counts[RANK.get(finding.severity, 0)] += 1
 
     def row(self) -> Severities:
-        """What was counted."""
+        """The counts so far."""
         return Severities(*self._counts)
 
 
 class ErrorCounts:
-    """Counts the responses that refuse something, and under which names; each name once a response."""
+    """Counts responses with errors, in total and per error name; each name counts once per response."""
 
     __slots__ = ("_names", "responses")
 
@@ -56,26 +56,26 @@ class ErrorCounts:
         self._names: dict[str, int] = {}
 
     def add(self, errors: Iterable[ErrorEntry]) -> None:
-        """Count the errors of a response, which has some."""
+        """Count a response with these errors (at least one)."""
         self.responses += 1
         names = self._names
-        for name in {error.name[:LONGEST] for error in errors}:
-            known = name if name in names or len(names) < MOST_TEXTS else OTHERS
-            names[known] = names.get(known, 0) + 1
+        for name in {error.name[:MAX_NAME_LENGTH] for error in errors}:
+            counted_name = name if name in names or len(names) < MAX_NAMES else OTHERS
+            names[counted_name] = names.get(counted_name, 0) + 1
 
     def row(self) -> tuple[tuple[str, int], ...]:
-        """The names with how many responses have them, the most frequent first."""
+        """(error name, number of responses), the most frequent first."""
         return most_first(self._names)
 
     @classmethod
     def merged(cls, several: Iterable[ErrorCounts]) -> ErrorCounts:
-        """One that has counted what all of these have."""
-        made = cls()
+        """The sum of several counters."""
+        total = cls()
         for each in several:
-            made.responses += each.responses
+            total.responses += each.responses
             for name, count in each._names.items():
-                made._names[name] = made._names.get(name, 0) + count
-        return made
+                total._names[name] = total._names.get(name, 0) + count
+        return total
 
 
 def most_first(counts: dict[str, int]) -> tuple[tuple[str, int], ...]:

@@ -1,4 +1,4 @@
-"""Requests that have no response yet, by connection."""
+"""Requests in flight, by connection."""
 
 from __future__ import annotations
 
@@ -7,71 +7,71 @@ from typing import Generic, TypeVar
 
 from kproxy.trace.lines import GapLine, RequestLine, ResponseLine
 
-#: Requests that are remembered; clients that are never answered cannot fill memory.
-MOST = 100_000
+#: Limit, so that unanswered requests cannot fill the memory.
+MAX_REQUESTS = 100_000
 
 ValueT = TypeVar("ValueT")
 
 
 class RequestPairing(Generic[ValueT]):
-    """Pairs responses with what was remembered of their requests.
+    """Pairs responses with values that were stored for their requests.
 
-    A response names its request by correlation id, time and offset. Older traces have no offset: there the
-    time alone tells apart requests with the same correlation id.
+    A response line identifies its request by correlation id, time and offset. Older traces have no offset; there, only
+    the time distinguishes requests with the same correlation id.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self._most = MOST if most is None else most
+        self._most = MAX_REQUESTS if most is None else most
         self._count = 0
-        self._waiting: dict[str, dict[tuple[int | None, str | None], dict[int, ValueT]]] = {}
+        self._requests: dict[str, dict[tuple[int | None, str | None], dict[int, ValueT]]] = {}
 
-    def asked(self, line: RequestLine, value: ValueT) -> bool:
-        """A request was sent: remember `value`. Whether it was: a Produce with acks=0 gets no response."""
+    def add(self, line: RequestLine, value: ValueT) -> bool:
+        """Store a value for a request. Returns False if it cannot have a response (acks=0) or there are too many."""
         if line.acks == 0 or line.correlation_id is None or self._count >= self._most:
             return False
-        waiting = self._waiting.get(line.connection_id)
-        if waiting is None:
-            waiting = self._waiting[line.connection_id] = {}
-        same = waiting.setdefault((line.correlation_id, line.ts), {})
+        requests = self._requests.get(line.connection_id)
+        if requests is None:
+            requests = self._requests[line.connection_id] = {}
+        same = requests.setdefault((line.correlation_id, line.ts), {})
         if line.offset in same:
             return False
         same[line.offset] = value
         self._count += 1
         return True
 
-    def answered(self, line: ResponseLine) -> ValueT | None:
-        """A response came: what was remembered of its request, None if nothing was."""
-        waiting = self._waiting.get(line.connection_id)
-        if not waiting:
+    def match(self, line: ResponseLine) -> ValueT | None:
+        """Remove and return the value for the request of a response, None if there is none."""
+        requests = self._requests.get(line.connection_id)
+        if not requests:
             return None
         key = line.correlation_id, line.request_ts
-        same = waiting.get(key)
+        same = requests.get(key)
         if same is None:
             return None
         value = same.pop(next(iter(same)) if line.request_offset is None else line.request_offset, None)
         if value is not None:
             self._count -= 1
             if not same:
-                del waiting[key]
-                if not waiting:
-                    del self._waiting[line.connection_id]  # a torn trace does not say when connections end
+                del requests[key]
+                if not requests:
+                    del self._requests[line.connection_id]  # a truncated trace may lack close lines
         return value
 
-    def ended(self, connection_id: str) -> Collection[ValueT]:
-        """A connection is over, or of no interest any more: what waited on it, the oldest first."""
-        waiting = self.of(connection_id)
-        self._waiting.pop(connection_id, None)
-        self._count -= len(waiting)
-        return waiting
+    def remove_connection(self, connection_id: str) -> Collection[ValueT]:
+        """Remove and return all values of a connection, the oldest first."""
+        requests = self.values_of(connection_id)
+        self._requests.pop(connection_id, None)
+        self._count -= len(requests)
+        return requests
 
-    def missed(self, gap: GapLine) -> list[ValueT]:
-        """Something was not seen: what waited for a response that may have been there, and waits no longer."""
+    def remove_gap(self, gap: GapLine) -> list[ValueT]:
+        """Remove and return the values of requests whose response may be in a gap."""
         if gap.direction == "request":
             return []
-        connections = [gap.connection_id] if gap.connection_id else list(self._waiting)
-        return [value for each in connections for value in self.ended(each)]
+        connections = [gap.connection_id] if gap.connection_id else list(self._requests)
+        return [value for each in connections for value in self.remove_connection(each)]
 
-    def of(self, connection_id: str) -> Collection[ValueT]:
-        """What waits on a connection, the oldest first."""
-        waiting = self._waiting.get(connection_id, {})
-        return [value for same in waiting.values() for value in same.values()]
+    def values_of(self, connection_id: str) -> Collection[ValueT]:
+        """The values of a connection, the oldest first."""
+        requests = self._requests.get(connection_id, {})
+        return [value for same in requests.values() for value in same.values()]

@@ -1,17 +1,17 @@
-"""Names, cut where they are longer than any of Kafka's: a string of the protocol can have 32,767 bytes."""
+"""Names, truncated to a bound: strings of the protocol may have 32,767 bytes, Kafka's names at most 249."""
 
 from __future__ import annotations
 
 from dissectors.connections.addresses import host_of
 from kproxy.trace.lines import RequestLine, ResponseLine
 
-#: Characters of a name that count; Kafka allows 249 for a topic.
-LONGEST = 250
+#: Longer names are truncated to this many characters.
+MAX_NAME_LENGTH = 250
 
-#: A client over all of its connections: host and client id.
-Who = tuple[str, str]
+#: A client across its connections: host and client id.
+ClientKey = tuple[str, str]
 
 
-def who_of(line: RequestLine | ResponseLine) -> Who:
-    """The client of a frame."""
-    return host_of(line.client), (line.client_id or "")[:LONGEST]
+def client_key(line: RequestLine | ResponseLine) -> ClientKey:
+    """The client of a frame: host without port, truncated client id."""
+    return host_of(line.client), (line.client_id or "")[:MAX_NAME_LENGTH]

@@ -1,4 +1,4 @@
-"""Percentiles of durations in fixed memory, however many there are."""
+"""Percentiles of any number of durations in bounded memory."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import accumulate, zip_longest
 
-#: Buckets of an octave, as a power of two; below twice as many microseconds each has a bucket of its own.
+#: Base-2 logarithm of the buckets per octave. Durations below 2 ** (_BITS + 1) us have a bucket each.
 _BITS = 5
-#: Durations above this (12 days, in us) are counted as this; `max` is exact all the same.
-LONGEST = (1 << 40) - 1
-#: Buckets that are added at once.
+#: Longer durations (12 days, in us) are counted as this. `max` is still exact.
+MAX_DURATION = (1 << 40) - 1
+#: The number of buckets grows in steps of this.
 _STEP = 128
 
 
 class Histogram:
-    """Counts durations in buckets whose width is at most 1/32 of what they hold, as HdrHistogram does.
+    """Counts durations in buckets that are at most 1/32 of their values wide, like HdrHistogram.
 
-    Up to 63 us percentiles are exact, above they are the middle of a bucket: at most 1.6 % off (1/64). It has 1,152
-    buckets at most, 4 bytes each, and none for what is longer than all it was given.
+    Percentiles are exact up to 63 us; above, they are the middle of a bucket, at most 1.6 % (1/64) off. It has at most
+    1,152 buckets of 4 bytes, and none above the longest duration.
 
     Source: http://hdrhistogram.org (buckets that are linear within an octave).
     """
@@ -35,7 +35,7 @@ class Histogram:
         """Count one duration; below 0 counts as 0."""
         if us > self.max:
             self.max = us
-        us = 0 if us < 0 else LONGEST if us > LONGEST else us
+        us = 0 if us < 0 else MAX_DURATION if us > MAX_DURATION else us
         shift = us.bit_length() - _BITS - 1
         bucket = us if shift <= 0 else (shift << _BITS) + (us >> shift)
         self.count += 1
@@ -46,7 +46,7 @@ class Histogram:
             self._counts[bucket] += 1
 
     def _extend(self, bucket: int) -> None:
-        """Make room for one more in that bucket: more buckets, or wider ones after four thousand million."""
+        """Make room for a count: more buckets, or 8-byte counters once one has reached 2 ** 32."""
         missing = (bucket // _STEP + 1) * _STEP - len(self._counts)
         if missing > 0:
             self._counts.frombytes(bytes(missing * self._counts.itemsize))
@@ -54,9 +54,9 @@ class Histogram:
             self._counts = array("Q", self._counts)
 
     def percentiles(self, *shares: float) -> tuple[int | None, ...]:
-        """For each share (0 to 1) the duration in us that this share of all do not exceed; None if there are none.
+        """For each share (0 to 1), the duration in us that this share of durations does not exceed.
 
-        The rank is the nearest one, so a share of 0.5 of two durations is the lower one.
+        None if there are no durations. It uses the nearest rank: the share 0.5 of two durations is the lower one.
         """
         if not self.count:
             return (None,) * len(shares)
@@ -67,16 +67,16 @@ class Histogram:
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:
-        """One that has counted what all of these have."""
-        made = cls()
+        """The sum of several histograms."""
+        total = cls()
         several = list(histograms)
-        made.count = sum(each.count for each in several)
-        made.max = max((each.max for each in several), default=0)
-        made._counts = array("Q", map(sum, zip_longest(*(each._counts for each in several), fillvalue=0)))
-        return made
+        total.count = sum(each.count for each in several)
+        total.max = max((each.max for each in several), default=0)
+        total._counts = array("Q", map(sum, zip_longest(*(each._counts for each in several), fillvalue=0)))
+        return total
 
 
 def _middle(bucket: int) -> int:
-    """What stands for the durations in a bucket, in us."""
+    """The middle of a bucket in us."""
     shift = (bucket >> _BITS) - 1
     return bucket if shift <= 0 else ((bucket - (shift << _BITS)) << shift) + (1 << shift) // 2

@@ -1,4 +1,4 @@
-"""The one filter language: text to a function over trace lines (docs/filters.md)."""
+"""The filter language: compiles text to a function over trace lines (docs/filters.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can stand next in a filter that is being written."""
+"""Completion: the words that may come next in an unfinished filter."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from kproxy.filters.errors import FilterError
 from kproxy.filters.fields import BY_NAME, FilterField, Kind
-from kproxy.filters.lexer import FilterToken, Sort, tokens
+from kproxy.filters.lexer import FilterToken, TokenType, tokens
 
 _WORD_BEFORE_CURSOR = re.compile(r"[^\s()\",'=!<>~&|]*\Z")
 _WITHOUT_ORDER = (Kind.NAME, Kind.TEXT, Kind.FLAG)
 _WITHOUT_TEXT = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE, Kind.FLAG)
 
-# What each kind of token leads to, from where it can stand. The grammar of the parser, without its nesting.
+# (state, token) -> next state: the grammar of the parser without nesting.
 _START, _FIELD, _NOT, _IN, _OPERATOR, _LIST, _LISTED, _TERM = (
     "start", "after field", "after field not", "after in", "after operator", "in list", "after listed", "after term",
 )  # fmt: skip
@@ -29,31 +29,31 @@ _NEXT = {
 
 
 def complete(text: str, cursor: int) -> list[str]:
-    """Words that can stand at the cursor, in the order to show them.
+    """Words that may come at the cursor, in the order to show them.
 
-    Each is to replace the word that ends at the cursor, and begins as that does, case aside; where none has begun, they
-    are all that can come next. Values are there for fields that have a list of them. After a mistake, and in a string,
-    there are none.
+    Each replaces the word before the cursor and begins with it, ignoring case; without such a word, these are all words
+    that may come next. Values are offered only for fields with a list of known values. After a syntax error, and inside
+    a string, the list is empty.
     """
     before = text[:cursor]
-    begun = _WORD_BEFORE_CURSOR.search(before)
-    typed = begun[0].lower() if begun else ""
+    word_start = _WORD_BEFORE_CURSOR.search(before)
+    typed = word_start[0].lower() if word_start else ""
     try:
-        read = tokens(before[: len(before) - len(typed)])[:-1]
+        preceding = tokens(before[: len(before) - len(typed)])[:-1]
     except FilterError:
         return []
-    return [word for word in _expected(read) if word.lower().startswith(typed)]
+    return [word for word in _expected(preceding) if word.lower().startswith(typed)]
 
 
-def _expected(read: Iterable[FilterToken]) -> Iterable[str]:
+def _expected(preceding: Iterable[FilterToken]) -> Iterable[str]:
     place: str | None = _START
     field: FilterField | None = None
-    for token in read:
-        if place == _START and token.sort is Sort.WORD:
+    for token in preceding:
+        if place == _START and token.type is TokenType.WORD:
             field = BY_NAME.get(token.value)
             place = _FIELD if field else None
         else:
-            place = _NEXT.get((place or "", token.value if token.sort is Sort.SIGN else token.sort))
+            place = _NEXT.get((place or "", token.value if token.type is TokenType.SIGN else token.type))
     if place == _START:
         return (*BY_NAME, "not")
     if place == _FIELD and field:

@@ -1,4 +1,4 @@
-"""What can be wrong with a filter."""
+"""Errors in filters, with suggestions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 class FilterError(ValueError):
-    """A filter that cannot be read. ``text[start:end]`` is what it is about; the message says where, too."""
+    """An invalid filter. ``text[start:end]`` is the faulty part; the message names its column."""
 
     def __init__(self, problem: str, start: int, end: int, hint: str = "") -> None:
         super().__init__(problem, hint)
@@ -20,13 +20,16 @@ class FilterError(ValueError):
 
 
 def suggestion(written: str, known: Iterable[str]) -> str:
-    """``did you mean 'latency'?``, or nothing when no name begins like this or is near; case does not count."""
+    """``did you mean 'latency'?``, or an empty string if no known name is similar. Ignores case."""
     near = nearest(written, known)
     return f"did you mean {near!r}?" if near else ""
 
 
 def nearest(written: str, known: Iterable[str]) -> str | None:
-    """The name that begins like this, else one that is like it; case and leading dashes do not count."""
+    """The shortest known name that begins with `written`, else a similar one; None if there is none.
+
+    Ignores case and leading dashes.
+    """
     begun = written.lower().lstrip("-")
     by_lower = {name.lower().lstrip("-"): name for name in sorted(known, key=len)}
     near = [name for name in by_lower if name.startswith(begun)] or get_close_matches(begun, by_lower)

@@ -1,4 +1,4 @@
-"""A parsed filter as one function over trace lines."""
+"""Compiles a parsed filter to a function over trace lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.filters.pattern import PatternError, compile_pattern, glob_pattern
 from kproxy.filters.values import closed_value, instant, number
 
 Test = Callable[[Line], bool]
-Check = Callable[[Any], bool]  # of one value that is there
+Check = Callable[[Any], bool]  # of one value that is not None
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -27,10 +27,10 @@ _NUMBERS = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE)
 
 
 def compile_node(node: Node) -> Test:
-    """Make the function.
+    """The function of a node.
 
     Raises:
-        FilterError: A value or an operator that the field cannot have.
+        FilterError: The field does not support the value or the operator.
     """
     if isinstance(node, Comparison):
         return _comparison(node)
@@ -40,7 +40,7 @@ def compile_node(node: Node) -> Test:
         term = compile_node(node.term)
         return lambda line: not term(line)
     terms = [compile_node(term) for term in node.terms]
-    if len(terms) == 2:  # what most filters have: a third faster than the loop
+    if len(terms) == 2:  # most filters have two terms: a third faster than the loop
         first, second = terms
         if isinstance(node, And):
             return lambda line: first(line) and second(line)
@@ -97,7 +97,7 @@ def _any_check(node: Comparison) -> Check:
 
 
 def _check(node: Comparison, sign: str, value: Value) -> Check:
-    """What one value must be; it is there, and of its field's type."""
+    """The check of one value of the field, which is not None and has the field's type."""
     field = node.field
     if sign == "~":
         if field.kind in _NUMBERS or field.kind is Kind.FLAG:
@@ -110,8 +110,8 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
         amount = number(field, value)
         return lambda found: not isinstance(found, str) and compare(found, amount)
     if field.kind is Kind.FLAG and sign == "=":
-        wanted = closed_value(field, value) == "true"
-        return lambda found: found is wanted
+        expected = closed_value(field, value) == "true"
+        return lambda found: found is expected
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return _text(field, _pattern(field, value, glob_pattern(value.text)))
     if field.kind is Kind.TIME:
@@ -130,7 +130,7 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
 
 
 def _text(field: FilterField, check: Check) -> Check:
-    """A check of text; an error has its code beside its name."""
+    """A check of text. An error field has codes, which are numbers, besides names."""
     return (lambda found: isinstance(found, str) and check(found)) if field.kind is Kind.ERROR else check
 
 
@@ -139,7 +139,7 @@ def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
         return compile_pattern(pattern, ignore_case=field.kind is not Kind.TEXT)
     except PatternError as error:
         start, end = value.start, value.end
-        if not value.quoted or end - start == len(value.text) + 2:  # else escapes have moved the places
+        if not value.quoted or end - start == len(value.text) + 2:  # otherwise escapes have shifted the columns
             start += error.position + value.quoted
             end = min(start + 1, end)
         raise FilterError(f"invalid pattern {value.text!r}: {error}", start, end) from None

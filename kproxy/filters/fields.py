@@ -1,4 +1,4 @@
-"""The table of fields: what a filter can ask of a trace line. Parser, completion and docs/filters.md read it."""
+"""The table of filter fields. Parser, completion and docs/filters.md use it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Read = Callable[[Line], Any]
 class Kind(StrEnum):
     """How a field's values are written and compared."""
 
-    NAME = "name"  # text whose case does not count
+    NAME = "name"  # case-insensitive text
     TEXT = "text"
     NUMBER = "number"
-    COUNT = "count"  # a number of which 0 is none
+    COUNT = "count"  # a number; 0 counts as absent
     DURATION = "duration"
     SIZE = "size"
     TIME = "time"
@@ -30,11 +30,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilterField:
-    """One field.
+    """A field.
 
-    `read` gives a value or None, of a field with `many` a sequence of values. `columns` are the keys of a line that it
-    looks at. `known` are values to suggest; when they are `closed`, there are no others. `unit` is what 1 is in the
-    trace: microseconds of a duration.
+    `read` returns the value in a line or None; with `many`, a sequence of values. `columns` are the keys of a line that
+    it reads. `known` returns values to suggest; if `closed`, no others are valid. `unit` is the size of 1 in the trace:
+    for a duration, in microseconds.
     """
 
     name: str
@@ -55,7 +55,7 @@ def _one(name: str, kind: Kind, help_: str, *aliases: str, **more: Any) -> Filte
 
 
 def _of(line_kind: str, name: str, kind: Kind, help_: str, **more: Any) -> FilterField:
-    """A key of one kind of line, of which 0 and false are left out of the trace."""
+    """A key of one kind of line. The trace omits 0 and false, so a missing key of such a line is 0 or false."""
     absent = False if kind is Kind.FLAG else 0
 
     def read(line: Line) -> Any:
@@ -81,12 +81,12 @@ def _in(entries: str, key: str) -> Read:
 
 
 def _all_in(entries: str, key: str) -> Read:
-    """The values of one key of the entries of an array that has several of each."""
+    """The values of one key of the entries of an array, where each entry has a list of them."""
     return lambda line: list(chain.from_iterable(entry.get(key) or () for entry in line.get(entries) or ()))
 
 
 def _software(line: Line) -> Sequence[str]:
-    """A client's software by its name, and with its version behind that."""
+    """A client's software: its name, and its name with its version."""
     name, version = line.get("software_name"), line.get("software_version")
     if name is None:
         return ()
@@ -94,7 +94,7 @@ def _software(line: Line) -> Sequence[str]:
 
 
 def _of_finding(key: str) -> Read:
-    """A key of the findings of a frame, or of a line that is a finding or a stall."""
+    """A key of the findings of a frame, or of a finding or stall line."""
 
     def read(line: Line) -> Sequence[str]:
         values = [entry.get(key) for entry in line.get("findings") or ()]
@@ -113,7 +113,7 @@ def _findings(line: Line) -> Sequence[str]:
 
 
 def _errors(line: Line) -> Sequence[int | str]:
-    """Codes and names; a response that was decoded and has none has NONE."""
+    """Codes and names of errors. A decoded response without errors has 0 and NONE."""
     if errors := line.get("errors"):
         return [value for entry in errors for value in (entry["code"], entry["name"])]
     answered = line.get("kind") == "response" and line.get("not_decoded") is None
@@ -133,7 +133,7 @@ def _bytes(line: Line) -> Sequence[int]:
     return _topic_bytes(line) if line.get("bytes") is None else [line["bytes"]]
 
 
-# These functions import `dissectors` themselves: parsing a filter needs none of it, and the rules are 168 modules.
+# These functions import `dissectors` only when called: parsing a filter does not need it, and it has many modules.
 
 
 @functools.cache
@@ -147,7 +147,7 @@ def _api_names() -> tuple[str, ...]:
 def _error_names() -> tuple[str, ...]:
     from dissectors.schemas import error_name
 
-    return tuple(filter(None, takewhile(bool, map(error_name, count(-1)))))  # Kafka numbers them without a gap
+    return tuple(filter(None, takewhile(bool, map(error_name, count(-1)))))  # Kafka's error codes have no gaps
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""A filter as the rest of kproxy uses it."""
+"""The compiled filter."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kproxy.filters.parser import parse_node
 
 
 class Filter:
-    """A parsed filter. Two are equal when they ask the same; `str` gives text that parses to an equal one.
+    """A compiled filter. Filters with the same terms are equal; `str` returns text that parses to an equal one.
 
-    ``matches(line)`` says whether the filter wants a trace line: plain dicts and lists, as
-    `kproxy.trace.encoding.as_mapping` makes them; keys may be absent or None. ``columns`` are the keys it looks at.
+    ``matches(line)`` reports whether a trace line matches. The line is made of plain dicts and lists, as by
+    `kproxy.trace.encoding.as_mapping`; keys may be absent or None. ``columns`` are the keys that the filter reads.
     """
 
     __slots__ = ("columns", "matches", "node")
@@ -38,10 +38,10 @@ class Filter:
 
 
 def parse(text: str) -> Filter:
-    """Read a filter such as ``api=Fetch and latency>50ms``.
+    """Parse a filter such as ``api=Fetch and latency>50ms``.
 
     Raises:
-        FilterError: It is none; the message is one sentence with the column, and `start` and `end` are the place.
+        FilterError: The filter is invalid. The message is a sentence with the column; `start` and `end` are the place.
     """
     return Filter(parse_node(text))
 

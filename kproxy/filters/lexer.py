@@ -1,4 +1,4 @@
-"""The words and signs of a filter."""
+"""Splits a filter into tokens."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from enum import StrEnum
 from kproxy.filters.errors import FilterError
 
 
-class Sort(StrEnum):
-    """What a token is."""
+class TokenType(StrEnum):
+    """The type of a token."""
 
     WORD = "word"
     STRING = "string"
     OPERATOR = "operator"
-    SIGN = "sign"  # ( ) , and the connectives in either spelling
+    SIGN = "sign"  # ( ) , and the connectives, such as "and" or &&
     END = "end"
 
 
 @dataclass(frozen=True, slots=True)
 class FilterToken:
-    """``text[start:end]`` of a filter; `value` is a string without its quotes, a connective as a word."""
+    """``text[start:end]`` of a filter. `value` is a string without quotes; connectives are words."""
 
-    sort: Sort
+    type: TokenType
     value: str
     start: int
     end: int
@@ -44,32 +44,32 @@ CONNECTIVES = ("and", "or", "not", "in")
 
 
 def tokens(text: str) -> list[FilterToken]:
-    """Every token, one of sort END last.
+    """All tokens; the last one has type END.
 
     Raises:
-        FilterError: A string that is not closed, or a character that only a quoted value can have.
+        FilterError: An unterminated string, or a character that must be quoted.
     """
-    found: list[FilterToken] = []
+    result: list[FilterToken] = []
     at = 0
-    while not found or found[-1].sort is not Sort.END:
+    while not result or result[-1].type is not TokenType.END:
         match = _TOKEN.match(text, at)
         if match is None:
             raise _unreadable(text, at)
-        sort = Sort(str(match.lastgroup))
-        value, (start, end) = match[sort], match.span(sort)
-        if sort is Sort.STRING:
+        type_ = TokenType(str(match.lastgroup))
+        value, (start, end) = match[type_], match.span(type_)
+        if type_ is TokenType.STRING:
             value = re.sub(r"\\([\\\"'])", r"\1", value[1:-1])
-        elif sort is Sort.WORD and value.lower() in CONNECTIVES:
-            sort, value = Sort.SIGN, value.lower()
+        elif type_ is TokenType.WORD and value.lower() in CONNECTIVES:
+            type_, value = TokenType.SIGN, value.lower()
         else:
             value = _SPELLINGS.get(value, value)
-        found.append(FilterToken(sort, value, start, end))
+        result.append(FilterToken(type_, value, start, end))
         at = match.end()
-    return found
+    return result
 
 
 def quoted(value: str) -> str:
-    """The value as a string token that reads back as the same."""
+    """The value as a quoted string token."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -1,4 +1,4 @@
-"""A parsed filter: comparisons, and what joins them. Printed, it is a filter that parses to the same."""
+"""The syntax tree of a filter. Converted to text, it is a filter that parses to the same tree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kproxy.filters.lexer import quoted
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value as written, without its quotes; `start` and `end` are its place in the filter's text."""
+    """A value without its quotes. `start` and `end` are its place in the filter's text."""
 
     text: str
     quoted: bool
@@ -24,7 +24,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A field against a value, of several values with ``in``. A negated one is true when no value fits."""
+    """A field compared with a value, or with several (``in``). If negated, it is true if no value matches."""
 
     field: FilterField
     operator: str  # = < <= > >= ~ in
@@ -41,7 +41,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """A field alone: it has a value that is neither false nor a count of 0."""
+    """A field without an operator: true if it has a value other than false or a count of 0."""
 
     field: FilterField
 
@@ -51,7 +51,7 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True where its term is not."""
+    """True if its term is false."""
 
     term: Node
 
@@ -61,7 +61,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True where all terms are."""
+    """True if all terms are true."""
 
     terms: tuple[Node, ...]
 
@@ -71,7 +71,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True where any term is."""
+    """True if any term is true."""
 
     terms: tuple[Node, ...]
 

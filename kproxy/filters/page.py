@@ -1,4 +1,4 @@
-"""docs/filters.md, made from the table of fields: ``python -m kproxy.filters.page > docs/filters.md``."""
+"""Generates docs/filters.md from the table of fields: ``python -m kproxy.filters.page > docs/filters.md``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from kproxy.filters.fields import FIELDS, FilterField, Kind
 from kproxy.filters.values import DURATIONS, SIZES
 
-#: Each with what it finds; the page shows them, and a test parses them.
+#: Filter -> what it finds. The page shows them, and a test parses them.
 EXAMPLES = {
     "api=Fetch and latency>50ms and topic~ord": "slow fetches of topics with `ord` in their name",
     "finding=L*": "frames with a finding whose code begins with L",
@@ -35,7 +35,7 @@ _VALUES = {
 
 
 def page() -> str:
-    """The page, Markdown."""
+    """The page as Markdown."""
     return "".join(
         (
             _HEAD,

@@ -1,20 +1,20 @@
-"""Text to a parsed filter."""
+"""Parses a filter to its syntax tree."""
 
 from __future__ import annotations
 
 from kproxy.filters.errors import FilterError, suggestion
 from kproxy.filters.fields import BY_NAME, FilterField
-from kproxy.filters.lexer import CONNECTIVES, FilterToken, Sort, tokens
+from kproxy.filters.lexer import CONNECTIVES, FilterToken, TokenType, tokens
 from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
 
-_MOST_OPEN = 50  # parentheses and nots in each other: the limit is there so that no text can exhaust the stack
+_MAX_NESTING = 50  # nested parentheses and nots: a limit, so that no text can exhaust the stack
 
 
 def parse_node(text: str) -> Node:
-    """Read a filter; values are not yet looked at.
+    """Parse a filter. Values are checked later, by `compile_node`.
 
     Raises:
-        FilterError: It is none.
+        FilterError: The syntax is invalid.
     """
     parser = _Parser(text)
     node = parser.alternatives()
@@ -28,7 +28,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = tokens(text)
         self._at = 0
-        self._open = 0
+        self._depth = 0
 
     @property
     def _token(self) -> FilterToken:
@@ -40,7 +40,7 @@ class _Parser:
         return token
 
     def _take_sign(self, value: str) -> bool:
-        found = self._token.sort is Sort.SIGN and self._token.value == value
+        found = self._token.type is TokenType.SIGN and self._token.value == value
         self._at += found
         return found
 
@@ -49,9 +49,9 @@ class _Parser:
 
     def expect_end(self) -> None:
         token = self._token
-        if token.sort is Sort.SIGN and token.value == ")":
+        if token.type is TokenType.SIGN and token.value == ")":
             raise self._error("')' without '('")
-        if token.sort is not Sort.END:
+        if token.type is not TokenType.END:
             raise self._error("'and' or 'or' is missing", "quote values that contain spaces or operators")
 
     def alternatives(self) -> Node:
@@ -68,20 +68,20 @@ class _Parser:
 
     def _term(self) -> Node:
         token = self._token
-        if token.sort is Sort.SIGN and token.value in ("not", "("):
+        if token.type is TokenType.SIGN and token.value in ("not", "("):
             self._at += 1
-            self._open += 1
-            if self._open > _MOST_OPEN:
+            self._depth += 1
+            if self._depth > _MAX_NESTING:
                 raise FilterError("parentheses are nested too deeply", token.start, token.end)
             node = Not(self._term()) if token.value == "not" else self._group(token)
-            self._open -= 1
+            self._depth -= 1
             return node
         return self._comparison()
 
     def _group(self, opening: FilterToken) -> Node:
         node = self.alternatives()
         if not self._take_sign(")"):
-            if self._token.sort is Sort.END:
+            if self._token.type is TokenType.END:
                 raise FilterError("'(' without ')'", opening.start, opening.end)
             self.expect_end()
         return node
@@ -89,7 +89,7 @@ class _Parser:
     def _comparison(self) -> Node:
         field = self._field()
         operator = self._token
-        if operator.sort is Sort.OPERATOR:
+        if operator.type is TokenType.OPERATOR:
             self._at += 1
             negated = operator.value.startswith("!")
             sign = {"!=": "=", "!~": "~"}.get(operator.value, operator.value)
@@ -102,7 +102,7 @@ class _Parser:
         return Presence(field)
 
     def _field(self) -> FilterField:
-        if self._token.sort is not Sort.WORD:
+        if self._token.type is not TokenType.WORD:
             raise self._error("a field is missing", "a term looks like api=Fetch")
         token = self._take()
         if (field := BY_NAME.get(token.value)) is None:
@@ -111,12 +111,12 @@ class _Parser:
         return field
 
     def _value(self, after: str) -> Value:
-        if self._token.sort not in (Sort.WORD, Sort.STRING):
+        if self._token.type not in (TokenType.WORD, TokenType.STRING):
             hint = f'quote it: "{self._token.value}"' if self._token.value in CONNECTIVES else ""
             hint = "use in (...) for several values" if self._token.value == "(" else hint
             raise self._error(f"a value is missing after {after!r}", hint)
         token = self._take()
-        return Value(token.value, token.sort is Sort.STRING, token.start, token.end)
+        return Value(token.value, token.type is TokenType.STRING, token.start, token.end)
 
     def _values(self) -> tuple[Value, ...]:
         if not self._take_sign("("):

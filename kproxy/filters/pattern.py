@@ -1,8 +1,8 @@
-"""Regular expressions that take linear time, whatever the pattern: what ``~`` and the wildcards of ``=`` run on.
+"""Regular expressions that match in linear time, for ``~`` and the wildcards of ``=``.
 
-Python's own can take for ever on one short text (``(a+)+$``), and a filter may come from a web page. Here a pattern
-becomes its positions and what can follow each (Glushkov's automaton); sets of positions are its states, made when a
-text needs them.
+Python's `re` may take exponential time on a short text (``(a+)+$``), and a filter may come from a web page. This module
+makes a position automaton (Glushkov): each atom of the pattern is a position, states are sets of positions, and
+transitions are computed when a text needs them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-_MOST_POSITIONS = 500
-_MOST_GROUPS_OPEN = 50
-_MOST_MOVES = 5000
+_MAX_POSITIONS = 500
+_MAX_NESTING = 50
+_MAX_MOVES = 5000
 ATOM = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsSnrt]|\\[^A-Za-z0-9]|[^\\\[(){}*+?|]", re.DOTALL)
-REPEAT = re.compile(r"(?:([*+?])|\{(\d{1,3})(,(\d{1,3})?)?\})\??")  # lazy or not: the same yes or no
+REPEAT = re.compile(r"(?:([*+?])|\{(\d{1,3})(,(\d{1,3})?)?\})\??")  # lazy or greedy: the result is the same
 _BOUNDS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-_BEGIN, _END = "begin", "end"  # read before and after the text, for ^ and $; no atom takes two letters at once
+_BEGIN, _END = "begin", "end"  # input before and after the text, for ^ and $; other atoms accept one character
 _FOUND = -1
 
 
 class PatternError(ValueError):
-    """Not a pattern that this can read; `position` is where in it."""
+    """An invalid or unsupported pattern. `position` is an index into it."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -32,28 +32,29 @@ class PatternError(ValueError):
 
 
 def compile_pattern(pattern: str, *, ignore_case: bool = False) -> Callable[[str], bool]:
-    r"""Make a function that says whether the pattern is found anywhere in a text.
+    r"""A function that reports whether the pattern is found anywhere in a text.
 
-    Python's syntax without what needs backtracking: literals, ``.`` (line breaks too), ``[...]``, ``\d \w \s`` and
-    their opposites, ``* + ? {2,3}``, ``|``, ``(...)``, ``^`` and ``$`` (the very end). A leading ``(?i)`` ignores case.
+    Supports Python's syntax without the features that need backtracking: literals, ``.`` (line breaks too), ``[...]``,
+    ``\d \w \s`` and their opposites, ``* + ? {2,3}``, ``|``, ``(...)``, ``^`` and ``$`` (only the end of the text). A
+    leading ``(?i)`` ignores case.
 
     Raises:
-        PatternError: No such pattern, or one with look-around, back-references, named groups or ``\b``.
+        PatternError: The pattern is invalid, or has look-around, back-references, named groups or ``\b``.
     """
     start = 4 if pattern.startswith("(?i)") else 0
     reader = _Reader(pattern, start, re.IGNORECASE if ignore_case or start else re.NOFLAG)
-    # Names repeat from line to line: most are known already.
+    # Values repeat from line to line, so most results are cached.
     return functools.lru_cache(maxsize=1024)(_Automaton(reader.whole()).search)
 
 
 def glob_pattern(glob: str) -> str:
-    """The pattern of a text in which ``*`` is any text and ``?`` any character."""
+    """The pattern of a glob, in which ``*`` is any text and ``?`` any character."""
     return "^" + re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") + "$"
 
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """One character, or the begin or end of the text."""
+    """One character, or the beginning or end of the text."""
 
     accepts: Callable[[str], object]
 
@@ -71,8 +72,8 @@ class _Choice:
 @dataclass(frozen=True, slots=True)
 class _Repeat:
     node: _Node
-    least: int
-    most: int | None
+    minimum: int
+    maximum: int | None
 
 
 _Node = _Atom | _Sequence | _Choice | _Repeat
@@ -85,7 +86,7 @@ class _Reader:
         self._pattern = pattern
         self._at = start
         self._flags = flags | re.DOTALL
-        self._open = 0
+        self._depth = 0
 
     def whole(self) -> _Node:
         node = self._choice()
@@ -113,8 +114,8 @@ class _Reader:
         node = self._group() if self._next_is("(") else self._atom()
         if (repeat := REPEAT.match(self._pattern, self._at)) is None:
             return node
-        sign, least, comma, most = repeat.groups()
-        bounds = _BOUNDS[sign] if sign else (int(least), int(most) if most else None if comma else int(least))
+        sign, minimum, comma, maximum = repeat.groups()
+        bounds = _BOUNDS[sign] if sign else (int(minimum), int(maximum) if maximum else None if comma else int(minimum))
         if bounds[1] is not None and bounds[1] < bounds[0]:
             raise PatternError("the second number is smaller than the first", self._at)
         self._at = repeat.end()
@@ -125,13 +126,13 @@ class _Reader:
         self._at += 3 if self._pattern.startswith("(?:", start) else 1
         if self._next_is("?"):
             raise PatternError("only (...) and (?:...) groups are supported", start)
-        self._open += 1
-        if self._open > _MOST_GROUPS_OPEN:
+        self._depth += 1
+        if self._depth > _MAX_NESTING:
             raise PatternError("groups are nested too deeply", start)
         node = self._choice()
         if not self._next_is(")"):
             raise PatternError("unclosed '(': use \\( for the character", start)
-        self._open -= 1
+        self._depth -= 1
         self._at += 1
         return node
 
@@ -139,22 +140,22 @@ class _Reader:
         start = self._at
         atom = ATOM.match(self._pattern, start)
         if atom is None:
-            what = self._pattern[start : start + 2] if self._next_is("\\") else self._pattern[start]
-            raise PatternError(f"unexpected {what!r}", start)
+            unexpected = self._pattern[start : start + 2] if self._next_is("\\") else self._pattern[start]
+            raise PatternError(f"unexpected {unexpected!r}", start)
         self._at = atom.end()
         if atom[0] in "^$":
             return _Atom((_BEGIN if atom[0] == "^" else _END).__eq__)
         source = atom[0] if atom[0][0] in ".[\\" else re.escape(atom[0])
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("error", FutureWarning)  # '[[' and such, which Python may read otherwise one day
+                warnings.simplefilter("error", FutureWarning)  # e.g. '[[', whose meaning may change in Python
                 return _Atom(re.compile(source, self._flags).fullmatch)
         except (re.error, FutureWarning) as error:
             raise PatternError(str(error), start) from None
 
 
 class _Automaton:
-    """Positions are the pattern's atoms, numbered; sets of them are the bits of an int."""
+    """The automaton. Positions are the numbers of the pattern's atoms; a set of positions is the bits of an int."""
 
     def __init__(self, node: _Node) -> None:
         self._accepts: list[Callable[[str], object]] = []
@@ -176,7 +177,7 @@ class _Automaton:
         return False
 
     def _move(self, state: int, character: str) -> int:
-        """The positions that may come next, always with those that may come first: it may be found from anywhere."""
+        """The next state. It includes the first positions, because a match may start anywhere."""
         reached = self._first
         for position in _bits(state):
             if self._accepts[position](character):
@@ -184,15 +185,15 @@ class _Automaton:
                     reached = _FOUND
                     break
                 reached |= self._follow[position]
-        if len(self._moves) >= _MOST_MOVES:
+        if len(self._moves) >= _MAX_MOVES:
             self._moves.clear()
         self._moves[state, character] = reached
         return reached
 
     def _part(self, node: _Node) -> tuple[int, int, bool]:
-        """Number the positions of a node: which may begin it, which may end it, and whether it may be empty."""
+        """Number the atoms of a node; returns its first positions, its last positions, and whether it may be empty."""
         if isinstance(node, _Atom):
-            if len(self._accepts) >= _MOST_POSITIONS:
+            if len(self._accepts) >= _MAX_POSITIONS:
                 raise PatternError("the pattern is too long", 0)
             self._accepts.append(node.accepts)
             self._follow.append(0)
@@ -213,14 +214,14 @@ class _Automaton:
 
     def _repeated(self, node: _Repeat) -> tuple[int, int, bool]:
         whole = (0, 0, True)
-        copies = max(node.least, 1) if node.most is None else node.most
+        copies = max(node.minimum, 1) if node.maximum is None else node.maximum
         for number in range(1, copies + 1):
             first, last, empty = self._part(node.node)
             if not first:
-                break  # there is nothing in it to be repeated
-            if node.most is None and number == copies:
+                break  # an empty node has nothing to repeat
+            if node.maximum is None and number == copies:
                 self._connect(last, first)
-            whole = self._joined(whole, (first, last, empty or number > node.least))
+            whole = self._joined(whole, (first, last, empty or number > node.minimum))
         return whole
 
     def _joined(self, left: tuple[int, int, bool], right: tuple[int, int, bool]) -> tuple[int, int, bool]:

@@ -1,4 +1,4 @@
-"""What a value in a filter stands for: durations, sizes, times, and words of a closed list."""
+"""Converts values of filters: durations, sizes, times, and words of a closed list."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MIDNIGHT = "0000-00-00T00:00:00.000000"
 
 
 def number(field: FilterField, value: Value) -> Number:
-    """The value in the unit that the trace has for the field; a bare number is in that unit already.
+    """The value in the unit that the trace uses for the field. A bare number is in the field's own unit.
 
     Raises:
-        FilterError: No number, or a unit that the field does not have.
+        FilterError: Not a number, or a unit that the field does not support.
     """
     units = {Kind.DURATION: DURATIONS, Kind.SIZE: SIZES}.get(field.kind, {})
     example = {Kind.DURATION: "e.g. 50ms", Kind.SIZE: "e.g. 10KiB"}.get(field.kind, "use digits")
@@ -42,10 +42,10 @@ def number(field: FilterField, value: Value) -> Number:
 
 
 def instant(field: FilterField, value: Value) -> str:
-    """The time as traces write it, so that text order is time order; what is left out is 0.
+    """The time as in traces, where text order is time order. Omitted parts are 0.
 
     Raises:
-        FilterError: No time.
+        FilterError: Not a time.
     """
     if _INSTANT.fullmatch(value.text) is None:
         hint = "use 2025-01-31, 2025-01-31T12:00 or 2025-01-31T12:00:00.5Z (UTC)"
@@ -55,10 +55,10 @@ def instant(field: FilterField, value: Value) -> str:
 
 
 def closed_value(field: FilterField, value: Value) -> str:
-    """The value as the field's list of values has it; case does not count.
+    """The value as in the field's list of values, ignoring case.
 
     Raises:
-        FilterError: Not one of them.
+        FilterError: The value is not in the list.
     """
     known = {name.lower(): name for name in field.known()}
     if (found := known.get(value.text.lower())) is not None:

@@ -1,6 +1,6 @@
-"""Consumer groups from trace lines: their timeline, their state, and why they make no progress."""
+"""Consumer groups from trace lines: timeline, state, and the reasons why they make no progress."""
 
-from kproxy.groups.model import Boundary, Event, EventKind, GroupStatus, Protocol, Stall, StallKind, Standing
+from kproxy.groups.model import Boundary, Event, EventKind, GroupStatus, MembershipState, Protocol, Stall, StallKind
 from kproxy.groups.overview import GroupsOverview
 from kproxy.groups.rows import GroupRow, GroupView, LaneView, MemberRow
 
@@ -14,8 +14,8 @@ __all__ = [
     "GroupsOverview",
     "LaneView",
     "MemberRow",
+    "MembershipState",
     "Protocol",
     "Stall",
     "StallKind",
-    "Standing",
 ]

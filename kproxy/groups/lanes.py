@@ -1,98 +1,98 @@
-"""Whose lane a line belongs to: the member's that it names, else that of the member whose connection it is."""
+"""Assigns lines to lanes: the lane of the member that a line names, else of the member that uses its connection."""
 
 from __future__ import annotations
 
 from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.names import LONGEST, Who, who_of
+from kproxy.counting.names import MAX_NAME_LENGTH, ClientKey, client_key
 from kproxy.groups import lifecycle
 from kproxy.groups.model import Event, EventKind, GroupHistory, Lane
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import RequestLine, ResponseLine
 
-#: Lanes of all groups, connections that speak for them, groups of a connection.
-MOST_ALL = 10_000
-MOST_CONNECTIONS = 20_000
-MOST_SPOKEN = 20
+#: Limits: lanes of all groups, connections that are assigned to lanes, and groups per connection.
+MAX_LANES = 10_000
+MAX_CONNECTIONS = 20_000
+MAX_GROUPS_PER_CONNECTION = 20
 
-#: Characters of a label, and of a UUID at the end of a member id.
+#: Lengths in characters of a label, and of the UUID at the end of a member id.
 _LABEL = 40
 _UUID = 36
 
-#: What a member sends itself; a commit can come from a producer, on another connection (TxnOffsetCommit).
-_OWN = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT})
+#: Requests that only the member itself sends. A producer may commit on another connection (TxnOffsetCommit).
+_MEMBER_REQUESTS = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT})
 
 Frame = RequestLine | ResponseLine
 
 
 class Lanes:
-    """Finds the lanes of lines and makes those that are missing; `groups` are all groups by id."""
+    """Finds the lane of each line, or creates it. `groups` maps group ids to groups."""
 
     def __init__(self, groups: Recent[str, GroupHistory]) -> None:
         self._groups = groups
-        self._all: Recent[tuple[str, str], None] = Recent(MOST_ALL)
-        self._speaks: Recent[str, dict[str, str]] = Recent(MOST_CONNECTIONS)
+        self._all: Recent[tuple[str, str], None] = Recent(MAX_LANES)
+        self._by_connection: Recent[str, dict[str, str]] = Recent(MAX_CONNECTIONS)
 
-    def spoken_for(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
-        """The lanes that a connection speaks for."""
-        found = []
-        for group_id, key in self._speaks.get(connection_id, {}).items():
+    def lanes_of(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
+        """The lanes of the members that use a connection."""
+        lanes = []
+        for group_id, key in self._by_connection.get(connection_id, {}).items():
             group = self._groups.get(group_id)
             if group is not None and (lane := group.lanes.get(key)) is not None:
-                found.append((group, lane))
-        return found
+                lanes.append((group, lane))
+        return lanes
 
-    def falls_silent(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
-        """The lanes that a connection spoke for, which has ended."""
-        found = self.spoken_for(connection_id)
-        self._speaks.pop(connection_id, None)
-        return found
+    def remove_connection(self, connection_id: str) -> list[tuple[GroupHistory, Lane]]:
+        """Remove a connection that has ended; return the lanes that it had."""
+        lanes = self.lanes_of(connection_id)
+        self._by_connection.pop(connection_id, None)
+        return lanes
 
-    def of(self, group: GroupHistory, line: Frame, kind: EventKind, row: int, at: int) -> Lane:
-        """The lane of a line, as the latest that something happened in."""
+    def find_or_add(self, group: GroupHistory, line: Frame, kind: EventKind, row: int, at: int) -> Lane:
+        """The lane of a line, marked as the most recent one."""
         connection_id = line.connection_id
-        member_id = (line.member_id or "")[:LONGEST]
-        who = who_of(line)
-        nameless = "\0" + connection_id
+        member_id = (line.member_id or "")[:MAX_NAME_LENGTH]
+        client = client_key(line)
+        anonymous = "\0" + connection_id
         if member_id:
             key = member_id
         elif kind is EventKind.COORDINATOR:
-            key = group.clients.get(who, "\0\0" + "\0".join(who))
+            key = group.clients.get(client, "\0\0" + "\0".join(client))
         elif kind is EventKind.JOIN:
-            key = nameless
+            key = anonymous
         else:
-            key = self._speaks.get(connection_id, {}).get(group.id, nameless)
+            key = self._by_connection.get(connection_id, {}).get(group.id, anonymous)
         lane = group.lanes.get(key)
         if lane is None:
-            lane = self._adopted(group, key, member_id, nameless, who) or self._new(group, key, line, row, at)
+            lane = self._adopt(group, key, member_id, anonymous, client) or self._add_new(group, key, line, row, at)
             lane.label = label(lane.client_id, member_id)
-            group.clients[who] = key
+            group.clients[client] = key
         else:
             group.lanes.move_to_end(key)
             self._touch(group, key)
-        if kind in _OWN or (not lane.connection_id and kind is not EventKind.COORDINATOR):
+        if kind in _MEMBER_REQUESTS or (not lane.connection_id and kind is not EventKind.COORDINATOR):
             if lane.connection_id != connection_id or kind is EventKind.JOIN:
-                self._speak(group, lane, connection_id)
+                self._bind(group, lane, connection_id)
                 if kind is EventKind.JOIN and member_id:
-                    group.clients[who] = key
-                    _merge(group, lane, group.lanes.get(nameless))
-            lane.gone = ""
+                    group.clients[client] = key
+                    _merge(group, lane, group.lanes.get(anonymous))
+            lane.end_reason = ""
         lane.last = at
         return lane
 
-    def _speak(self, group: GroupHistory, lane: Lane, connection_id: str) -> None:
+    def _bind(self, group: GroupHistory, lane: Lane, connection_id: str) -> None:
         lane.connection_id = connection_id
-        spoken = self._speaks.setdefault(connection_id, {})
-        before = group.lanes.get(spoken.get(group.id, ""))
-        if before is not None and before is not lane and before.connection_id == connection_id:
-            # A client that joins as somebody new: whom it was before it will not be again.
-            lane.unsynced, lane.unsynced_since = before.unsynced, before.unsynced_since
-            lifecycle.renamed(group, before, lane.last or before.last)
-        if len(spoken) < MOST_SPOKEN or group.id in spoken:
-            spoken[group.id] = lane.key
+        groups = self._by_connection.setdefault(connection_id, {})
+        previous = group.lanes.get(groups.get(group.id, ""))
+        if previous is not None and previous is not lane and previous.connection_id == connection_id:
+            # The client joined with a new member id and will not use its previous one again.
+            lane.unsynced, lane.unsynced_since = previous.unsynced, previous.unsynced_since
+            lifecycle.replaced(group, previous, lane.last or previous.last)
+        if len(groups) < MAX_GROUPS_PER_CONNECTION or group.id in groups:
+            groups[group.id] = lane.key
 
-    def _adopted(self, group: GroupHistory, key: str, member_id: str, nameless: str, who: Who) -> Lane | None:
-        """What was so far the lane of a connection or of a client, which now has a better name."""
-        for earlier in (nameless, "\0\0" + "\0".join(who)):
+    def _adopt(self, group: GroupHistory, key: str, member_id: str, anonymous: str, client: ClientKey) -> Lane | None:
+        """The lane of a connection or a client whose member id has become known, under its new key."""
+        for earlier in (anonymous, "\0\0" + "\0".join(client)):
             lane = group.lanes.get(earlier)
             if lane is not None and key != earlier:
                 del group.lanes[earlier]
@@ -102,16 +102,18 @@ class Lanes:
                 return lane
         return None
 
-    def _new(self, group: GroupHistory, key: str, line: Frame, row: int, at: int) -> Lane:
-        lane = Lane(key, "" if key[:1] == "\0" else key, who_of(line)[1], line.client[:LONGEST], "", at, row)
+    def _add_new(self, group: GroupHistory, key: str, line: Frame, row: int, at: int) -> Lane:
+        lane = Lane(
+            key, "" if key[:1] == "\0" else key, client_key(line)[1], line.client[:MAX_NAME_LENGTH], "", at, row
+        )
         self._add(group, lane)
         return lane
 
     def _add(self, group: GroupHistory, lane: Lane) -> None:
-        if len(self._all) >= MOST_ALL:
+        if len(self._all) >= MAX_LANES:
             (group_id, key), _ = self._all.popitem(last=False)
-            if (full := self._groups.get(group_id)) is not None and full.lanes.pop(key, None) is not None:
-                full.lanes.let_go += 1
+            if (full_group := self._groups.get(group_id)) is not None and full_group.lanes.pop(key, None) is not None:
+                full_group.lanes.evicted += 1
         group.lanes[lane.key] = lane
         self._all[group.id, lane.key] = None
 
@@ -126,14 +128,14 @@ class Lanes:
         return len(self._all)
 
 
-def _merge(group: GroupHistory, lane: Lane, nameless: Lane | None) -> None:
-    """Into the lane of a member that is known what was not known to be its own."""
-    if nameless is None or nameless is lane:
+def _merge(group: GroupHistory, lane: Lane, anonymous: Lane | None) -> None:
+    """Move the events of an anonymous lane into the lane of the member that it turned out to be."""
+    if anonymous is None or anonymous is lane:
         return
-    del group.lanes[nameless.key]
-    lane.steps = sorted((*nameless.steps, *lane.steps), key=_time)
-    lane.beats = sorted((*nameless.beats, *lane.beats), key=_time)
-    lane.waiting |= nameless.waiting
+    del group.lanes[anonymous.key]
+    lane.transitions = sorted((*anonymous.transitions, *lane.transitions), key=_time)
+    lane.recurring = sorted((*anonymous.recurring, *lane.recurring), key=_time)
+    lane.in_flight |= anonymous.in_flight
 
 
 def _time(event: Event) -> int:
@@ -141,9 +143,9 @@ def _time(event: Event) -> int:
 
 
 def label(client_id: str, member_id: str) -> str:
-    """A member in a few characters: client id, and what tells it apart; fit for a screen.
+    """A short printable name of a member: its client id and the start of the part that is unique.
 
-    Kafka makes member ids of the client id, or of the instance id of a static member, and a UUID.
+    Kafka makes member ids of the client id, or the instance id of a static member, and a UUID.
     """
     rest = member_id.removeprefix(client_id + "-")
     if len(rest) > _UUID + 1 and rest.count("-", -_UUID) == 4:

@@ -1,129 +1,141 @@
-"""What requests and answers do to a group: members come, join, get their assignment, are refused, go."""
+"""Applies requests and responses to a group: members join, get their assignment, are refused, and leave."""
 
 from __future__ import annotations
 
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.groups import explanations, rebalances
-from kproxy.groups.model import Begun, Event, EventKind, Given, GroupHistory, Lane, Protocol, Standing, Streak
+from kproxy.groups.model import (
+    Event,
+    EventKind,
+    GroupHistory,
+    Lane,
+    MembershipState,
+    PendingId,
+    Protocol,
+    RebalanceInProgress,
+    Streak,
+)
 from kproxy.groups.stalls import members, waits
-from kproxy.groups.stalls.endings import goes, over
+from kproxy.groups.stalls.endings import end_member_stalls, end_stalls
 from kproxy.trace.lines import RequestLine, ResponseLine
 
-MOST_STREAKS = 20  # errors of a lane that are followed
+MAX_STREAKS = 20  # different errors that are counted per lane
 
 
-def asked(group: GroupHistory, lane: Lane, event: Event, line: RequestLine) -> None:
-    """A request of a member was sent."""
+def on_request(group: GroupHistory, lane: Lane, event: Event, line: RequestLine) -> None:
+    """Apply a request of a member."""
     kind, at = event.kind, event.at
     if kind is EventKind.HEARTBEAT or kind is EventKind.SYNC or kind is EventKind.JOIN:
-        silent = at - lane.beat_at > members.LEAST_SILENCE and members.silence_limit(group, lane, at) is not None
-        if silent:
-            over(group, members.silence(group, lane, at), at)
-        elif lane.standing is Standing.LOST:
-            over(group, members.lost(group, lane, at), at)
+        was_silent = at - lane.heartbeat_at > members.MIN_SILENCE and members.silence_limit(group, lane, at) is not None
+        if was_silent:
+            end_stalls(group, members.silence(group, lane, at), at)
+        elif lane.state is MembershipState.LOST:
+            end_stalls(group, members.lost(group, lane, at), at)
         if kind is EventKind.HEARTBEAT:
-            lane.beats_again(at, event.row, silent)
-            if lane.standing is Standing.LOST:
-                lane.stand(Standing.MEMBER, at)
+            lane.record_heartbeat(at, event.row, was_silent)
+            if lane.state is MembershipState.LOST:
+                lane.set_state(MembershipState.MEMBER, at)
         elif kind is EventKind.JOIN:
-            rebalances.joins(group, lane, event)
+            rebalances.on_join_request(group, lane, event)
         else:
-            if lane.standing is Standing.JOINED and at - lane.since > waits.SYNC_PATIENCE:
-                over(group, waits.syncs(group, at), at)
-            lane.asked = event
-            lane.stand(Standing.SYNCING, at)
-            if line.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADERS_BYTES:
+            if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
+                end_stalls(group, waits.sync_waits(group, at), at)
+            lane.request = event
+            lane.set_state(MembershipState.SYNCING, at)
+            if line.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADER_MIN_BYTES:
                 group.leader = lane.key
     elif kind is EventKind.LEAVE:
-        lagging = list(waits.lagging(group, at))
-        goes(group, lane, at)
-        lane.stand(Standing.LEFT, at)
-        if group.counted():
-            rebalances.reconciled(group, lagging, at)
+        lagging = list(waits.lagging_epochs(group, at))
+        end_member_stalls(group, lane, at)
+        lane.set_state(MembershipState.LEFT, at)
+        if group.current_members():
+            rebalances.end_if_reconciled(group, lagging, at)
         else:
-            group.begun = None
+            group.rebalance = None
 
 
-def answered(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
-    """A request of a member was answered; `event` has been told what."""
+def on_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+    """Apply the response to a request of a member. `event` already has its error and generation."""
     kind, error = event.kind, event.error
-    if at - event.at > members.PATIENCE:
-        over(group, members.unanswered(group, lane, at), at)
-        lane.beat_at = lane.beat_at and at  # a client waits for the answer before it sends the next heartbeat
-    lane.waiting.pop(event.row, None)
+    if at - event.at > members.MAX_LATENCY:
+        end_stalls(group, members.unanswered(group, lane, at), at)
+        lane.heartbeat_at = (
+            lane.heartbeat_at and at
+        )  # a client waits for the response before it sends the next heartbeat
+    lane.in_flight.pop(event.row, None)
     if error:
-        _refused(group, lane, event, at)
+        _on_error(group, lane, event, at)
         return
-    if lane.refused:
-        _accepted(group, lane, kind, at)
+    if lane.refusals:
+        _end_refusals(group, lane, kind, at)
     if kind is not EventKind.COORDINATOR:
-        _coordinated(group, line.server[:LONGEST], at, event.row)
+        _coordinator_answered(group, line.server[:MAX_NAME_LENGTH], at, event.row)
     if group.denied is not None and (kind is not EventKind.COORDINATOR or group.denied.kind is EventKind.COORDINATOR):
-        over(group, waits.coordinator(group, at), at)
+        end_stalls(group, waits.no_coordinator(group, at), at)
         group.denied = None
     if kind is EventKind.HEARTBEAT:
-        if lane.standing in (Standing.SEEN, Standing.LOST, Standing.OUT):
-            lane.stand(Standing.MEMBER, at)
+        if lane.state in (MembershipState.SEEN, MembershipState.LOST, MembershipState.OUT):
+            lane.set_state(MembershipState.MEMBER, at)
         if group.protocol is Protocol.CLASSIC:
-            lane.told = None
+            lane.rejoin_signals = None
         if line.generation_id is not None and line.generation_id != lane.generation:
-            rebalances.reached(group, lane, line.generation_id, at, event.row)
+            rebalances.on_generation(group, lane, line.generation_id, at, event.row)
     elif kind is EventKind.JOIN:
-        rebalances.joined(group, lane, event, line, at)
+        rebalances.on_join_response(group, lane, event, line, at)
     elif kind is EventKind.SYNC:
-        rebalances.synced(group, lane, line, at, event.row)
+        rebalances.on_sync_response(group, lane, line, at, event.row)
     elif kind is EventKind.COMMIT:
         lane.commits += 1
         group.commits += 1
         lane.commit_at = group.commit_at = at
 
 
-def _coordinated(group: GroupHistory, server: str, at: int, row: int) -> None:
-    """A broker has answered as the group's coordinator: another one than before only if that was heard to be none."""
+def _coordinator_answered(group: GroupHistory, server: str, at: int, row: int) -> None:
+    """A broker answered as the group's coordinator. A change is reported only after an error or a closed connection."""
     if server != group.coordinator:
         if group.coordinator and (group.denied is not None or group.closed_at >= group.coordinated_at):
-            over(group, [waits.moved(group, server, at, row)], at)
+            end_stalls(group, [waits.coordinator_moved(group, server, at, row)], at)
         group.coordinator = server
     group.coordinated_at = at
 
 
-def _refused(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
+def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     kind, error = event.kind, event.error
     if error == "MEMBER_ID_REQUIRED":
-        lane.stand(Standing.SEEN, at)
-        group.given[lane.key] = Given(at, event.row, lane.label)
-        rebalances.cancelled(group)
+        lane.set_state(MembershipState.SEEN, at)
+        group.pending_ids[lane.key] = PendingId(at, event.row, lane.label)
+        rebalances.discard_rebalance(group)
         return
     if error == explanations.REJOIN and kind is not EventKind.COMMIT:
-        _told(group, lane, event, at)
+        _on_rejoin_signal(group, lane, event, at)
         return
-    if error in explanations.DENIED:
-        group.denied = _counted(group.denied, event, at)
+    if error in explanations.NO_COORDINATOR:
+        group.denied = _extend_streak(group.denied, event, at)
     else:
-        if len(lane.refused) < MOST_STREAKS or error in lane.refused:
-            lane.refused[error] = _counted(lane.refused.get(error), event, at)
-        if error in explanations.GONE and kind is not EventKind.COMMIT:
-            goes(group, lane, at)
-            lane.stand(Standing.OUT, at)
-        if lane.gone:
-            _forgiven(group, lane)
+        if len(lane.refusals) < MAX_STREAKS or error in lane.refusals:
+            lane.refusals[error] = _extend_streak(lane.refusals.get(error), event, at)
+        if error in explanations.REMOVED and kind is not EventKind.COMMIT:
+            end_member_stalls(group, lane, at)
+            lane.set_state(MembershipState.OUT, at)
+        if lane.end_reason:
+            _end_all_refusals(group, lane)
     if kind is EventKind.JOIN:
-        lane.stand(Standing.OUT if error in explanations.GONE else Standing.SEEN, at)
-        rebalances.cancelled(group)
-    elif kind is EventKind.SYNC and lane.standing is Standing.SYNCING:
-        lane.stand(Standing.JOINED, at)
+        lane.set_state(MembershipState.OUT if error in explanations.REMOVED else MembershipState.SEEN, at)
+        rebalances.discard_rebalance(group)
+    elif kind is EventKind.SYNC and lane.state is MembershipState.SYNCING:
+        lane.set_state(MembershipState.JOINED, at)
 
 
-def _told(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
-    """A member was told that the group rebalances, and has to join again."""
-    lane.told = _counted(lane.told, event, at)
-    if lane.standing not in (Standing.JOINING, Standing.LEFT):
-        lane.stand(Standing.MEMBER, at)
-    if group.begun is None:
-        group.begun = Begun(at, group.generation)
+def _on_rejoin_signal(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
+    """A member got REBALANCE_IN_PROGRESS: it must rejoin."""
+    lane.rejoin_signals = _extend_streak(lane.rejoin_signals, event, at)
+    if lane.state not in (MembershipState.JOINING, MembershipState.LEFT):
+        lane.set_state(MembershipState.MEMBER, at)
+    if group.rebalance is None:
+        group.rebalance = RebalanceInProgress(at, group.generation)
 
 
-def _counted(streak: Streak | None, event: Event, at: int) -> Streak:
+def _extend_streak(streak: Streak | None, event: Event, at: int) -> Streak:
     if streak is None or streak.error != event.error:
         return Streak(event.error, event.kind, at, at, event.row)
     streak.count += 1
@@ -131,50 +143,50 @@ def _counted(streak: Streak | None, event: Event, at: int) -> Streak:
     return streak
 
 
-def _accepted(group: GroupHistory, lane: Lane, kind: EventKind, at: int) -> None:
-    """A member was not refused: what it was refused before is over."""
-    for error, streak in list(lane.refused.items()):
+def _end_refusals(group: GroupHistory, lane: Lane, kind: EventKind, at: int) -> None:
+    """A request of a member succeeded: end the refusals of that kind, or all of them after a join."""
+    for error, streak in list(lane.refusals.items()):
         if streak.kind is kind or kind is EventKind.JOIN:
-            del lane.refused[error]
-            over(group, members.refusal(group, lane, streak), at)
+            del lane.refusals[error]
+            end_stalls(group, members.refusal(group, lane, streak), at)
 
 
-def missed(group: GroupHistory, lane: Lane, at: int) -> None:
-    """Something was not seen, perhaps any answer or heartbeat: how a member that was joining stands is not known."""
-    lane.waiting.clear()
-    lane.gaps.clear()
-    lane.told = None
-    lane.beat_at = at
-    if lane.standing in (Standing.JOINING, Standing.JOINED, Standing.SYNCING):
-        lane.stand(Standing.SEEN, at)
-        group.begun = None
+def on_gap(group: GroupHistory, lane: Lane, at: int) -> None:
+    """Bytes of a member's connection were not inspected: responses and heartbeats may be missing."""
+    lane.in_flight.clear()
+    lane.heartbeat_gaps.clear()
+    lane.rejoin_signals = None
+    lane.heartbeat_at = at
+    if lane.state in (MembershipState.JOINING, MembershipState.JOINED, MembershipState.SYNCING):
+        lane.set_state(MembershipState.SEEN, at)
+        group.rebalance = None
 
 
-def closed(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
-    """The connection of a member ended; `by` nobody means that it is no longer watched."""
+def on_close(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
+    """The connection of a member ended. `by` is None if kproxy no longer observes it."""
     if by in ("client", "server"):
-        _vanishes(group, lane, at)
+        _lose(group, lane, at)
     group.closed_at = at
-    lane.gone = f"its connection was closed by the {by}" if by else "its connection is no longer watched"
-    lane.waiting.clear()
-    _forgiven(group, lane)
+    lane.end_reason = f"its connection was closed by the {by}" if by else "its connection is no longer observed"
+    lane.in_flight.clear()
+    _end_all_refusals(group, lane)
 
 
-def renamed(group: GroupHistory, lane: Lane, at: int) -> None:
-    """A client joins as somebody new: whom it was before it will not be again."""
-    lane.unsynced = 0  # its new self counts on
-    _vanishes(group, lane, at)
-    lane.gone = "its client rejoined with another member id"
-    _forgiven(group, lane)
+def replaced(group: GroupHistory, lane: Lane, at: int) -> None:
+    """The client of a member joined with a new member id and will not use the previous one again."""
+    lane.unsynced = 0  # the new member continues the count
+    _lose(group, lane, at)
+    lane.end_reason = "its client rejoined with another member id"
+    _end_all_refusals(group, lane)
 
 
-def _vanishes(group: GroupHistory, lane: Lane, at: int) -> None:
-    if lane.standing in (Standing.JOINING, Standing.JOINED, Standing.SYNCING, Standing.MEMBER):
-        goes(group, lane, at)
-        lane.stand(Standing.LOST, at)
+def _lose(group: GroupHistory, lane: Lane, at: int) -> None:
+    if lane.state in (MembershipState.JOINING, MembershipState.JOINED, MembershipState.SYNCING, MembershipState.MEMBER):
+        end_member_stalls(group, lane, at)
+        lane.set_state(MembershipState.LOST, at)
 
 
-def _forgiven(group: GroupHistory, lane: Lane) -> None:
-    for streak in lane.refused.values():
-        over(group, members.refusal(group, lane, streak), streak.last)
-    lane.refused.clear()
+def _end_all_refusals(group: GroupHistory, lane: Lane) -> None:
+    for streak in lane.refusals.values():
+        end_stalls(group, members.refusal(group, lane, streak), streak.last)
+    lane.refusals.clear()

@@ -1,4 +1,4 @@
-"""What is known of groups: their members as lanes, what each did and when, generations, rebalances."""
+"""The state of groups: members as lanes, what each did and when, generations, rebalances."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from msgspec import Struct
 
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.counts import ErrorCounts
-from kproxy.counting.names import Who
+from kproxy.counting.names import ClientKey
 
 SECOND = 1_000_000_000
 
-MOST_LANES = 1_000  # of a group
-MOST_PAST = 200  # of a group: generations, and stalls that are over, each
-MOST_SPELLS = 100  # of a lane
+MAX_LANES_PER_GROUP = 1_000  # per group
+MAX_ENDED = 200  # per group: generations; ended stalls
+MAX_MEMBERSHIPS = 100  # per lane
 
-#: The usual distance of heartbeats is the greatest of so many, known from so many on.
-LAST_GAPS = 9
-ENOUGH_GAPS = 3
+#: The heartbeat interval is the largest of the last 9 gaps, and unknown before the third.
+MAX_GAPS = 9
+MIN_GAPS = 3
 
 
 class EventKind(StrEnum):
@@ -37,7 +37,7 @@ class EventKind(StrEnum):
 
 
 class Protocol(StrEnum):
-    """How members are given their partitions."""
+    """The protocol that assigns partitions to members."""
 
     UNKNOWN = "unknown"
     CLASSIC = "classic"
@@ -46,39 +46,47 @@ class Protocol(StrEnum):
     STREAMS = "streams"  # KIP-1071
 
 
-class Standing(StrEnum):
-    """How a member stands to its group."""
+class MembershipState(StrEnum):
+    """The state of a member in its group."""
 
-    SEEN = "seen"  # not joined, as far as is known
+    SEEN = "seen"  # has not joined, as far as is known
     JOINING = "joining"  # its JoinGroup is in flight
-    JOINED = "joined"  # has its generation, has not asked for its assignment
+    JOINED = "joined"  # has its generation, but has not requested its assignment
     SYNCING = "syncing"  # its SyncGroup is in flight
     MEMBER = "member"
     LEFT = "left"
-    LOST = "lost"  # went away without leaving: the coordinator does not know yet
-    OUT = "out"  # the coordinator has gone on without it
+    LOST = "lost"  # disappeared without LeaveGroup; the coordinator does not know yet
+    OUT = "out"  # removed by the coordinator
 
 
-#: Those that the coordinator counts, whatever has become of them.
-COUNTED = frozenset({Standing.JOINING, Standing.JOINED, Standing.SYNCING, Standing.MEMBER, Standing.LOST})
+#: States in which the coordinator considers it a member.
+MEMBER_STATES = frozenset(
+    {
+        MembershipState.JOINING,
+        MembershipState.JOINED,
+        MembershipState.SYNCING,
+        MembershipState.MEMBER,
+        MembershipState.LOST,
+    }
+)
 
 
 class GroupStatus(StrEnum):
-    """How a group stands, as far as the wire tells."""
+    """The state of a group, as far as its traffic shows."""
 
     PREPARING = "preparing rebalance"  # members join
-    COMPLETING = "completing rebalance"  # all have joined, the assignment is not out
+    COMPLETING = "completing rebalance"  # all have joined, the assignment is not sent yet
     RECONCILING = "reconciling"  # members are at different epochs
     STABLE = "stable"
     EMPTY = "empty"  # all members have left
-    UNKNOWN = "unknown"  # no member was seen, or nobody is left to tell
+    UNKNOWN = "unknown"  # no member was seen, or all have disappeared
 
 
-class Event(Struct, gc=False):  # tens of thousands, which the garbage collector need not look at
-    """Something a member did, from `at` to `until` (ns), which is None while nobody has answered.
+class Event(Struct, gc=False):  # not tracked by the garbage collector: there are tens of thousands
+    """A request of a member, from `at` to its response at `until` (ns; None: not answered yet).
 
-    `severity` is that of its error or finding, empty if all is well; `generation` the generation or epoch that it is
-    about, of a join the one that it brought. It is filled in when the answer comes: those who show it leave it be.
+    `severity` is that of its error or finding, empty if there is none. `generation` is the generation or epoch of the
+    request; for a join, the one in the response. The response completes the event; views must not change it.
     """
 
     kind: EventKind
@@ -92,7 +100,7 @@ class Event(Struct, gc=False):  # tens of thousands, which the garbage collector
 
 @dataclass(slots=True)
 class Streak:
-    """Refusals of one kind in a row; times in ns."""
+    """Consecutive refusals with the same error; times in ns."""
 
     error: str
     kind: EventKind
@@ -104,7 +112,7 @@ class Streak:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """A generation, or epoch, when it was first heard of (ns), and at which row."""
+    """The start of a generation or epoch: when (ns) and at which row it was first observed."""
 
     at: int
     generation: int
@@ -112,7 +120,7 @@ class Boundary:
 
 
 class StallKind(StrEnum):
-    """Why a group, or a member, stands still."""
+    """Why a group or a member makes no progress."""
 
     JOIN_WAITS = "join-waits"
     JOIN_UNANSWERED = "join-unanswered"
@@ -133,11 +141,11 @@ class StallKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Why something stands still, from `since` to `until` (ns; None: still).
+    """A group or member that makes no progress, from `since` to `until` (ns; None: it lasts).
 
-    `row` is where it began; `text` is a sentence, `look` says where to look next. `who` waits, `blamed` are those that
-    keep them waiting, both as keys of lanes. `codes` are rules that say the same. `error` is what was answered, `times`
-    counts the answers or requests that it is about.
+    `row` is the row where it began, `text` a sentence, `hint` what to check. `waiting` are the members that wait,
+    `blamed` those that they wait for, both as lane keys. `codes` are rules that report the same. `error` is the error
+    in the responses, `times` the number of responses or requests concerned.
     """
 
     kind: StallKind
@@ -145,8 +153,8 @@ class Stall:
     since: int
     row: int
     text: str
-    look: str
-    who: tuple[str, ...] = ()
+    hint: str
+    waiting: tuple[str, ...] = ()
     blamed: tuple[str, ...] = ()
     until: int | None = None
     codes: tuple[str, ...] = ()
@@ -156,10 +164,10 @@ class Stall:
 
 @dataclass(slots=True)
 class Lane:
-    """A member, or while its id is not known the connection, or the client, that speaks for it.
+    """A member; while its id is not known, the connection or the client that it uses.
 
-    `told` are the REBALANCE_IN_PROGRESS since it last joined, `refused` what it was refused since the same was last
-    accepted. `spells` are the times of its membership, the last one perhaps without end.
+    `rejoin_signals` are the REBALANCE_IN_PROGRESS errors since it last joined, `refusals` other errors since such a
+    request last succeeded. `memberships` are the times during which it was a member (ns; None: it still is).
     """
 
     key: str
@@ -171,61 +179,61 @@ class Lane:
     row: int
     last: int = 0
     connection_id: str = ""
-    gone: str = ""  # why nothing more will be seen of it, in words
-    standing: Standing = Standing.SEEN
+    end_reason: str = ""  # why the lane ended, as text
+    state: MembershipState = MembershipState.SEEN
     since: int = 0
     generation: int = -1
-    asked: Event | None = None  # the latest JoinGroup or SyncGroup
-    unsynced: int = 0  # joins in a row that no assignment followed,
+    request: Event | None = None  # the latest JoinGroup or SyncGroup
+    unsynced: int = 0  # consecutive joins without an assignment,
     unsynced_since: tuple[int, int] = (0, 0)  # and the time and row of the first
-    told: Streak | None = None
-    refused: dict[str, Streak] = field(default_factory=dict)
-    waiting: dict[int, Event] = field(default_factory=dict)  # what is in flight, by row
-    beat_at: int = 0
-    beat_row: int = -1
-    gaps: list[int] = field(default_factory=list)  # between its last heartbeats, ns
+    rejoin_signals: Streak | None = None
+    refusals: dict[str, Streak] = field(default_factory=dict)
+    in_flight: dict[int, Event] = field(default_factory=dict)  # requests in flight, by row
+    heartbeat_at: int = 0
+    heartbeat_row: int = -1
+    heartbeat_gaps: list[int] = field(default_factory=list)  # between its last heartbeats (ns)
     commits: int = 0
     commit_at: int = 0
     errors: ErrorCounts = field(default_factory=ErrorCounts)
-    steps: list[Event] = field(default_factory=list)  # what changes a membership
-    beats: list[Event] = field(default_factory=list)  # what repeats while it lasts
-    spells: list[tuple[int, int | None]] = field(default_factory=list)
+    transitions: list[Event] = field(default_factory=list)  # events that change the membership
+    recurring: list[Event] = field(default_factory=list)  # events that repeat during it
+    memberships: list[tuple[int, int | None]] = field(default_factory=list)
 
     @property
     def interval(self) -> int:
-        """How far its heartbeats usually lie apart, ns; 0 while that is not known."""
-        return max(self.gaps) if len(self.gaps) >= ENOUGH_GAPS else 0
+        """The usual time between its heartbeats (ns), 0 while unknown."""
+        return max(self.heartbeat_gaps) if len(self.heartbeat_gaps) >= MIN_GAPS else 0
 
-    def beats_again(self, at: int, row: int, missed: bool) -> None:
-        """A heartbeat was sent; `missed`: others before it were not."""
-        if self.beat_at and at > self.beat_at and not missed:
-            self.gaps.append(at - self.beat_at)
-            del self.gaps[:-LAST_GAPS]
-        self.beat_at, self.beat_row = at, row
+    def record_heartbeat(self, at: int, row: int, missed: bool) -> None:
+        """Record a heartbeat; `missed` if it came too late, so that the gap is not typical."""
+        if self.heartbeat_at and at > self.heartbeat_at and not missed:
+            self.heartbeat_gaps.append(at - self.heartbeat_at)
+            del self.heartbeat_gaps[:-MAX_GAPS]
+        self.heartbeat_at, self.heartbeat_row = at, row
 
-    def stand(self, standing: Standing, at: int) -> None:
-        """Take another standing, or keep it."""
-        if standing is self.standing:
+    def set_state(self, state: MembershipState, at: int) -> None:
+        """Set the state; record when a membership begins and ends."""
+        if state is self.state:
             return
-        if standing is Standing.MEMBER:
-            self.spells.append((at, None))
-            del self.spells[:-MOST_SPELLS]
-        elif self.standing is Standing.MEMBER and self.spells:
-            self.spells.append((self.spells.pop()[0], at))
-        self.standing, self.since = standing, at
+        if state is MembershipState.MEMBER:
+            self.memberships.append((at, None))
+            del self.memberships[:-MAX_MEMBERSHIPS]
+        elif self.state is MembershipState.MEMBER and self.memberships:
+            self.memberships.append((self.memberships.pop()[0], at))
+        self.state, self.since = state, at
 
 
 @dataclass(slots=True)
-class Begun:
-    """A rebalance that is going on; `generation` is the one before it."""
+class RebalanceInProgress:
+    """A rebalance in progress; `generation` is the one before it."""
 
     at: int
     generation: int
 
 
 @dataclass(slots=True)
-class Given:
-    """A member id that the coordinator made for a new member (MEMBER_ID_REQUIRED, KIP-394)."""
+class PendingId:
+    """A member id that the coordinator assigned and no member has joined with yet (MEMBER_ID_REQUIRED, KIP-394)."""
 
     at: int
     row: int
@@ -234,41 +242,41 @@ class Given:
 
 @dataclass(slots=True)
 class GroupHistory:
-    """A group. `given` are member ids that nobody has joined with yet, `denied` what it is told of its coordinator."""
+    """A group and its history. `denied` are consecutive errors about its coordinator."""
 
     id: str
     first: int
     row: int
     last: int = 0
     protocol: Protocol = Protocol.UNKNOWN
-    lanes: Recent[str, Lane] = field(default_factory=lambda: Recent(MOST_LANES))
-    clients: Recent[Who, str] = field(default_factory=lambda: Recent(MOST_LANES))  # the lane of each
+    lanes: Recent[str, Lane] = field(default_factory=lambda: Recent(MAX_LANES_PER_GROUP))
+    clients: Recent[ClientKey, str] = field(default_factory=lambda: Recent(MAX_LANES_PER_GROUP))  # the lane of each
     generation: int = -1
     generation_at: int = 0
-    boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
+    boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))
     leader: str = ""
-    begun: Begun | None = None
+    rebalance: RebalanceInProgress | None = None
     rebalances: int = 0
     longest_rebalance: int = 0  # ns
-    held_up: Stall | None = None  # JoinGroup that waited for a member which has joined since,
-    held_up_at: int = 0  # as it was then
-    given: Recent[str, Given] = field(default_factory=lambda: Recent(MOST_PAST))
-    coordinator: str = ""  # the broker that answered last, and when
+    join_stall: Stall | None = None  # the stall of members that waited for one that has joined since,
+    join_stall_at: int = 0  # and when that was (ns)
+    pending_ids: Recent[str, PendingId] = field(default_factory=lambda: Recent(MAX_ENDED))
+    coordinator: str = ""  # the broker that answered last, and when (ns)
     coordinated_at: int = 0
-    closed_at: int = 0  # when a connection of a member ended last
+    closed_at: int = 0  # when the last connection of a member ended (ns)
     denied: Streak | None = None
-    past: deque[Stall] = field(default_factory=lambda: deque(maxlen=MOST_PAST))
-    stalls_let_go: int = 0
-    just_over: int = 0  # how many of `past` are new; whoever reads them sets it to 0
-    events_let_go: int = 0
+    ended_stalls: deque[Stall] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))
+    stalls_evicted: int = 0
+    newly_ended: int = 0  # number of new entries of `ended_stalls`; reset to 0 by their reader
+    events_evicted: int = 0
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     commits: int = 0
     commit_at: int = 0
 
-    def in_standing(self, standing: Standing) -> list[Lane]:
-        """The lanes that stand so."""
-        return [lane for lane in self.lanes.values() if lane.standing is standing]
+    def in_state(self, state: MembershipState) -> list[Lane]:
+        """The lanes in a state."""
+        return [lane for lane in self.lanes.values() if lane.state is state]
 
-    def counted(self) -> list[Lane]:
-        """Its members, as the coordinator counts them."""
-        return [lane for lane in self.lanes.values() if lane.standing in COUNTED]
+    def current_members(self) -> list[Lane]:
+        """The lanes that the coordinator considers members."""
+        return [lane for lane in self.lanes.values() if lane.state in MEMBER_STATES]

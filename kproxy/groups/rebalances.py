@@ -1,155 +1,169 @@
-"""Rebalances: how a group goes from one generation, or epoch, to the next."""
+"""Rebalances: the transition of a group from one generation, or epoch, to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kproxy.groups.model import SECOND, Begun, Boundary, Event, GroupHistory, Lane, Protocol, Stall, Standing
+from kproxy.groups.model import (
+    SECOND,
+    Boundary,
+    Event,
+    GroupHistory,
+    Lane,
+    MembershipState,
+    Protocol,
+    RebalanceInProgress,
+    Stall,
+)
 from kproxy.groups.stalls import members, waits
-from kproxy.groups.stalls.endings import goes, over
+from kproxy.groups.stalls.endings import end_member_stalls, end_stalls
 from kproxy.trace.lines import ResponseLine
 
-#: The leader's SyncGroup holds all assignments, the answer to its JoinGroup all subscriptions: what is left of their
-#: sizes without the names in them. Over clients of all kinds 52 bytes at least, and 7 at most of other members.
-LEADERS_BYTES = 30
+#: The leader's SyncGroup has all assignments, and its JoinGroup response all subscriptions. A frame of more bytes than
+#: this, not counting names, is the leader's: measured with several clients, leaders have at least 52, others at most 7.
+LEADER_MIN_BYTES = 30
 
 
-def joins(group: GroupHistory, lane: Lane, event: Event) -> None:
-    """A member sends JoinGroup, or a heartbeat of epoch 0."""
+def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
+    """A member sent JoinGroup, or a heartbeat with epoch 0."""
     at = event.at
-    over(group, members.not_rejoining(group, lane, at), at)
-    if _overdue(group, at) and not 0 <= at - group.held_up_at < SECOND:
-        group.held_up = next((each for each in waits.joins(group, at) if lane.key in each.blamed), group.held_up)
-        group.held_up_at = at
-    if lane.standing is Standing.JOINED and at - lane.since > waits.SYNC_PATIENCE:
-        over(group, waits.syncs(group, at), at)
-    lane.told = None
-    lane.beat_at = 0  # until it has its assignment it need not send heartbeats
-    lane.asked = event
-    lane.stand(Standing.JOINING, at)
+    end_stalls(group, members.not_rejoining(group, lane, at), at)
+    if _overdue(group, at) and not 0 <= at - group.join_stall_at < SECOND:
+        group.join_stall = next(
+            (each for each in waits.join_waits(group, at) if lane.key in each.blamed), group.join_stall
+        )
+        group.join_stall_at = at
+    if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
+        end_stalls(group, waits.sync_waits(group, at), at)
+    lane.rejoin_signals = None
+    lane.heartbeat_at = 0  # no heartbeats are due until it has its assignment
+    lane.request = event
+    lane.set_state(MembershipState.JOINING, at)
     if lane.member_id:
-        group.given.pop(lane.member_id, None)
-    if group.begun is None and group.protocol is Protocol.CLASSIC:
-        group.begun = Begun(at, group.generation)
+        group.pending_ids.pop(lane.member_id, None)
+    if group.rebalance is None and group.protocol is Protocol.CLASSIC:
+        group.rebalance = RebalanceInProgress(at, group.generation)
 
 
-def joined(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
-    """JoinGroup was answered with a generation, or the first heartbeat with an epoch."""
+def on_join_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+    """A member got its generation from JoinGroup, or its epoch from the first heartbeat."""
     generation = -1 if line.generation_id is None else line.generation_id
     if group.protocol is not Protocol.CLASSIC:
-        lane.stand(Standing.MEMBER, at)
-        lane.beat_at = at
-        reached(group, lane, generation, at, event.row)
+        lane.set_state(MembershipState.MEMBER, at)
+        lane.heartbeat_at = at
+        on_generation(group, lane, generation, at, event.row)
         return
     if generation != group.generation or generation < 0:
         if _overdue(group, at):
-            over(group, (_held_up(group, each) for each in waits.joins(group, at)), at)
-        group.held_up = None
-    elif at - group.generation_at > SECOND and at - event.at > waits.JOIN_PATIENCE:
-        over(group, (each for each in waits.joins(group, at) if lane.key in each.who), at)
-    reached(group, lane, generation, at, event.row)
+            end_stalls(group, (_with_blamed(group, each) for each in waits.join_waits(group, at)), at)
+        group.join_stall = None
+    elif at - group.generation_at > SECOND and at - event.at > waits.MAX_JOIN_WAIT:
+        end_stalls(group, (each for each in waits.join_waits(group, at) if lane.key in each.waiting), at)
+    on_generation(group, lane, generation, at, event.row)
     if not lane.unsynced:
         lane.unsynced_since = event.at, event.row
     lane.unsynced += 1
-    lane.stand(Standing.JOINED, at)
-    if line.size - 3 * len(lane.member_id) > LEADERS_BYTES:
+    lane.set_state(MembershipState.JOINED, at)
+    if line.size - 3 * len(lane.member_id) > LEADER_MIN_BYTES:
         group.leader = lane.key
 
 
 def _overdue(group: GroupHistory, at: int) -> bool:
-    """Whether somebody may have waited for JoinGroup for long: to look is dear in a large group."""
-    return group.begun is not None and at - group.begun.at > waits.JOIN_PATIENCE
+    """Whether a member may have waited too long for JoinGroup. Cheap, unlike searching a large group for it."""
+    return group.rebalance is not None and at - group.rebalance.at > waits.MAX_JOIN_WAIT
 
 
-def synced(group: GroupHistory, lane: Lane, line: ResponseLine, at: int, row: int) -> None:
-    """A member has its assignment."""
-    if lane.standing is Standing.SYNCING and at - group.generation_at > waits.SYNC_PATIENCE:
-        over(group, waits.syncs(group, at), at)
+def on_sync_response(group: GroupHistory, lane: Lane, line: ResponseLine, at: int, row: int) -> None:
+    """A member got its assignment."""
+    if lane.state is MembershipState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT:
+        end_stalls(group, waits.sync_waits(group, at), at)
     if lane.unsynced:
-        over(group, members.looping(group, lane, at), at)
+        end_stalls(group, members.looping(group, lane, at), at)
     lane.unsynced = 0
-    lane.told = None
-    lane.beat_at, lane.beat_row = at, row
-    lane.stand(Standing.MEMBER, at)
+    lane.rejoin_signals = None
+    lane.heartbeat_at, lane.heartbeat_row = at, row
+    lane.set_state(MembershipState.MEMBER, at)
     if line.generation_id is not None and line.generation_id > lane.generation:
-        reached(group, lane, line.generation_id, at, row)
-    if group.begun is not None and (
-        group.begun.generation != group.generation or not group.in_standing(Standing.JOINING)
+        on_generation(group, lane, line.generation_id, at, row)
+    if group.rebalance is not None and (
+        group.rebalance.generation != group.generation or not group.in_state(MembershipState.JOINING)
     ):
-        rebalanced(group, at)
-        group.begun = _next(group)
+        end_rebalance(group, at)
+        group.rebalance = _next_rebalance(group)
 
 
-def _next(group: GroupHistory) -> Begun | None:
-    """A member that joins behind the first assignments begins the next rebalance."""
-    waiting = [lane.asked.at for lane in group.in_standing(Standing.JOINING) if lane.asked is not None]
-    return Begun(min(waiting), group.generation) if waiting else None
+def _next_rebalance(group: GroupHistory) -> RebalanceInProgress | None:
+    """The rebalance of members that joined after the first assignments were sent; None without such members."""
+    waiting = [lane.request.at for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
+    return RebalanceInProgress(min(waiting), group.generation) if waiting else None
 
 
-def _held_up(group: GroupHistory, stall: Stall) -> Stall:
-    """Of members that waited, whom they waited for, also if that has just joined."""
-    held_up = group.held_up
-    return held_up if held_up is not None and held_up.row == stall.row and not stall.blamed else stall
+def _with_blamed(group: GroupHistory, stall: Stall) -> Stall:
+    """The stall with the member that was waited for, even if that member has just joined."""
+    join_stall = group.join_stall
+    return join_stall if join_stall is not None and join_stall.row == stall.row and not stall.blamed else stall
 
 
-def reached(group: GroupHistory, lane: Lane, generation: int, at: int, row: int) -> None:
-    """A member is at a generation; if the group has not been there, those that are not are out of it, or behind."""
-    lagging = list(waits.lagging(group, at))
+def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row: int) -> None:
+    """A member is at a generation. If it is new, the group moves to it, and absent members are removed or behind."""
+    lagging = list(waits.lagging_epochs(group, at))
     lane.generation = generation
     if generation < 0:
         return
-    # A coordinator that has lost the group begins at 1 again.
+    # A coordinator that has lost the group restarts at generation 1.
     if generation > group.generation or (
         generation < group.generation
-        and all(each.generation != group.generation for each in group.in_standing(Standing.MEMBER))
+        and all(each.generation != group.generation for each in group.in_state(MembershipState.MEMBER))
     ):
-        over(group, lagging, at)
+        end_stalls(group, lagging, at)
         before = group.generation
         group.generation, group.generation_at = generation, at
         group.boundaries.append(Boundary(at, generation, row))
         if group.protocol is Protocol.CLASSIC:
             group.leader = ""
         else:
-            group.begun = group.begun or Begun(at, before)
-        _expel(group, lane, at)
-    reconciled(group, lagging, at)
+            group.rebalance = group.rebalance or RebalanceInProgress(at, before)
+        _remove_absent(group, lane, at)
+    end_if_reconciled(group, lagging, at)
 
 
-def _expel(group: GroupHistory, lane: Lane, at: int) -> None:
-    """A new generation has begun with `lane`: of the classic protocol with nobody that has not joined.
+def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> None:
+    """Remove members from a new generation that began with `lane`.
 
-    With epochs only those are out that are lost since so long that a new epoch is most likely their end.
+    In the classic protocol, these are all that have not joined. In the others, those that disappeared so long ago that
+    the new epoch is probably due to their expired session.
     """
-    for each in group.counted():
+    for each in group.current_members():
         if group.protocol is Protocol.CLASSIC:
-            out = each is not lane and each.standing is not Standing.JOINING
+            out = each is not lane and each.state is not MembershipState.JOINING
         else:
-            out = each.standing is Standing.LOST and at - each.since > members.SESSION
+            out = each.state is MembershipState.LOST and at - each.since > members.SESSION_TIMEOUT
         if out:
-            goes(group, each, at)
-            each.stand(Standing.OUT, at)
+            end_member_stalls(group, each, at)
+            each.set_state(MembershipState.OUT, at)
 
 
-def reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) -> None:
-    """A rebalance of KIP-848 is over when all members are at the group's epoch."""
-    if group.protocol is Protocol.CLASSIC or group.begun is None:
+def end_if_reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) -> None:
+    """End a rebalance of the new protocols (KIP-848) once all members are at the group's epoch."""
+    if group.protocol is Protocol.CLASSIC or group.rebalance is None:
         return
-    if all(each.generation == group.generation for each in group.in_standing(Standing.MEMBER)):
-        over(group, lagging, at)
-        rebalanced(group, at)
+    if all(each.generation == group.generation for each in group.in_state(MembershipState.MEMBER)):
+        end_stalls(group, lagging, at)
+        end_rebalance(group, at)
 
 
-def rebalanced(group: GroupHistory, at: int) -> None:
-    begun = group.begun
-    group.begun = None
-    if begun is not None and (begun.generation != group.generation or group.generation < 0):
+def end_rebalance(group: GroupHistory, at: int) -> None:
+    """End the rebalance in progress, and count it if the generation has changed."""
+    rebalance = group.rebalance
+    group.rebalance = None
+    if rebalance is not None and (rebalance.generation != group.generation or group.generation < 0):
         group.rebalances += 1
-        group.longest_rebalance = max(group.longest_rebalance, at - begun.at)
+        group.longest_rebalance = max(group.longest_rebalance, at - rebalance.at)
 
 
-def cancelled(group: GroupHistory) -> None:
-    """A rebalance that nobody else has heard of was none, if the join that began it was refused."""
-    begun = group.begun
-    waiting = any(lane.standing is Standing.JOINING or lane.told for lane in group.lanes.values())
-    if begun is not None and begun.generation == group.generation and not waiting:
-        group.begun = None
+def discard_rebalance(group: GroupHistory) -> None:
+    """Discard a rebalance if the join that began it was refused and no other member is part of it."""
+    rebalance = group.rebalance
+    waiting = any(lane.state is MembershipState.JOINING or lane.rejoin_signals for lane in group.lanes.values())
+    if rebalance is not None and rebalance.generation == group.generation and not waiting:
+        group.rebalance = None

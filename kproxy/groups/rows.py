@@ -1,20 +1,30 @@
-"""Groups and members as rows, as they are at a time."""
+"""Groups and members as rows, at a given time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kproxy.groups.model import COUNTED, Boundary, Event, GroupHistory, GroupStatus, Lane, Protocol, Stall, Standing
+from kproxy.groups.model import (
+    MEMBER_STATES,
+    Boundary,
+    Event,
+    GroupHistory,
+    GroupStatus,
+    Lane,
+    MembershipState,
+    Protocol,
+    Stall,
+)
 from kproxy.groups.stalls.all_stalls import all_stalls
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group; times in ns since the epoch, 0 where there was none, `*_ns` in ns, `row` the latest of the index.
+    """A group. Times are in ns since the epoch, 0 if unknown; `*_ns` are durations in ns; `row` is the latest row.
 
-    `members` are those that the coordinator counts, `lanes` all that were seen. `worst` is the stall to look at first,
-    one that lasts if there is any; `stalls` is how many there are now, `past` how many are over.
+    `members` is the number of members, `lanes` of all members ever seen. `worst` is the most severe stall that lasts,
+    else the latest one; `stalls` counts those that last, `ended_stalls` the others.
     """
 
     group: str
@@ -31,7 +41,7 @@ class GroupRow:
     longest_rebalance_ns: int
     errors: tuple[tuple[str, int], ...]
     stalls: int
-    past: int
+    ended_stalls: int
     worst: Stall | None
     first_at: int
     last_at: int
@@ -40,9 +50,9 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A lane of a group; times in ns since the epoch, 0 where there was none, `since` that of its standing.
+    """A lane of a group. Times are in ns since the epoch, 0 if unknown. It is in its state since `since`.
 
-    `row` is the first of the index.
+    `row` is its first row.
     """
 
     key: str
@@ -51,7 +61,7 @@ class MemberRow:
     client_id: str
     client: str
     connection_id: str
-    standing: Standing
+    state: MembershipState
     since: int
     generation: int
     leader: bool
@@ -65,23 +75,24 @@ class MemberRow:
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """A lane with what happened in it, as far as it is kept, and the times of its membership (ns; None: still).
+    """A lane with its events, as far as they are kept, and the times of its membership (ns; None: it lasts).
 
-    `steps` change a membership, `beats` repeat while it lasts, each in order. They are the overview's own and grow.
+    `transitions` change the membership, `recurring` events repeat during it; both are ordered. They are not copies
+    but grow while the overview reads lines.
     """
 
     member: MemberRow
-    steps: Sequence[Event]
-    beats: Sequence[Event]
-    spells: Sequence[tuple[int, int | None]]
+    transitions: Sequence[Event]
+    recurring: Sequence[Event]
+    memberships: Sequence[tuple[int, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """Everything about a group: for a timeline (`kproxy.groups.timeline`) and the lists beside it.
+    """Everything about a group, for its timeline (`kproxy.groups.timeline`) and the lists beside it.
 
-    `lanes` begin with those that are members; `stalls` with those that last, the worst first, then the latest.
-    `lanes_let_go`, `events_let_go` and `stalls_let_go` are how many are no longer kept.
+    `lanes` begin with current members, `stalls` with those that last, the most severe first; ended stalls follow, the
+    latest first. `lanes_evicted`, `events_evicted` and `stalls_evicted` count those that are no longer kept.
     """
 
     row: GroupRow
@@ -89,53 +100,53 @@ class GroupView:
     lanes: tuple[LaneView, ...]
     boundaries: tuple[Boundary, ...]
     stalls: tuple[Stall, ...]
-    lanes_let_go: int
-    events_let_go: int
-    stalls_let_go: int
+    lanes_evicted: int
+    events_evicted: int
+    stalls_evicted: int
 
 
-def state(group: GroupHistory) -> GroupStatus:
-    """How a group stands."""
-    counted = group.counted()
-    if not counted:
-        left = any(lane.standing is Standing.LEFT for lane in group.lanes.values())
+def group_status(group: GroupHistory) -> GroupStatus:
+    """The state of a group."""
+    members = group.current_members()
+    if not members:
+        left = any(lane.state is MembershipState.LEFT for lane in group.lanes.values())
         return GroupStatus.EMPTY if left else GroupStatus.UNKNOWN
-    if all(lane.standing is Standing.LOST for lane in counted):
+    if all(lane.state is MembershipState.LOST for lane in members):
         return GroupStatus.UNKNOWN
     if group.protocol is not Protocol.CLASSIC:
-        return GroupStatus.RECONCILING if group.begun is not None else GroupStatus.STABLE
-    if any(lane.standing is Standing.JOINING for lane in counted):
+        return GroupStatus.RECONCILING if group.rebalance is not None else GroupStatus.STABLE
+    if any(lane.state is MembershipState.JOINING for lane in members):
         return GroupStatus.PREPARING
-    if group.begun is None:
+    if group.rebalance is None:
         return GroupStatus.STABLE
-    return GroupStatus.PREPARING if group.begun.generation == group.generation else GroupStatus.COMPLETING
+    return GroupStatus.PREPARING if group.rebalance.generation == group.generation else GroupStatus.COMPLETING
 
 
 def group_row(group: GroupHistory, now: int) -> GroupRow:
-    """A group as it is at `now`."""
+    """A group at time `now` (ns)."""
     return _group_row(group, all_stalls(group, now))
 
 
-def _group_row(group: GroupHistory, told: Sequence[Stall]) -> GroupRow:
-    lasts = sum(stall.until is None for stall in told)
+def _group_row(group: GroupHistory, stalls: Sequence[Stall]) -> GroupRow:
+    lasting = sum(stall.until is None for stall in stalls)
     leader = group.lanes.get(group.leader)
     return GroupRow(
         group=group.id,
         protocol=group.protocol,
-        state=state(group),
+        state=group_status(group),
         generation=group.generation,
-        members=len(group.counted()),
+        members=len(group.current_members()),
         lanes=len(group.lanes),
-        leader=leader.label if leader is not None and leader.standing in COUNTED else "",
+        leader=leader.label if leader is not None and leader.state in MEMBER_STATES else "",
         coordinator=group.coordinator,
         commits=group.commits,
         commit_at=group.commit_at,
         rebalances=group.rebalances,
         longest_rebalance_ns=group.longest_rebalance,
         errors=group.errors.row(),
-        stalls=lasts,
-        past=len(told) - lasts,
-        worst=told[0] if told else None,
+        stalls=lasting,
+        ended_stalls=len(stalls) - lasting,
+        worst=stalls[0] if stalls else None,
         first_at=group.first,
         last_at=group.last,
         row=group.row,
@@ -143,7 +154,7 @@ def _group_row(group: GroupHistory, told: Sequence[Stall]) -> GroupRow:
 
 
 def member_row(group: GroupHistory, lane: Lane) -> MemberRow:
-    """A lane as it is now."""
+    """A lane in its current state."""
     return MemberRow(
         key=lane.key,
         label=lane.label,
@@ -151,10 +162,10 @@ def member_row(group: GroupHistory, lane: Lane) -> MemberRow:
         client_id=lane.client_id,
         client=lane.client,
         connection_id=lane.connection_id,
-        standing=lane.standing,
+        state=lane.state,
         since=lane.since,
         generation=lane.generation,
-        leader=lane.key == group.leader and lane.standing in COUNTED,
+        leader=lane.key == group.leader and lane.state in MEMBER_STATES,
         commits=lane.commits,
         commit_at=lane.commit_at,
         errors=lane.errors.row(),
@@ -165,17 +176,20 @@ def member_row(group: GroupHistory, lane: Lane) -> MemberRow:
 
 
 def group_view(group: GroupHistory, now: int) -> GroupView:
-    """Everything that is kept of a group, as it is at `now`."""
-    counted = {lane.key for lane in group.counted()}
-    lanes = sorted(group.lanes.values(), key=lambda lane: (lane.key not in counted, lane.first, lane.row))
-    told = all_stalls(group, now)
+    """Everything that is kept of a group, at time `now` (ns)."""
+    member_keys = {lane.key for lane in group.current_members()}
+    lanes = sorted(group.lanes.values(), key=lambda lane: (lane.key not in member_keys, lane.first, lane.row))
+    stalls = all_stalls(group, now)
     return GroupView(
-        row=_group_row(group, told),
+        row=_group_row(group, stalls),
         now=now,
-        lanes=tuple(LaneView(member_row(group, lane), lane.steps, lane.beats, tuple(lane.spells)) for lane in lanes),
+        lanes=tuple(
+            LaneView(member_row(group, lane), lane.transitions, lane.recurring, tuple(lane.memberships))
+            for lane in lanes
+        ),
         boundaries=tuple(group.boundaries),
-        stalls=told,
-        lanes_let_go=group.lanes.let_go,
-        events_let_go=group.events_let_go,
-        stalls_let_go=group.stalls_let_go,
+        stalls=stalls,
+        lanes_evicted=group.lanes.evicted,
+        events_evicted=group.events_evicted,
+        stalls_evicted=group.stalls_evicted,
     )

@@ -1,7 +1,7 @@
-"""A group's timeline on a grid of characters: lanes as rows, time as columns. Values in, cells out; no screen.
+"""A group's timeline as a grid of characters: lanes are rows, time runs along the columns. It does no I/O.
 
-The window is [start, end), in ns since the epoch; a column is a slice of it. What happened in one slice shares a cell,
-and the worst of it, else what says most, is what the cell shows and leads to.
+The window is [start, end), in ns since the epoch; a column is a slice of it. Events of one slice share a cell, which
+shows the most severe of them, else the most informative, and links to its row.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kproxy.trace.formatting import RANK
 SECOND = 1_000_000_000
 _MS = 1_000_000
 
-NARROWEST = 1 * _MS  # of a window
-WIDEST = 366 * 24 * 3600 * SECOND
+MIN_LENGTH = 1 * _MS  # limits for the length of a window
+MAX_LENGTH = 366 * 24 * 3600 * SECOND
 
-#: What a cell shows beside what members do.
-REJOIN = "rejoin"  # was told to join again
+#: What a cell shows besides the kinds of events.
+REJOIN = "rejoin"  # got REBALANCE_IN_PROGRESS
 REFUSED = "refused"
 MEMBER = "member"
 WAITING = "waiting"
@@ -45,7 +45,7 @@ UNICODE: Mapping[str, str] = {
     NOTHING: " ",
 }
 
-#: What cells show, and what that means.
+#: Kinds of cells and their meaning.
 LEGEND: tuple[tuple[str, str], ...] = (
     (EventKind.JOIN, "joins"),
     (EventKind.SYNC, "requests its assignment"),
@@ -54,7 +54,7 @@ LEGEND: tuple[tuple[str, str], ...] = (
     (EventKind.HEARTBEAT, "heartbeat"),
     (EventKind.COMMIT, "commit"),
     (EventKind.OFFSETS, "fetches offsets"),
-    (REJOIN, "told to rejoin"),
+    (REJOIN, "must rejoin"),
     (REFUSED, "refused"),
     (STALLED, "stalled"),
     (EventKind.LEAVE, "leaves"),
@@ -62,8 +62,8 @@ LEGEND: tuple[tuple[str, str], ...] = (
     (EventKind.COORDINATOR, "looks for its coordinator"),
 )
 
-#: Of two things in one cell the one that says more, if neither is worse.
-_SAYS = {
+#: Priority of kinds in one cell with equal severity: the highest is shown.
+_PRIORITY = {
     kind: place
     for place, kind in enumerate((
         NOTHING, MEMBER, STALLED, WAITING, EventKind.HEARTBEAT, EventKind.OFFSETS, EventKind.COMMIT,
@@ -74,7 +74,7 @@ _SAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A character, its meaning (`EventKind` or a name above), its severity, and the row that it leads to."""
+    """A character, its kind (an `EventKind` or a name above), its severity, and the row that it links to."""
 
     glyph: str
     kind: str
@@ -84,7 +84,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A text that begins above a column."""
+    """A text that starts above a column."""
 
     column: int
     text: str
@@ -93,7 +93,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Cells by lane, in the order of the lanes given; `generations` and `times` stand above, `now` is its column."""
+    """Cells per lane, in the order of the lanes; `generations` and `times` go above them; `now` is a column."""
 
     cells: tuple[tuple[Cell, ...], ...]
     generations: tuple[Mark, ...]
@@ -103,52 +103,52 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time that is shown, [start, end) in ns."""
+    """The visible time range, [start, end) in ns."""
 
     start: int
     end: int
 
     @property
     def length(self) -> int:
-        """How much time it shows, in ns."""
+        """The length of the range in ns."""
         return self.end - self.start
 
     @classmethod
     def around(cls, start: int, end: int) -> Window:
-        """What shows all of [start, end], with a little room at its end."""
-        length = min(max((end - start) * 51 // 50, NARROWEST), WIDEST)
-        return cls(end - length, end) if end - start > WIDEST else cls(start, start + length)
+        """A window that contains [start, end], with a small margin at its end."""
+        length = min(max((end - start) * 51 // 50, MIN_LENGTH), MAX_LENGTH)
+        return cls(end - length, end) if end - start > MAX_LENGTH else cls(start, start + length)
 
     def zoomed(self, factor: float, at: int | None = None) -> Window:
-        """So many times as much of time (0.5: half of it); `at` stays where it is, the middle if it is not given."""
+        """The window with its length multiplied by `factor`; `at` (ns; default: the middle) keeps its column."""
         at = self.start + self.length // 2 if at is None else min(max(at, self.start), self.end)
-        length = min(max(int(self.length * factor), NARROWEST), WIDEST)
+        length = min(max(int(self.length * factor), MIN_LENGTH), MAX_LENGTH)
         start = at - (at - self.start) * length // self.length
         return Window(start, start + length)
 
     def panned(self, share: float) -> Window:
-        """Later by a share of its length, earlier if that is negative."""
+        """The window moved by a fraction of its length; negative means earlier."""
         step = int(self.length * share)
         return Window(self.start + step, self.end + step)
 
     def following(self, now: int) -> Window:
-        """The same length of time with `now` near its end."""
+        """A window of the same length with `now` near its end."""
         end = now + self.length // 50 + 1
         return Window(end - self.length, end)
 
     def column(self, at: int, columns: int) -> int:
-        """The column of a time; below 0 or `columns` and above if it lies outside."""
+        """The column of a time; outside the window, it is negative or at least `columns`."""
         return (at - self.start) * columns // self.length
 
     def time(self, column: int, columns: int) -> int:
-        """Where a column begins, in ns."""
+        """The start of a column (ns)."""
         return self.start + column * self.length // columns
 
 
 def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
     """A group's lanes as rows of `columns` cells.
 
-    What nobody has answered lasts until `view.now`. Nothing is drawn behind that.
+    Requests in flight last until `view.now`; nothing is drawn after it.
     """
     stalled = _stalled(view.stalls, view.now)
     now = window.column(view.now, columns)
@@ -164,7 +164,7 @@ Band = tuple[int, int, str, str, int | None]  # from, to (ns), kind, severity, r
 
 
 def _stalled(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
-    """The times in which a lane keeps others waiting, or stands still itself."""
+    """Per lane key: the times in which the lane blocks others or makes no progress itself."""
     found: dict[str, list[Band]] = {}
     for stall in stalls:
         until = now if stall.until is None else stall.until
@@ -180,18 +180,18 @@ def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, col
         first, last = window.column(since, columns), window.column(min(until, now), columns)
         return range(max(first, 0), min(last, columns - 1) + 1)
 
-    for since, ended in lane.spells:
+    for since, ended in lane.memberships:
         shown.fill(columns_of(since, now if ended is None else ended), MEMBER, "", None)
     for since, until, kind, severity, row in stalled:
         shown.fill(columns_of(since, until), kind, severity, row)
-    for event in chain(lane.beats, lane.steps):
+    for event in chain(lane.recurring, lane.transitions):
         until = now if event.until is None else event.until
         if event.at >= window.end or until < window.start:
             continue
         across = columns_of(event.at, until)
         if event.until is None or len(across) > 1:
             shown.fill(across, WAITING, event.severity if event.until is None else "", event.row)
-        # What was sent stands where it was sent; how it was answered where that came.
+        # The request is shown where it was sent, its outcome where the response arrived.
         kind = _kind(event)
         answered = window.column(until, columns)
         sent = window.column(event.at, columns)
@@ -201,52 +201,52 @@ def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, col
     return shown.cells()
 
 
-_Found = tuple[int, int, str, str, int | None]  # rank of the severity, what it says, kind, severity, row
-_EMPTY: _Found = (0, 0, NOTHING, "", None)
+_Candidate = tuple[int, int, str, str, int | None]  # rank of the severity, priority, kind, severity, row
+_EMPTY: _Candidate = (0, 0, NOTHING, "", None)
 
 
 class _Row:
-    """The columns of a lane: what lasts, and what happened above it."""
+    """The columns of a lane in two layers: states below, events above."""
 
     def __init__(self, columns: int) -> None:
-        self._lasts: list[_Found] = [_EMPTY] * columns
-        self._happens: list[_Found] = [_EMPTY] * columns
+        self._states: list[_Candidate] = [_EMPTY] * columns
+        self._events: list[_Candidate] = [_EMPTY] * columns
 
     def fill(self, columns: range, kind: str, severity: str, row: int | None) -> None:
-        found = (RANK.get(severity, -1) + 1, _SAYS[kind], kind, severity, row)
-        lasts = self._lasts
+        found = (RANK.get(severity, -1) + 1, _PRIORITY[kind], kind, severity, row)
+        lasts = self._states
         for column in columns:
             if found[:2] >= lasts[column][:2]:
                 lasts[column] = found
 
     def put(self, column: int, kind: str, severity: str, row: int | None) -> None:
-        if 0 <= column < len(self._happens):
-            found = (RANK.get(severity, -1) + 1, _SAYS[kind], kind, severity, row)
-            if found[:2] >= self._happens[column][:2]:
-                self._happens[column] = found
+        if 0 <= column < len(self._events):
+            found = (RANK.get(severity, -1) + 1, _PRIORITY[kind], kind, severity, row)
+            if found[:2] >= self._events[column][:2]:
+                self._events[column] = found
 
     def cells(self) -> tuple[Cell, ...]:
-        """What happened, else what lasts, and the worse severity of the two."""
-        made = []
-        for lasts, happens in zip(self._lasts, self._happens, strict=True):
+        """The cells: the event, else the state, with the higher severity of the two."""
+        row_cells = []
+        for lasts, happens in zip(self._states, self._events, strict=True):
             _, _, kind, severity, row = happens if happens[1] else lasts
-            made.append(Cell(UNICODE[kind], kind, lasts[3] if lasts[0] > happens[0] else severity, row))
-        return tuple(made)
+            row_cells.append(Cell(UNICODE[kind], kind, lasts[3] if lasts[0] > happens[0] else severity, row))
+        return tuple(row_cells)
 
 
 def _kind(event: Event) -> str:
-    """What an event shows once it is answered."""
+    """The kind that an event is shown as after its response."""
     if event.error == "REBALANCE_IN_PROGRESS":
         return REJOIN
     return REFUSED if event.error and event.severity else event.kind
 
 
 def _generations(boundaries: Iterable[Boundary], window: Window, columns: int) -> Iterator[Mark]:
-    """Where generations begin, and at the left edge which one it is; those that find no room are left out."""
+    """Marks where generations begin, and the current one at the left edge; marks without room are omitted."""
     begin: dict[int, Boundary] = {}
     for each in boundaries:
         if each.at < window.end:
-            begin[max(window.column(each.at, columns), 0)] = each  # of several in one column the latest
+            begin[max(window.column(each.at, columns), 0)] = each  # the latest of several in one column
     free = 0
     for column, each in begin.items():
         text = str(each.generation)
@@ -269,7 +269,7 @@ _STEPS = (
 
 
 def _times(window: Window, columns: int) -> Iterator[Mark]:
-    """Round times, as many as there is room for."""
+    """Round times, as many as fit."""
     for step in _STEPS:
         width = len(_clock(window.start, step)) + 2
         if step * columns >= width * window.length:
@@ -285,7 +285,7 @@ def _times(window: Window, columns: int) -> Iterator[Mark]:
 
 
 def _clock(at: int, step: int) -> str:
-    """A time as exact as its step."""
+    """A time of day with the precision of its step."""
     seconds, rest = divmod(at, SECOND)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)

@@ -1,4 +1,4 @@
-"""What is no decoded frame as trace lines: findings, gaps, SASL tokens."""
+"""Trace lines for everything except decoded frames: findings, gaps, SASL tokens."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from kproxy.trace.lines import (
 )
 from kproxy.trace.timestamps import timestamp
 
-#: An excerpt is cut at multiples of this many bytes, and has this many rows at most.
+#: An excerpt consists of at most `MAX_ROWS` rows of this many bytes.
 ROW_BYTES = 16
-MOST_ROWS = 3
+MAX_ROWS = 3
 
 _NAMES = ("request", "response")
 
 
 def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
-    """A finding as a trace line carries it; with the frame, its secrets zeroed, also the bytes around the span."""
+    """A finding as an entry of a trace line. With `frame`, whose secrets are zeroed, it has an excerpt."""
     problem = finding.problem
     entry = FindingEntry(
         finding.code,
@@ -68,12 +68,12 @@ def _edit_entry(made: dict[str, Any], confidence: float | None = None) -> EditEn
 
 
 def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
-    """The rows of `frame` that a span lies in: its first ones, and what stands around it while there is room."""
+    """The rows of `frame` with the start of a span, and rows around it while there is room."""
     first = min(start, max(len(frame) - 1, 0)) // ROW_BYTES
-    last = min(max(end - 1, start) // ROW_BYTES, first + MOST_ROWS - 1)
-    if last - first + 1 < MOST_ROWS and first > 0:
+    last = min(max(end - 1, start) // ROW_BYTES, first + MAX_ROWS - 1)
+    if last - first + 1 < MAX_ROWS and first > 0:
         first -= 1
-    if last - first + 1 < MOST_ROWS:
+    if last - first + 1 < MAX_ROWS:
         last += 1
     shown = frame[first * ROW_BYTES : (last + 1) * ROW_BYTES]
     return ExcerptEntry(first * ROW_BYTES, shown.hex()) if shown else None
@@ -101,14 +101,14 @@ def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingL
 
 
 def failure_line(line: Line, failure: Failure) -> FindingLine:
-    """The finding about a step that failed at this line."""
+    """The finding about an inspection step that failed at this line."""
     made = finding_line(line.connection_id, *_failed(failure))
     made.ts = line.ts
     return made
 
 
 def failure_entry(failure: Failure) -> FindingEntry:
-    """The finding about a step that failed at a frame of which nothing else is known."""
+    """The finding about an inspection step that failed at a frame."""
     return finding_entry(_failed(failure)[1])
 
 
@@ -119,7 +119,7 @@ def _failed(failure: Failure) -> tuple[InspectionFailed, Finding]:
 
 
 def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> GapLine:
-    """Bytes that hold no frame, or none that was looked at."""
+    """A line for bytes without a frame, or with frames that were not inspected."""
     if isinstance(event, BytesSkipped):
         direction, frames, reason = _NAMES[event.direction], event.frames, event.reason
     else:
@@ -136,7 +136,7 @@ def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> G
 
 
 def token_line(connection_id: str, client: str, server: str, event: TokenReceived) -> RequestLine | ResponseLine:
-    """A frame of which nothing but its size is told."""
+    """The line of a SASL token, which has only its size."""
     kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
     return kind(
         v=FORMAT,

@@ -1,4 +1,4 @@
-"""A frame byte by byte: every field with its span, value and meaning, and what the rules say of it."""
+"""Explains a frame byte by byte: every field with its span, value and meaning, and the findings."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import layout
 from dissectors.wire.node import Node
 
-#: What a response answers: API key and version, or the request frame; None for a request.
-Asked: TypeAlias = tuple[int, int] | bytes | None
+#: The request of a response: its API key and version, or its frame. None if the frame is a request itself.
+AnsweredRequest: TypeAlias = tuple[int, int] | bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedRow:
-    """Bytes that belong together: a field, or the count or mark before one.
+    """The bytes of a field, or of the count or null marker before one.
 
-    Rows follow each other without a gap. Those of fields that were read from decompressed bytes follow the row of the
-    compressed ones and have the same span.
+    Rows follow each other without gaps. Fields from decompressed bytes follow the row of the compressed bytes and have
+    its span.
     """
 
     path: str
@@ -41,9 +41,9 @@ class ExplainedRow:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What there is to say of a frame. `body` is as in the trace at full detail, secrets redacted everywhere.
+    """An explained frame. `body` is as in a trace at full detail. Secrets are redacted everywhere.
 
-    Offsets count from the first byte of `frame`: the length prefix, or what follows it if that was missing.
+    Offsets count from the first byte of `frame`: the length prefix, or the byte after it if the prefix was missing.
     """
 
     message: Message
@@ -56,30 +56,31 @@ class Explanation:
 
 
 def explain(
-    frame: bytes, asked: Asked = None, *, request: bytes | None = None, prefix_missing: bool = False
+    frame: bytes, answered: AnsweredRequest = None, *, request: bytes | None = None, prefix_missing: bool = False
 ) -> Explanation:
-    """Read one frame with its length prefix.
+    """Explain one frame. It must have a length prefix.
 
     Args:
-        frame: A request, or a response if `asked` is given.
-        asked: What a response answers.
-        request: The same, where the request itself is known: the rules and the diagnosis look at it too.
-        prefix_missing: The prefix was not given but added: offsets do not count it.
+        frame: A request, or a response if `answered` or `request` is given.
+        answered: The request that a response answers.
+        request: The frame of that request, if known. The rules and the diagnosis use it too.
+        prefix_missing: The caller added the length prefix, so offsets do not count it.
     """
-    explanation = _explain(frame, asked if request is None else request)
+    explanation = _explain(frame, answered if request is None else request)
     return _without_prefix(explanation) if prefix_missing else explanation
 
 
-def _explain(frame: bytes, asked: Asked) -> Explanation:
+def _explain(frame: bytes, answered: AnsweredRequest) -> Explanation:
     connection_state = ConnectionState(RunState(rules.trackers()))
     event: RequestReceived | ResponseReceived
-    if isinstance(asked, bytes):
-        answered = RequestReceived(0, 0, len(asked) - 4, read_request(asked))
-        connection_state.observe(answered)
-        rules.check(answered, connection_state)
-        event = _answer(frame, answered)
-    elif asked is not None:
-        unseen = Message(b"", True, asked[0], api_name(asked[0]), asked[1], {}, {}, 0, 0, layout("RequestHeader", 1),
+    if isinstance(answered, bytes):
+        request_event = RequestReceived(0, 0, len(answered) - 4, read_request(answered))
+        connection_state.observe(request_event)
+        rules.check(request_event, connection_state)
+        event = _answer(frame, request_event)
+    elif answered is not None:
+        key, version = answered
+        unseen = Message(b"", True, key, api_name(key), version, {}, {}, 0, 0, layout("RequestHeader", 1),
                          opaque="not given")  # fmt: skip
         event = _answer(frame, RequestReceived(0, 0, 0, unseen))
     else:
@@ -87,7 +88,7 @@ def _explain(frame: bytes, asked: Asked) -> Explanation:
     connection_state.observe(event)
     findings = rules.check(event, connection_state)
     message = event.message
-    assert message is not None  # only a response that nobody asked for has none
+    assert message is not None  # only a response without a request has none
     try:
         return _explained(frame, message, findings)
     except Exception as error:  # noqa: BLE001
@@ -115,7 +116,7 @@ def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:
 
 
 def _without_prefix(explanation: Explanation) -> Explanation:
-    """The same with offsets that do not count the length prefix."""
+    """The explanation with offsets that do not count the length prefix."""
     rows = [replace(row, start=max(row.start - 4, 0), end=row.end - 4) for row in explanation.rows if row.end > 4]
     findings = []
     for finding in explanation.findings:
@@ -152,7 +153,7 @@ def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iter
 
 
 def _with_rest(rows: Iterator[ExplainedRow], size: int) -> Iterator[ExplainedRow]:
-    """The rows, and one for the bytes that no field took."""
+    """The rows, and one for bytes after the last field."""
     end = 0
     for row in rows:
         end = max(end, row.end)
@@ -162,12 +163,12 @@ def _with_rest(rows: Iterator[ExplainedRow], size: int) -> Iterator[ExplainedRow
 
 
 def is_request(frame: bytes) -> bool:
-    """Whether a frame reads like a request."""
+    """Whether a frame looks like a request."""
     return len(frame) >= 14 and plausible_request(frame, 0)
 
 
 def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
-    """The APIs and versions whose response would read to the last byte of this frame, fewest versions first."""
+    """The APIs and versions whose response layout decodes this frame to its last byte, in the order of API keys."""
     found: list[tuple[str, list[int]]] = []
     for api in schemas.apis():
         versions = []

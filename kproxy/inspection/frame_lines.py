@@ -1,4 +1,4 @@
-"""Frames as trace lines: the facts, and as much of their contents as is wanted."""
+"""Frames as trace lines: facts, and content up to the configured detail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAME_CLUSTER = ("Metadata", "DescribeCluster")
 
 
 class Ends(Protocol):
-    """The connection of a frame, as its lines name it."""
+    """The connection of a frame: the columns that its lines have of it."""
 
     connection_id: str
     client: str
@@ -41,8 +41,8 @@ class Ends(Protocol):
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What a response line repeats of its request, kept while that is in flight."""
+class _RequestFacts:
+    """The facts of a request that its response line repeats, kept while it is in flight."""
 
     ts: str
     topics: list[TopicEntry]
@@ -54,15 +54,15 @@ class _Asked:
 
 
 class FrameLines:
-    """Makes the lines.
+    """Makes lines of frames.
 
     Args:
-        cluster: Knows the names of topic ids.
-        detail: How much of each frame goes into its line.
-        excerpts: Findings have the bytes around their spans, which they have above `Detail.SUMMARY` anyway.
+        cluster: The state of the run, which has the names of topic ids.
+        detail: How much of each frame its line has.
+        excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
 
     Attributes:
-        with_frame: Whether a line has the bytes of its frame; it may change at any time.
+        with_frame: Whether lines have the bytes of their frames. It may change at any time.
     """
 
     def __init__(self, cluster: RunState, detail: Detail, *, excerpts: bool) -> None:
@@ -72,10 +72,10 @@ class FrameLines:
         self.with_frame = detail is Detail.RAW
 
     def request(self, ends: Ends, event: RequestReceived, findings: list[Finding]) -> RequestLine:
-        """The line of a request; what its response will repeat is kept as the event's note."""
+        """The line of a request. Stores the facts that its response line repeats in the event's `note`."""
         message = event.message
         group_id = summary.group_id(message)
-        event.note = _Asked(
+        event.note = _RequestFacts(
             timestamp(event.at),
             self._topics(message),
             group_id,
@@ -84,15 +84,15 @@ class FrameLines:
             summary.transactional_id(message),
             self._entries(event, findings) if findings else [],
         )
-        return self.again(ends, event)
+        return self.repeat_request(ends, event)
 
-    def again(self, ends: Ends, event: RequestReceived) -> RequestLine:
-        """The line of a request that had one: the same each time, but for its detail."""
+    def repeat_request(self, ends: Ends, event: RequestReceived) -> RequestLine:
+        """The line of a request that `request` has already made one for. Only its detail may differ."""
         message, body = event.message, event.message.body
-        asked: _Asked = event.note
+        facts: _RequestFacts = event.note
         line = RequestLine(
             v=FORMAT,
-            ts=asked.ts,
+            ts=facts.ts,
             connection_id=ends.connection_id,
             client=ends.client,
             server=ends.server,
@@ -103,12 +103,12 @@ class FrameLines:
             client_id=message.client_id,
             size=event.size + 4,
             offset=event.offset,
-            topics=asked.topics,
-            group_id=asked.group_id,
-            member_id=asked.member_id,
-            generation_id=asked.generation_id,
-            transactional_id=asked.transactional_id,
-            findings=asked.findings,
+            topics=facts.topics,
+            group_id=facts.group_id,
+            member_id=facts.member_id,
+            generation_id=facts.generation_id,
+            transactional_id=facts.transactional_id,
+            findings=facts.findings,
             acks=body.get("acks"),
             not_decoded=event.damaged or message.opaque,
         )
@@ -137,21 +137,21 @@ class FrameLines:
             return line
         request, message = event.request, event.message
         body = message.body
-        asked: _Asked = request.note
+        facts: _RequestFacts = request.note
         line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
         line.client_id = request.message.client_id
-        line.group_id = asked.group_id or summary.group_id(message)
-        line.member_id = asked.member_id or body.get("member_id")
+        line.group_id = facts.group_id or summary.group_id(message)
+        line.member_id = facts.member_id or body.get("member_id")
         if line.group_id is not None:
-            own = summary.generation_id(message)
-            line.generation_id = asked.generation_id if own is None else own
-        line.transactional_id = asked.transactional_id
+            response_generation = summary.generation_id(message)
+            line.generation_id = facts.generation_id if response_generation is None else response_generation
+        line.transactional_id = facts.transactional_id
         line.request_offset = request.offset
-        line.request_ts = asked.ts
+        line.request_ts = facts.ts
         line.latency_us = (event.at - request.at) // 1000
         line.request_size = request.size + 4
-        if refused := summary.errors(message):
-            line.errors = [ErrorEntry(*error) for error in refused]
+        if errors := summary.errors(message):
+            line.errors = [ErrorEntry(*error) for error in errors]
         line.throttle_time_ms = body.get("throttle_time_ms")
         if message.api_key == API_VERSIONS:
             _add_software(line, request.message.body)
@@ -159,8 +159,8 @@ class FrameLines:
             line.cluster_id = body.get("cluster_id") or None
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
         line.not_decoded = event.damaged or message.opaque
-        # A Produce tells of its records in the request, a Fetch in the response.
-        topics = asked.topics
+        # A Produce has its records in the request, a Fetch in the response.
+        topics = facts.topics
         line.topics = (
             topics if topics and topics[0].bytes is not None else self._topics(message, request.message) or topics
         )
@@ -169,17 +169,17 @@ class FrameLines:
         return line
 
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
-        shown = self._to_show(event) if self._excerpts else None
-        return [finding_entry(finding, shown) for finding in findings]
+        frame = self._redacted(event) if self._excerpts else None
+        return [finding_entry(finding, frame) for finding in findings]
 
-    def _to_show(self, event: RequestReceived | ResponseReceived) -> bytes | None:
-        """The frame without its secrets."""
+    def _redacted(self, event: RequestReceived | ResponseReceived) -> bytes | None:
+        """The frame with its secrets zeroed, None if secrets cannot be located."""
         message = event.message
         if event.damaged or (message is not None and message.opaque):
-            return None  # what cannot be read may be a secret, wherever it stands
+            return None  # bytes that are not decoded may be a secret
         if message is not None:
             return redaction.redacted_frame(message)
-        assert isinstance(event, ResponseReceived)  # that nobody asked for: its head is all that is known
+        assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
     def _topics(self, message: Message, request: Message | None = None) -> list[TopicEntry]:
@@ -211,5 +211,5 @@ class FrameLines:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
 
 
-def _add_software(line: RequestLine | ResponseLine, asked: dict[str, Any]) -> None:
-    line.software_name, line.software_version = asked.get("client_software_name"), asked.get("client_software_version")
+def _add_software(line: RequestLine | ResponseLine, body: dict[str, Any]) -> None:
+    line.software_name, line.software_version = body.get("client_software_name"), body.get("client_software_version")

@@ -1,4 +1,4 @@
-"""Inspector: the bytes of connections in, trace lines out. The same for a live relay, a capture and a replay."""
+"""Inspector: turns the bytes of connections into trace lines, for a live relay and for captures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from kproxy.trace.timestamps import timestamp
 
 
 class OpenConnection(NamedTuple):
-    """A connection that is open now; bytes and whole frames by direction, `waiting` its unanswered requests."""
+    """An open connection: bytes and complete frames per direction; `waiting` are its unanswered requests."""
 
     opened: OpenLine
     bytes: tuple[int, int]
@@ -56,15 +56,15 @@ class OpenConnection(NamedTuple):
 
 
 class WaitingResponse(NamedTuple):
-    """A request that still has no response: how long it has waited (s), and how many more wait on its connection."""
+    """A request without a response: its waiting time (s), and how many others wait on its connection."""
 
     request: RequestLine
     seconds: int
     others: int
 
 
-#: A request that waits is mentioned when its response is so late (s); after the last of these once an hour.
-STEPS = (5, 15, 60, 300, 900, 3600)
+#: A waiting request is reported when its response is this late (s), later once an hour.
+LATE_STEPS = (5, 15, 60, 300, 900, 3600)
 
 
 @dataclass(slots=True)
@@ -78,17 +78,19 @@ class _State:
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     frames: list[int] = field(default_factory=lambda: [0, 0])
     in_part: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0), (0, 0)])
-    mentioned: tuple[int, int] = (-1, 0)  # offset of the request that was last said to wait, and at how many steps
+    reported: tuple[int, int] = (-1, 0)  # offset of the last request reported as waiting, and the steps passed
 
 
 class Inspector:
-    """Watches any number of connections and says what was said, as trace lines.
+    """Inspects any number of connections. Each method returns the trace lines that it completes, in order.
+
+    Times `at` are in ns since the epoch. No method raises on any bytes.
 
     Args:
-        name: What connection ids begin with; unique among the traces that are read together.
-        detail: How much of each frame goes into its line.
-        excerpts: Findings have the bytes around their spans, which they have above `Detail.SUMMARY` anyway.
-        frames: What `frames` is at first.
+        name: Prefix of connection ids, unique among traces that are analyzed together.
+        detail: How much of each frame its line has.
+        excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
+        frames: The initial value of `frames`.
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class Inspector:
         self._name = name
         self._detail = detail
         self._run_state = RunState(rules.trackers(InFlight))
-        self._run = ConnectionState(self._run_state)  # of no connection
+        self._run = ConnectionState(self._run_state)  # for failures outside connections
         self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
         self._stall_lines = StallLines()
         self._connections: dict[int, _State] = {}
@@ -105,14 +107,14 @@ class Inspector:
 
     @property
     def frames(self) -> bool:
-        """Whether lines have their `frame` at any detail; it may change at any time, and holds for what comes then."""
+        """Whether lines have their `frame` at any detail. It may change at any time, for later lines."""
         return self._frames
 
     @frames.setter
-    def frames(self, wanted: bool) -> None:
-        self._frames = wanted
-        with_frame = self._frame_lines.with_frame = wanted or self._detail is Detail.RAW
-        # A body, and a frame in base64, take a multiple of the frame's memory.
+    def frames(self, enabled: bool) -> None:
+        self._frames = enabled
+        with_frame = self._frame_lines.with_frame = enabled or self._detail is Detail.RAW
+        # A body and a base64 frame need a multiple of the frame's memory.
         share = 4 if with_frame else 2 if self._detail is Detail.FULL else 1
         self._max_decoded_bytes = MAX_DECODED_BYTES // share
         for state in self._connections.values():
@@ -129,7 +131,7 @@ class Inspector:
         tls: bool = False,
         midstream: bool = False,
     ) -> list[Line]:
-        """A connection begins. `midstream`: what comes first may be the middle of a frame."""
+        """Add a connection. With `midstream`, its first bytes may be in the middle of a frame."""
         opened = OpenLine(
             v=FORMAT,
             ts=timestamp(at),
@@ -154,7 +156,7 @@ class Inspector:
         return lines + self._lines(state, [ConnectionOpened(at, client, server, listener, tls, midstream)])
 
     def tick(self, *, at: int) -> list[Line]:
-        """Time has come to `at`: what should have happened before and has not."""
+        """Advance the time to `at`: report missed deadlines and stalls."""
         lines: list[Line] = [
             finding_line(connection_state.connection_id, event, finding)
             for connection_state, event in self._run_state.deadlines.passed(at)
@@ -165,7 +167,7 @@ class Inspector:
         return lines
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
-        """The next bytes of one direction."""
+        """Inspect the next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
         is_due = at >= self._stall_lines.due or self._run_state.deadlines.is_due(at)
@@ -188,7 +190,7 @@ class Inspector:
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
     ) -> list[Line]:
-        """Bytes that went by unseen; `frames`, if known, says how many whole ones they held before the next begins."""
+        """Skip missing bytes. `frames`: the number of complete frames in them, if they end at a frame boundary."""
         state = self._connections[number]
         state.bytes[direction] += size
         state.frames[direction] += frames or 0
@@ -199,7 +201,7 @@ class Inspector:
         return self._lines(state, events)
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
-        """A whole frame that went by; only its first bytes are known."""
+        """Skip the body of a frame of which only the first bytes, `head`, are available."""
         state = self._connections[number]
         state.bytes[direction] += size + 4
         try:
@@ -209,7 +211,7 @@ class Inspector:
         return self._lines(state, events)
 
     def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
-        """A connection is over, `by` whom (client, server, proxy) and `how` (fin, reset, ...)."""
+        """End a connection, closed `by` client, server or proxy, and `how` (fin, reset, ...)."""
         lines = self.tick(at=at)
         state = self._connections.pop(number)
         try:
@@ -236,39 +238,39 @@ class Inspector:
             unanswered=len(ended.unanswered),
             repeated=[RepeatEntry(*which, count) for which, count in sorted(state.connection_state.repeated.items())],
         )
-        return [*lines, closed, *self._stalls(self._stall_lines.take, closed, at=at)]
+        return [*lines, closed, *self._stalls(self._stall_lines.observe, closed, at=at)]
 
     def open_now(self) -> Iterator[OpenConnection]:
-        """What is open; the requests of a connection, oldest first, are made into lines as they are asked for."""
+        """The open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():
             connection = state.connection
-            waiting = (self._frame_lines.again(state, request) for request in connection.waiting)
+            waiting = (self._frame_lines.repeat_request(state, request) for request in connection.waiting)
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
     def still_waiting(self, *, at: int) -> Iterator[WaitingResponse]:
-        """The oldest unanswered request of each connection, if its response has become late by another step."""
+        """The oldest unanswered request of each connection whose response has become late by another step."""
         for state in self._connections.values():
             oldest = state.connection_state.state(InFlight).oldest(state.connection_state)
             if oldest is None:
                 continue
             request, due = oldest
             step = _steps((at - due) // SECOND)
-            offset, mentioned = state.mentioned
-            if step > (mentioned if offset == request.offset else 0):
-                state.mentioned = request.offset, step
-                line = self._frame_lines.again(state, request)
+            offset, reported = state.reported
+            if step > (reported if offset == request.offset else 0):
+                state.reported = request.offset, step
+                line = self._frame_lines.repeat_request(state, request)
                 yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1)
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
-        """Close what is still open, e.g. where a capture ends."""
+        """Close all open connections, e.g. at the end of a capture."""
         yield from self._stalls(self._stall_lines.tick, at=at)
         for number in list(self._connections):
             yield from self.close(number, at=at, how=how)
         yield from self._stalls(self._stall_lines.end, at=at)
 
     def fail(self, step: str, error: Exception, *, at: int) -> list[Line]:
-        """A bug in kproxy ended a step outside any connection, e.g. reading a packet: report it, once in a run."""
+        """Report a bug in kproxy outside any connection, e.g. in reading a packet; once per run."""
         return self._failed(None, Failure.of(step, error), at=at)
 
     def _failed(self, state: _State | None, failure: Failure, *, at: int) -> list[Line]:
@@ -285,15 +287,15 @@ class Inspector:
             return self._failed(None, Failure.of("following a group", error), at=at)
 
     def _start_over(self, state: _State, direction: Direction, size: int, error: Exception, *, at: int) -> list[Line]:
-        """Cutting these bytes into frames has failed: leave them out, and look for a frame in those that follow."""
+        """Framing failed on these bytes because of a bug: skip them, and resynchronize on the next ones."""
         failure = Failure.of("cutting bytes into frames", error)
         state.connection = Connection(midstream=True, max_decoded_bytes=self._max_decoded_bytes)
         for each in Direction:
-            state.connection.lose_data(each, state.bytes[each], at=at, reason=failure.title)  # offsets go on
+            state.connection.lose_data(each, state.bytes[each], at=at, reason=failure.title)  # so that offsets continue
         lines = self._failed(state, failure, at=at)
         offset = state.bytes[direction] - size
         gap = gap_line(state.connection_id, BytesSkipped(direction, offset, at, size, 0, failure.title))
-        return [*lines, gap, *self._stalls(self._stall_lines.take, gap, at=at)]
+        return [*lines, gap, *self._stalls(self._stall_lines.observe, gap, at=at)]
 
     def _frame_line(
         self, state: _State, event: RequestReceived | ResponseReceived, findings: list[Finding]
@@ -319,7 +321,7 @@ class Inspector:
                 state.frames[isinstance(event, ResponseReceived)] += 1
                 line = self._frame_line(state, event, findings)
                 lines.append(line)
-                if line.group_id is not None and (stalls := self._stalls(self._stall_lines.take, line, at=event.at)):
+                if line.group_id is not None and (stalls := self._stalls(self._stall_lines.observe, line, at=event.at)):
                     lines += stalls
                 continue
             if isinstance(event, TokenReceived):
@@ -328,11 +330,11 @@ class Inspector:
             elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
                 gap = gap_line(state.connection_id, event)
                 lines.append(gap)
-                lines += self._stalls(self._stall_lines.take, gap, at=event.at)
+                lines += self._stalls(self._stall_lines.observe, gap, at=event.at)
             lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
         return lines
 
 
 def _steps(seconds: int) -> int:
-    """How many of the steps have passed."""
-    return bisect_right(STEPS, seconds) + max(0, seconds // STEPS[-1] - 1)
+    """The number of steps that have passed."""
+    return bisect_right(LATE_STEPS, seconds) + max(0, seconds // LATE_STEPS[-1] - 1)

@@ -1,4 +1,4 @@
-"""Compressed files, which are seen by their first bytes: gzip and zstd."""
+"""Reading gzip and zstd files, which are recognized by their first bytes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import zstandard
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-#: What reading them may raise, where they are damaged; an `EOFError` where they end too early (zstd: just ends).
+#: Errors of damaged data. A truncated gzip file raises `EOFError`; a truncated zstd file just ends.
 DAMAGE: Final = (gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 
 class Compressed(NamedTuple):
-    """A compressed file: which kind it is of, and what stands in it, by `read` and `read1`."""
+    """A compressed file: its kind, as a word for messages, and a file object with the decompressed bytes."""
 
     kind: str
     file: Any
 
 
 def decompress(file: BinaryIO, start: bytes) -> Compressed | None:
-    """What an open file is that begins with `start`, four bytes or more; None if it is not compressed."""
+    """Open a file that begins with `start` (at least four bytes) for decompression; None if it is not compressed."""
     if start.startswith(GZIP_MAGIC):
         return Compressed("gzip'd", gzip.GzipFile(fileobj=file))
     if start.startswith(ZSTD_MAGIC):

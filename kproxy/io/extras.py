@@ -1,4 +1,4 @@
-"""The command that installs what an extra of kproxy needs, for error messages."""
+"""The command that installs an extra of kproxy, for error messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 import sys
 from typing import Final
 
-#: kproxy's name on the package index, where `kproxy` is somebody else's package.
+#: The name of the distribution; on the package index, `kproxy` is another project.
 DISTRIBUTION: Final = "kafka-kproxy"
 
 
@@ -16,19 +16,19 @@ def install_command(extra: str) -> str:
 
     It names those packages and not kproxy, so it works for a checkout, a wheel, and a tool environment alike.
     """
-    from importlib import metadata  # not at the top: it imports 20 modules, for an error message only
+    from importlib import metadata  # imported here because it loads 20 modules, and only an error message needs it
 
     try:
         requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:  # run from a source tree or a zip file
         return f"pip install '.[{extra}]' in a checkout of kproxy"
     marker = f'extra == "{extra}"'
-    wanted = [
+    packages = [
         requirement.partition(";")[0].strip()
         for requirement in requirements
         if requirement.partition(";")[2].strip().replace("'", '"') == marker
     ]
     installer = [sys.executable, "-m", "pip", "install"]
-    if importlib.util.find_spec("pip") is None:  # in an environment that uv made
+    if importlib.util.find_spec("pip") is None:  # environments made by uv have no pip
         installer = ["uv", "pip", "install", "--python", sys.executable]
-    return shlex.join([*installer, *wanted])
+    return shlex.join([*installer, *packages])

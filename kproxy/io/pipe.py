@@ -1,4 +1,4 @@
-"""A pipe that is read as it fills."""
+"""A pipe that reports when it is empty."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 
 class Piped(io.RawIOBase):
-    """Gives what is there rather than wait for more; before it has to wait, `idle` is called.
+    """Reads what is available, and calls `idle` before it blocks.
 
     Args:
-        file: The descriptor to read; it stays open.
-        idle: What was read so far may be all for a while.
+        file: The file descriptor to read. It is not closed.
+        idle: Called when no more bytes are available for now.
     """
 
     def __init__(self, file: int, idle: Callable[[], object]) -> None:

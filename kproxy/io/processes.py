@@ -6,7 +6,7 @@ import os
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process has this id, whoever's it is."""
+    """Whether a process with this id exists, of any user."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

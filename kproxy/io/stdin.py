@@ -10,21 +10,20 @@ from collections.abc import Callable
 from contextlib import suppress
 
 
-def follow_stdin(take: Callable[[str], object], ended: Callable[[], object]) -> None:
-    """Have `take` called in a thread with each line that is not blank, and `ended` at the end.
+def follow_stdin(on_line: Callable[[str], object], on_end: Callable[[], object]) -> None:
+    """Call `on_line` in a thread with each line that is not blank, and `on_end` at the end of standard input.
 
-    The thread ends with the process, and when one of the two raises `RuntimeError`: the loop that they would tell has
-    ended.
+    The thread ends with the process, or when a callback raises `RuntimeError`, as a closed event loop does.
     """
     with suppress(ValueError, AttributeError):
-        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # else typing elsewhere would stop a kproxy in the background
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # otherwise reading would stop a kproxy in the background
 
     def read() -> None:
         with suppress(RuntimeError):
             while line := _next_line():
                 if line.strip():
-                    take(line)
-            ended()
+                    on_line(line)
+            on_end()
 
     threading.Thread(target=read, daemon=True, name="standard input").start()
 
@@ -35,7 +34,7 @@ def _next_line() -> str:
             return sys.stdin.readline()
         except UnicodeDecodeError:
             continue
-        except OSError:  # in the background of a terminal
+        except OSError:  # the process is in the background
             time.sleep(1)
         except (ValueError, AttributeError):  # closed
             return ""

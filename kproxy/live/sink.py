@@ -25,7 +25,7 @@ from kproxy.outputs.line_outputs import OutputOptions, output_for
 from kproxy.outputs.rate_limit import RateLimit
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.stderr import warn
-from kproxy.outputs.streams import give_up_output, why
+from kproxy.outputs.streams import error_text, give_up_output
 from kproxy.proxy import tap_protocol
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, ResponseLine
@@ -147,7 +147,7 @@ class InspectionSink:
         if self._trace is not None:
             self._trace.add_encoded(whole or summary, at=self._at)
         if self._control is not None:
-            self._control.tell(summary, frame)
+            self._control.publish(summary, frame)
 
     def _show(self, act: Callable[[], object]) -> None:
         """Use the output; its reader may leave (`| head`), its disk be full, while the trace goes on."""
@@ -159,7 +159,7 @@ class InspectionSink:
             self._shown = False
             give_up_output()
             if not isinstance(error, BrokenPipeError):
-                warn(f"output stopped: {why(error)}")
+                warn(f"output stopped: {error_text(error)}")
 
     def flush(self) -> None:
         """Write out everything received so far."""
@@ -194,7 +194,7 @@ class InspectionSink:
             self._trace.add(gap, at=self._at)
             self._trace.close(at=self._at)
         if self._control is not None:
-            self._control.tell(encode_line(gap), None)
+            self._control.publish(encode_line(gap), None)
             self._control.close()
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Where trace lines go besides the trace: a file per output."""
+"""Outputs of trace lines besides the trace itself: text, JSON, reports, summaries."""

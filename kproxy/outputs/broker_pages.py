@@ -1,6 +1,6 @@
-"""What the built-in broker serves, from the pages of its APIs, for `kproxy broker-features` and docs/broker.md.
+"""The APIs of the built-in broker, from their docstrings, for `kproxy broker-features` and docs/broker.md.
 
-``python -m kproxy.outputs.broker_pages docs/broker.md`` writes the table there anew.
+``python -m kproxy.outputs.broker_pages docs/broker.md`` regenerates the table in that file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kproxy.outputs import doc_tables
 
 @dataclass(frozen=True, slots=True)
 class ApiPage:
-    """An API of the broker: its versions, what it does in a sentence, what it leaves out, and all of its page."""
+    """An API of the broker: its versions, what it does (a sentence), what it omits, and its full page."""
 
     key: int
     api: str
@@ -33,19 +33,19 @@ class ApiPage:
 
 
 def pages() -> list[ApiPage]:
-    """Every API that the broker serves, by key."""
-    found = []
+    """The APIs that the broker serves, ordered by key."""
+    result = []
     for key, each in sorted(served().items()):
         paragraphs = [" ".join(part.split()) for part in each.page.split("\n\n")]
         does = paragraphs[0].partition(": ")[2] or paragraphs[0]
         out = next((part for part in paragraphs if part.startswith("Leaves out: ")), "")
         leaves_out = out.removeprefix("Leaves out: ")
-        found.append(ApiPage(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page))
-    return found
+        result.append(ApiPage(key, each.api.name, each.lowest, each.highest, does, leaves_out, each.page))
+    return result
 
 
 def not_served() -> list[str]:
-    """The APIs of Kafka that the broker does not have."""
+    """Names of Kafka's APIs that the broker does not serve."""
     return [api.name for api in schemas.apis() if api.key not in served()]
 
 

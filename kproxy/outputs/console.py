@@ -1,4 +1,4 @@
-"""Rich's console, as the command line treats its output."""
+"""Rich's console, adapted to the command line."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from rich import console
 
 
 class Console(console.Console):
-    """A reader that has left is a `BrokenPipeError`, which Rich makes an end of the process."""
+    """A console that raises `BrokenPipeError` when its reader has closed, instead of ending the process."""
 
     def on_broken_pipe(self) -> None:
-        """Called while that error is handled."""
+        """Re-raise the error that is being handled."""
         raise

@@ -1,4 +1,4 @@
-"""How much of each input was analysed, so that "no findings" cannot be mistaken for "nothing was analysed"."""
+"""Counts what was analysed of each input, to distinguish "no findings" from "nothing was analysed"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
 
 @dataclass(slots=True)
 class Counts:
-    """What was read of an input; `packets` is None for a trace, which has none."""
+    """What was read of an input. `packets` is None for a trace."""
 
     packets: int | None = None
     connections: int = 0
@@ -34,17 +34,17 @@ class Counts:
 
 @dataclass(slots=True)
 class AnalysedInputs:
-    """Counts packets, Kafka connections and Kafka frames of each input, whatever a filter makes of them."""
+    """Counts packets, Kafka connections and Kafka frames of each input, before any filter."""
 
     files: dict[str, Counts] = field(default_factory=dict)
     _now: Counts = field(default_factory=Counts)
 
     def begin(self, name: str) -> None:
-        """What is counted next is of the input `name`, which may come twice."""
+        """The next counts belong to the input `name`. The same name may be used again."""
         self._now = self.files.setdefault(name, Counts())
 
     def packet_count(self, count: int) -> None:
-        """The input was a capture with so many packets."""
+        """Add the number of packets of a capture."""
         self._now.packets = (self._now.packets or 0) + count
 
     def add(self, line: Line) -> None:
@@ -63,7 +63,7 @@ class AnalysedInputs:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether no Kafka frame was found in any input: the absence of findings says nothing then."""
+        """Whether no input has a Kafka frame, so that the absence of findings means nothing."""
         return not self.total.frames
 
     def __str__(self) -> str:
@@ -71,12 +71,12 @@ class AnalysedInputs:
 
     @property
     def sentence(self) -> str:
-        """What was analysed, for people."""
+        """A sentence about what was analysed."""
         if self.is_nothing:
             return f"nothing was analysed: no Kafka frame was found ({self})"
         return f"analysed: {self}"
 
 
 def listed(counts: Mapping[str, int]) -> str:
-    """Counts by their plural, as text: ``1 file, 20 frames``."""
+    """Counts as text, e.g. ``1 file, 20 frames``. Names are plurals."""
     return ", ".join(f"{count} {name.removesuffix('s') if count == 1 else name}" for name, count in counts.items())

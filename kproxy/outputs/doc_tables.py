@@ -1,13 +1,13 @@
-"""Tables in documents, between two marks, made anew from what the code says of itself."""
+"""Replaces generated tables in documents, between two marks."""
 
 from __future__ import annotations
 
 
 def with_table(text: str, mark: str, table: str) -> str:
-    """A document with `table` between ``<!-- mark -->`` and ``<!-- end of mark -->``.
+    """The document with `table` between ``<!-- mark -->`` and ``<!-- end of mark -->``.
 
     Raises:
-        ValueError: It has no such marks.
+        ValueError: The document lacks these marks.
     """
     begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
     before, begun, rest = text.partition(begin)

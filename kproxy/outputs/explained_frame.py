@@ -10,14 +10,14 @@ from kproxy.outputs.text import Piece, painter, value_text
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
 
-#: Bytes in a row of hex, and of a long value that are shown.
+#: Bytes per row of hex; bytes shown of a long value.
 WIDTH = 8
-MOST_BYTES = 256
+MAX_BYTES = 256
 _VALUE = 60
 
 
 def write_explanation(explanation: Explanation, findings: list[FindingEntry], file: TextIO) -> None:
-    """Write the table, findings named beside their bytes, then the findings in full."""
+    """Write the table with the codes of findings beside their bytes, then the findings in full."""
     paint = painter(file)
     message = explanation.message
     kind = "request" if message.is_request else "response"
@@ -31,8 +31,8 @@ def write_explanation(explanation: Explanation, findings: list[FindingEntry], fi
     shown = 0
     marks = _marks(explanation.rows, findings)
     for row in explanation.rows:
-        again = row.start < shown  # it was read from compressed bytes, which stand above
-        made = _rows(b"" if again else explanation.frame, row, path, value)
+        is_repeated = row.start < shown  # the field is inside compressed bytes, which are already shown
+        made = _rows(b"" if is_repeated else explanation.frame, row, path, value)
         made[0] += marks.pop(id(row), [])
         text.extend(made)
         shown = max(shown, row.end)
@@ -47,7 +47,7 @@ def write_explanation(explanation: Explanation, findings: list[FindingEntry], fi
 
 
 def _marks(rows: list[ExplainedRow], findings: list[FindingEntry]) -> dict[int, list[Piece]]:
-    """What stands at the end of the first row that a finding's span touches, by the row's `id`."""
+    """Per `id` of a row: the marks of the findings whose span starts in it."""
     marks: dict[int, list[Piece]] = {}
     for finding in findings:
         if finding.span is None:
@@ -60,7 +60,7 @@ def _marks(rows: list[ExplainedRow], findings: list[FindingEntry]) -> dict[int, 
 
 
 def _rows(frame: bytes, row: ExplainedRow, path: int, value: int) -> list[list[Piece]]:
-    shown = frame[row.start : min(row.end, row.start + MOST_BYTES)]
+    shown = frame[row.start : min(row.end, row.start + MAX_BYTES)]
     within = not frame
     chunks = [shown[at : at + WIDTH] for at in range(0, len(shown), WIDTH)] or [b""]
     style = "warning" if row.path == "(not decoded)" else "" if row.counts else "name"
@@ -73,8 +73,8 @@ def _rows(frame: bytes, row: ExplainedRow, path: int, value: int) -> list[list[P
             pieces += [(f" {safe(row.path):<{path}}", style), (f"  {_value(row):<{value}}", ""),
                        (f"  {safe(row.meaning)}" if row.meaning else "", "topic")]  # fmt: skip
         made.append(pieces)
-    if row.end - row.start > MOST_BYTES and not within:
-        made.append([(f"{'':>12}... {row.end - row.start - MOST_BYTES} more bytes", "dim")])
+    if row.end - row.start > MAX_BYTES and not within:
+        made.append([(f"{'':>12}... {row.end - row.start - MAX_BYTES} more bytes", "dim")])
     return made
 
 

@@ -1,4 +1,4 @@
-"""Which findings are shown, and which make a command fail: `--select`, `--ignore`, `--fail-on`."""
+"""Selects the findings that are shown, and those that make a command fail: `--select`, `--ignore`, `--fail-on`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, Respon
 
 
 class Selection:
-    """What the options say of findings.
+    """The findings to show and to fail on.
 
     Args:
-        select: Codes, their beginnings, or names of rules, separated by commas; none are all.
-        ignore: The same; they win over `select`.
+        select: Codes, code prefixes or rule names, separated by commas. Empty means all.
+        ignore: The same, to hide. It takes precedence over `select`.
         fail_on: ``info``, ``warning``, ``error`` or ``never``.
 
     Raises:
-        UserError: No rule has such a code.
+        UserError: A code or name is unknown.
     """
 
     def __init__(self, select: Iterable[str] = (), ignore: Iterable[str] = (), fail_on: str = "error") -> None:
@@ -44,7 +44,7 @@ class Selection:
         return bool(findings) and any(self.fails(finding.severity) for finding in findings)
 
     def of(self, line: Line) -> Line | None:
-        """The line with the findings that are shown, None if it is one that is not; the line given stays as it is."""
+        """A copy of the line with only the selected findings; None if it is a finding that is not selected."""
         if not self._select and not self._ignore:
             return line
         if isinstance(line, FindingLine):

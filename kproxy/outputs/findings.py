@@ -1,4 +1,4 @@
-"""A finding in full, like a compiler's: sentence, place, bytes with carets below them, edit, hint. And as JSON."""
+"""Findings in full, like compiler messages (sentence, place, bytes with carets, edit, hint), and as JSON."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import RANK, safe
 from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLine, ResponseLine
 
-#: Rivals that are shown to people.
-_MOST_RIVALS = 3
+#: Alternative diagnoses that are shown.
+_MAX_RIVALS = 3
 _BAR = " " * 12
 _INDEX = re.compile(r"\[\d+\]")
 
 
 def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
-    """By severity, then by confidence: what a diagnosis explains stands before what is only seen."""
+    """Sorted by severity, then by confidence: findings with a diagnosis come before those without."""
     return sorted(findings, key=lambda each: (-RANK.get(each.severity, 0), -(each.confidence or 0.0)))
 
 
 def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
-    """What findings have in common that are wrong in the same way: the same bytes for all of a cause.
+    """A key that is equal for findings with the same cause.
 
-    That is code, severity, API, version, direction and field, or the edit. Sentences do not count: the numbers and
-    names in them differ where the bug is one.
+    It consists of code, severity, API, version, direction, and field or edit. Messages are not part of it: their
+    numbers and names differ for the same bug.
     """
     path = _INDEX.sub("[]", finding.path) if finding.path else None
     edit = finding.edit and (finding.edit.kind, finding.edit.field, finding.edit.detail, finding.edit.then)
-    place = edit or path  # the edit says where, and better
+    place = edit or path  # the edit is more precise
     return encode_json((finding.code, finding.severity, api, api_version, direction, place))
 
 
 def urgency(finding: FindingEntry, count: int, *, harmless: bool) -> tuple[int, bool, bool, int, str]:
-    """What is to be looked at first has the lowest; `harmless`: each of them was in a request that was served.
+    """A sort key: the most urgent cause has the lowest. `harmless`: all its findings are in requests that succeeded.
 
-    After the severity counts whether anybody came to harm: brokers pass over much in requests. Then what a diagnosis
-    explains stands before what is only seen, for that is more often its consequence.
+    Severity comes first. Then harmless causes come last, because brokers tolerate many errors in requests. Then causes
+    with a diagnosis come before those without, which are more often consequences.
     """
     return -RANK.get(finding.severity, 0), harmless, finding.edit is None, -count, finding.code
 
 
 def was_served(line: ResponseLine) -> bool:
-    """Whether a request was answered without an error; where the response departs, its errors are guesses."""
+    """Whether a request succeeded. Errors in a response with a layout error do not count: they are unreliable."""
     return not line.errors or any(finding.edit is not None for finding in line.findings)
 
 
 def as_entry(line: FindingLine) -> FindingEntry:
-    """A finding that is not tied to one frame, as one that is."""
+    """A finding line as a finding entry."""
     return FindingEntry(
         line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
         got=line.got,
@@ -61,7 +61,7 @@ def as_entry(line: FindingLine) -> FindingEntry:
 
 
 def as_json(finding: FindingEntry) -> dict[str, Any]:
-    """What `kproxy explain --json` gives of a finding; the keys after `hint` only where the layout departs."""
+    """A finding as in `kproxy explain --json`. Keys after `hint` exist only if the layout differs from Kafka's."""
     made: dict[str, Any] = {
         "code": finding.code,
         "name": finding.name,
@@ -90,7 +90,7 @@ def _edit_json(edit: EditEntry) -> dict[str, Any]:
 
 
 def sentence(edit: EditEntry) -> str:
-    """An edit in words; its kind and field, if it is one of a later kproxy."""
+    """An edit as a sentence; its kind and field if it is from a later version of kproxy."""
     try:
         return str(parse(msgspec.to_builtins(edit)))
     except EditError:
@@ -98,15 +98,15 @@ def sentence(edit: EditEntry) -> str:
 
 
 def full_rows(finding: FindingEntry, where: Iterable[str] = ()) -> Iterator[list[Piece]]:
-    """All there is to say of a finding; `where` are lines that say where it is, beside its field and span."""
+    """A finding in full. `where` are lines with its place, in addition to its field and span."""
     yield [(finding.severity, finding.severity), (": ", ""), (f"{finding.code} {finding.name}", finding.severity),
            (": ", ""), (safe(finding.message), "name")]  # fmt: skip
     for number, line in enumerate(filter(None, (*where, _field(finding)))):
         yield [("  --> " if number == 0 else "      ", "dim"), (safe(line), "")]
     if finding.excerpt is not None and finding.span is not None:
         yield from _excerpt_rows(finding.excerpt, finding.span, finding.severity)
-    for name, said in notes(finding):
-        yield [(f"{_BAR}= ", "dim"), (f"{name}: ", "name"), (safe(said), "")]
+    for name, note in notes(finding):
+        yield [(f"{_BAR}= ", "dim"), (f"{name}: ", "name"), (safe(note), "")]
 
 
 def _field(finding: FindingEntry) -> str:
@@ -123,31 +123,31 @@ def _field(finding: FindingEntry) -> str:
 
 
 def notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
-    """What there is to say of a finding beside its message: names and sentences."""
+    """The notes of a finding besides its message, as (name, sentence)."""
     if finding.expected:
         yield "expected", finding.expected
     if finding.got:
         yield "got", finding.got
     if finding.edit is not None:
-        yield "edit", sentence(finding.edit) + _sure(finding.confidence)
+        yield "edit", sentence(finding.edit) + _confidence_text(finding.confidence)
     for edit in finding.also:
-        yield "the same bytes", sentence(edit)
-    for edit in finding.rivals[:_MOST_RIVALS]:
-        yield "or", sentence(edit) + _sure(edit.confidence)
-    if (more := len(finding.rivals) - _MOST_RIVALS) > 0:
+        yield "same bytes", sentence(edit)
+    for edit in finding.rivals[:_MAX_RIVALS]:
+        yield "or", sentence(edit) + _confidence_text(edit.confidence)
+    if (more := len(finding.rivals) - _MAX_RIVALS) > 0:
         yield "or", f"{more} more"
     if finding.hint:
         yield "hint", finding.hint
 
 
-def _sure(confidence: float | None) -> str:
+def _confidence_text(confidence: float | None) -> str:
     if confidence is None:
         return ""
     return f" ({'over 99' if confidence > 0.99 else round(100 * confidence)} % sure)"
 
 
 def excerpt_bytes(excerpt: ExcerptEntry) -> bytes:
-    """The bytes of an excerpt; none, if a trace has something else there."""
+    """The bytes of an excerpt, empty if it is invalid."""
     try:
         return bytes.fromhex(excerpt.hex)
     except ValueError:
@@ -155,10 +155,10 @@ def excerpt_bytes(excerpt: ExcerptEntry) -> bytes:
 
 
 def _excerpt_rows(excerpt: ExcerptEntry, span: tuple[int, int], style: str) -> Iterator[list[Piece]]:
-    """Rows of hex and text, and below those that the span touches a row of carets."""
+    """Rows of hex and text; below each one that overlaps the span, a row of carets."""
     data = excerpt_bytes(excerpt)
     width = _column(min(ROW_BYTES, len(data))) - 1
-    # A span without bytes has one caret, where they should stand.
+    # An empty span has one caret, where the bytes are missing.
     first = min(span[0] - excerpt.start, len(data))
     end = max(span[1] - excerpt.start, first + 1)
     yield [(f"{_BAR}|", "dim")]
@@ -183,5 +183,5 @@ def _hex(row: bytes) -> str:
 
 
 def _column(number: int) -> int:
-    """Where the byte of that number in its row begins."""
+    """The column at which a byte of a row starts."""
     return 3 * number + (number >= ROW_BYTES // 2)

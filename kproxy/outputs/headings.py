@@ -1,4 +1,4 @@
-"""Rows around those of an input: its name and day above them, what it contains below them."""
+"""Headings of inputs: name and day above their lines, a summary below."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kproxy.trace.lines import Line
 
 
 class Headings:
-    """Knows which input and which day the last row was of. An input without a shown line gets no rows."""
+    """Tracks the input and day of the last row. An input without shown lines gets no headings."""
 
     def __init__(self) -> None:
         self.begin("")
         self._inputs_shown = 0
 
     def begin(self, name: str) -> None:
-        """The next lines are of the input `name`."""
+        """The next lines belong to the input `name`."""
         self._name = safe(name)
         self._counts = Counts()
         self._first = self._last = ""
@@ -31,7 +31,7 @@ class Headings:
         self._last = max(self._last, line.ts)
 
     def above(self, line: Line) -> Iterator[list[Piece]]:
-        """The rows to write before those of a line: the name of its input and its day, where these are new."""
+        """The rows before a line: the name of its input and its day, if they have changed."""
         day = line.ts[:10]
         if day == self._day:
             return
@@ -45,7 +45,7 @@ class Headings:
         self._day = day
 
     def end(self, packets: int | None) -> Iterator[list[Piece]]:
-        """The row below an input: its first and last time, and what it contains."""
+        """The row below an input: its first and last time, and its counts."""
         if not self._day:
             return
         self._counts.packets = packets

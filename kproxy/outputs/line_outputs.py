@@ -1,4 +1,4 @@
-"""Outputs of lines: text, JSON lines, chosen fields, or a report of the findings."""
+"""Selects the output of lines: text, JSON lines, chosen fields, or a report of findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kproxy.trace.lines import KINDS, Detail, Line
 class OutputOptions:
     """How lines are shown.
 
-    `report` is the form of a report of the findings; without it, `fields` are the fields shown of each line. `json`
+    `report` is the format of a report of findings. Without it, `fields` are the fields to show of each line. `json`
     applies to lines and fields, `verbose` and `quiet` apply to text. With `headings`, text names each input and day.
     """
 
@@ -44,8 +44,8 @@ class _Text(Output):
         above = self._headings.above if self._headings is not None else lambda _: ()
         self._text = TextOutput(file, quiet=options.quiet, verbose=options.verbose, above=above)
 
-    def detail(self, asked: Detail) -> Detail:
-        return Detail.FULL if self._verbose and asked is Detail.SUMMARY else asked
+    def detail(self, requested: Detail) -> Detail:
+        return Detail.FULL if self._verbose and requested is Detail.SUMMARY else requested
 
     def begin(self, name: str) -> None:
         if self._headings is not None:
@@ -70,10 +70,10 @@ class _Text(Output):
 
 
 class _Json(Output):
-    """Lines as the trace has them, gathered into writes of a page or more."""
+    """Writes lines as in the trace, in chunks of 64 KiB."""
 
-    def __init__(self, file: TextIO, chosen: Filter | None) -> None:
-        super().__init__(file, chosen)
+    def __init__(self, file: TextIO, line_filter: Filter | None) -> None:
+        super().__init__(file, line_filter)
         self._pending = bytearray()
 
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
@@ -88,10 +88,10 @@ class _Json(Output):
 
 
 class _Fields(Output):
-    """The chosen fields of each line that has any of them: tab-separated, or as JSON objects."""
+    """Writes the chosen fields of each line that has any of them: tab-separated, or as JSON objects."""
 
-    def __init__(self, file: TextIO, chosen: Filter | None, names: list[str], *, json: bool) -> None:
-        super().__init__(file, chosen)
+    def __init__(self, file: TextIO, line_filter: Filter | None, names: list[str], *, json: bool) -> None:
+        super().__init__(file, line_filter)
         self._names = names
         self._json = json
 
@@ -108,7 +108,7 @@ class _Fields(Output):
 
 
 def value(line: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted path of a line (``body.topics``, ``topics.topic``); through arrays, the values of each."""
+    """The value at a dotted path of a line, e.g. ``body.topics``; in arrays, the list of the elements' values."""
     found: Any = line
     for part in name.split("."):
         if isinstance(found, Mapping):
@@ -137,7 +137,7 @@ def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Ou
         UserError: A field does not exist.
     """
     if options.report:
-        from kproxy.outputs.reports import Report  # not at the top: most commands need no report, and no XML
+        from kproxy.outputs.reports import Report  # imported here because most commands need no report
 
         return Report(file, options.filter, options.report, selection)
     if options.fields:
@@ -149,8 +149,8 @@ def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Ou
     return _Json(file, options.filter) if options.json else _Text(file, options)
 
 
-#: Fields of the filter language that lie inside an array of the trace.
-_INSIDE = {
+#: Fields of the filter language that are inside an array of a trace line.
+_IN_ARRAYS = {
     "topic": "topics.topic",
     "partition": "topics.partitions",
     "error": "errors.name",
@@ -160,23 +160,23 @@ _INSIDE = {
 
 
 def _path(name: str) -> str:
-    """Where a field lies that is given by a name of the filter language, or by its own."""
+    """The path of a field that is given by its name in the filter language, or by its path."""
     field = BY_NAME.get(name)
     if field is not None and not field.many and len(field.columns) == 1:
         return next(iter(field.columns))
-    return _INSIDE.get(name, name)
+    return _IN_ARRAYS.get(name, name)
 
 
 def known_fields() -> frozenset[str]:
-    """Every name that a line of the trace can have."""
+    """All column names of trace lines."""
     return frozenset({"kind", *(name for kind in KINDS.values() for name in kind.__struct_fields__)})
 
 
 def filter_for(text: str | None) -> Filter | None:
-    """Parse a filter, None for none.
+    """Parse a filter; None for an empty one.
 
     Raises:
-        UserError: With the sentence of the filter's error.
+        UserError: The filter is invalid.
     """
     if not text:
         return None

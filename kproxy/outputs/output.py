@@ -1,4 +1,4 @@
-"""What every output of lines has in common: the filter, what was analysed, and the bugs that a line triggers."""
+"""The base class of outputs: filter, counts, and handling of bugs in kproxy."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from kproxy.trace.lines import Detail, Line
 
 
 class Output(ABC):
-    """Takes lines; those that do not match the filter are passed over.
+    """Writes lines that match the filter.
 
-    `warnings` are sentences about what was left out, known when it is closed.
+    `warnings` are sentences about omitted content, complete after `close`.
     """
 
     warnings: Sequence[str] = ()
 
-    def __init__(self, file: TextIO, chosen: Filter | None) -> None:
+    def __init__(self, file: TextIO, line_filter: Filter | None) -> None:
         self._file = file
-        self._filter = chosen
+        self._filter = line_filter
         self.analysed = AnalysedInputs()
         self.failures: Counter[Failure] = Counter()
 
-    def detail(self, asked: Detail) -> Detail:
+    def detail(self, requested: Detail) -> Detail:
         """How much of each frame this output needs."""
-        return asked
+        return requested
 
-    def begin(self, name: str) -> None:  # noqa: B027  # most have nothing to do
-        """What is written next is of the input `name`."""
+    def begin(self, name: str) -> None:  # noqa: B027  # most outputs need nothing here
+        """The next lines belong to the input `name`."""
 
     def end(self, packets: int | None = None) -> None:
-        """The input has ended; a capture has so many packets."""
+        """End the input. `packets` is the number of packets of a capture."""
         if packets is not None:
             self.analysed.packet_count(packets)
 
-    def note(self, sentence: str) -> None:  # noqa: B027  # most have nothing to do
-        """The user is told this of the input."""
+    def note(self, sentence: str) -> None:  # noqa: B027  # most outputs need nothing here
+        """Add a sentence for the user about the input."""
 
-    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:  # noqa: B027  # of use to a person who watches
-        """At `ts`, a request that is still without a response."""
+    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:  # noqa: B027  # only useful to a person
+        """Report a request that is still without a response at `ts`."""
 
     def write(self, line: Line) -> bool:
-        """Write a line if it matches; whether it did.
+        """Write a line if it matches the filter; return whether it matches.
 
-        A bug in kproxy that this line provokes is reported in its place, each once; `failures` counts them.
+        If the line triggers a bug in kproxy, the bug is reported instead, once; `failures` counts the occurrences.
         """
         self.analysed.add(line)
         try:
             return self._put(line)
         except (OSError, UserError):
             raise
-        except Exception as error:  # noqa: BLE001  # a bug: the other lines are still worth showing
+        except Exception as error:  # noqa: BLE001  # a bug: continue with the other lines
             failure = Failure.of("showing a line", error)
         self.failures[failure] += 1
         if self.failures[failure] == 1:
@@ -79,9 +79,9 @@ class Output(ABC):
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None: ...
 
     def flush(self) -> None:
-        """Hand over what is ready: nothing more may come for a while."""
+        """Flush the file; there may be no more lines for a while."""
         self._file.flush()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write all remaining output."""
         self.flush()

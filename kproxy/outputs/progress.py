@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for people, while a large file is read."""
+"""A progress bar on standard error while a large file is read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Protocol
 
 from kproxy.outputs.console import Console
 
-#: Smaller files are done before a bar could be read.
-_LEAST = 8 << 20
+#: Smaller files (bytes) are read too fast for a bar.
+_MIN_SIZE = 8 << 20
 
 
 class _Reading(Protocol):
@@ -21,12 +21,12 @@ class _Reading(Protocol):
 
 @contextmanager
 def progress(reading: _Reading, path: Path) -> Iterator[Callable[[], None]]:
-    """Gives a function to call now and then; draws only on a terminal that the output does not go to."""
+    """Yield a function that updates the bar. Without a terminal, or if output goes to it too, nothing is drawn."""
     total = path.stat().st_size if path.is_file() else 0
-    if total < _LEAST or not sys.stderr.isatty() or sys.stdout.isatty():
+    if total < _MIN_SIZE or not sys.stderr.isatty() or sys.stdout.isatty():
         yield lambda: None
         return
-    # Few runs draw a bar, so the import waits.
+    # imported here because few runs draw a bar
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TimeRemainingColumn())

@@ -1,4 +1,4 @@
-"""Keeps a terminal from holding up the inspector: what comes faster than anyone reads is counted, not shown."""
+"""Limits output on a terminal, so that it does not slow down the inspector: excess lines are counted, not shown."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import TextIO
 
 from kproxy.outputs.stderr import say
 
-#: Rows a second that a terminal is given, and how many at once.
+#: Rows per second that a terminal gets, and the size of a burst.
 RATE = 400
 BURST = 2000
 
 
 class RateLimit:
-    """Says whether there is time to show a line. Only terminals are throttled: a file or a pipe gets everything."""
+    """A token bucket for lines. Only terminals are throttled; files and pipes get all lines."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -23,7 +23,7 @@ class RateLimit:
         self._hidden = 0
 
     def allows(self) -> bool:
-        """Whether the next line may be shown; says first how many were not."""
+        """Whether to show the next line. First reports how many were not shown, if any."""
         if not self._active:
             return True
         now = time.monotonic()
@@ -37,7 +37,7 @@ class RateLimit:
         return True
 
     def close(self) -> None:
-        """Say how many lines were not shown, if any."""
+        """Report how many lines were not shown, if any."""
         if self._hidden:
             say(f"... {self._hidden} lines not shown (they are in the trace)")
             self._hidden = 0

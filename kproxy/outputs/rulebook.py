@@ -44,7 +44,7 @@ _OFFLINE = (
 
 @dataclass(frozen=True, slots=True)
 class RulebookEntry:
-    """A rule as people see it. `page` is Markdown; `offline` rules belong to the analysis of traces."""
+    """A rule for users. `page` is Markdown; `offline` rules are checked only by `kproxy analyze`."""
 
     code: str
     name: str
@@ -57,14 +57,14 @@ class RulebookEntry:
 
     @property
     def source(self) -> str | None:
-        """The first link of its sources."""
+        """The first link in its page."""
         found = re.search(r"https://\S+", self.page)
         return found[0] if found else None
 
 
 @functools.cache
 def entries() -> tuple[RulebookEntry, ...]:
-    """Every rule, those of the offline analysis included, family by family."""
+    """All rules, including those of the offline analysis, ordered by family and code."""
     found = [
         RulebookEntry(
             rule.code,
@@ -98,24 +98,24 @@ def _first_sentence(page: str) -> str:
 
 
 def find(text: str) -> RulebookEntry | None:
-    """The rule of that code or name."""
+    """The rule with this code or name, None if there is none. Ignores case."""
     return next((entry for entry in entries() if text.upper() == entry.code or text.lower() == entry.name), None)
 
 
 def prefix(text: str) -> str | None:
-    """What the codes that `text` stands for begin with: it may be a code, the beginning of some, or a rule's name."""
+    """The code prefix for a code, a code prefix or a rule name; None if no rule matches."""
     if (entry := find(text)) is not None:
         return entry.code
     return text.upper() if any(entry.code.startswith(text.upper()) for entry in entries()) else None
 
 
 def unknown(text: str) -> str:
-    """A sentence about a code that no rule has, with those that come near."""
+    """A sentence about an unknown code or name, with similar ones."""
     names = {name: entry for entry in entries() for name in (entry.code, entry.name)}
     near = difflib.get_close_matches(text.upper(), names, 3) + difflib.get_close_matches(text.lower(), names, 3)
-    said = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in near)
-    if said:
-        return f"unknown rule: did you mean {_or(said)}?"
+    suggestions = dict.fromkeys(f"{names[name].code} {names[name].name}" for name in near)
+    if suggestions:
+        return f"unknown rule: did you mean {_or(suggestions)}?"
     family = f" {text[0].upper()}" if text[:1].upper() in FAMILIES else ""
     return f"unknown rule; kproxy rules{family} lists them"
 
@@ -126,7 +126,7 @@ def _or(names: Iterable[str]) -> str:
 
 
 def markdown() -> str:
-    """docs/rules.md: a table per family, then a section per rule."""
+    """The content of docs/rules.md: a table per family, then a section per rule."""
     parts = [_PREFACE]
     for letter, family in FAMILIES.items():
         found = [entry for entry in entries() if entry.code.startswith(letter)]

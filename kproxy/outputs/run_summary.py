@@ -1,4 +1,4 @@
-"""The summary at the end of a run, collected in constant memory."""
+"""The summary at the end of a run, collected in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Latencies are counted in buckets whose bounds are 2 % apart.
+#: Latency buckets are 2 % wide.
 _STEP = math.log(1.02)
 
 
@@ -25,12 +25,12 @@ class Latencies:
     count: int = 0
 
     def add(self, us: int) -> None:
-        """Count one."""
+        """Count one latency."""
         self.buckets[int(math.log(us + 1) / _STEP)] += 1
         self.count += 1
 
     def percentile(self, share: float) -> int | None:
-        """The latency that `share` (0 to 1) of all do not exceed, None if there are none."""
+        """The latency in us that `share` (0 to 1) of all do not exceed, None if there are none."""
         left = share * self.count
         for bucket in sorted(self.buckets):
             left -= self.buckets[bucket]
@@ -50,7 +50,7 @@ class _Api:
 
 
 class RunSummary:
-    """Counts lines; `show` prints what came together."""
+    """Counts lines; `show` prints the result."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -87,7 +87,7 @@ class RunSummary:
         name = line.api or "(no request known)"
         api = self._apis.get(name)
         if api is None:
-            # Unknown keys come off the wire: their names must not fill the memory.
+            # Unknown API keys come from the network: their names must not fill the memory.
             api = self._apis.setdefault(name if len(self._apis) < 500 else "(others)", _Api())
         api.bytes += line.size
         if line.api_version is not None and len(api.versions) < 100:
@@ -103,15 +103,15 @@ class RunSummary:
             api.latencies.add(line.latency_us)
 
     def show(self, console: Console, *, files: int | None = None) -> None:
-        """Print the summary, of so many files: a table of APIs, then findings and gaps if there were any."""
+        """Print the summary: a table of APIs, then findings and gaps. `files` is the number of inputs."""
         counts = {} if files is None else {"files": files}
         counts |= {"connections": self.connections, "frames": self.frames}
         console.print(listed(counts), highlight=False)
         if self._apis:
             console.print(self._table())
         repeated = Counter(self.repeated)
-        for (code, name, severity), told in sorted(self.findings.items()):
-            count = told + repeated.pop(code, 0)
+        for (code, name, severity), reported in sorted(self.findings.items()):
+            count = reported + repeated.pop(code, 0)
             style = {"error": "bold red", "warning": "yellow"}.get(severity, "blue")
             console.print(f"{code} {name}", f"{count}x", style=style, highlight=False)
         if self.not_decoded:

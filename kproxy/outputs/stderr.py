@@ -1,4 +1,4 @@
-"""Sentences for the user, on standard error. Where that cannot be written, there is nobody to tell."""
+"""Messages for the user on standard error. Errors in writing them are ignored."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import suppress
 
 
 def say(sentence: str) -> None:
-    """Tell something."""
-    with suppress(OSError):  # a log on a full disk, a reader that has left: no reason to end
+    """Print a message."""
+    with suppress(OSError):  # a full disk or a closed pipe must not end kproxy
         print(sentence, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def warn(sentence: str) -> None:
-    """Tell what is wrong."""
+    """Print a warning or an error."""
     say(f"kproxy: {sentence}")

@@ -1,4 +1,4 @@
-"""The standard streams, which may be closed, lead to a full disk, or to a reader that has left."""
+"""Standard streams that are closed, or lead to a full disk or a closed pipe."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 
 
 def open_closed() -> None:
-    """Those that are closed (``>&-``) lead nowhere from now on, else the next socket would get their number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their numbers
+    """Redirect closed standard streams (``>&-``) to /dev/null: otherwise the next socket gets their descriptor."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their descriptors
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(opened, True)
@@ -20,15 +20,15 @@ def open_closed() -> None:
 
 
 def is_unwritable(error: OSError) -> bool:
-    """Whether it is the disk's, and no mistake of ours."""
+    """Whether the error is due to the disk and not to kproxy."""
     return error.errno in _UNWRITABLE
 
 
-def why(error: OSError) -> str:
-    """What the system says, as the end of a sentence."""
+def error_text(error: OSError) -> str:
+    """The system's error message, as the end of a sentence."""
     return (error.strerror or str(error)).lower()
 
 
 def give_up_output() -> None:
-    """Standard output leads nowhere from now on, also for what waits to be written when the interpreter exits."""
+    """Redirect standard output to /dev/null, also for data that is flushed when the interpreter exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

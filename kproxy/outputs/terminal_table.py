@@ -1,4 +1,4 @@
-"""A table on a terminal: nothing is cut off. What does not fit beside the other columns stands below its row."""
+"""Tables on a terminal. Values are never truncated: columns that do not fit are written below their row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kproxy.outputs.console import Console
 
 _GAP = "  "
 _INDENT = " " * 4
-#: A column of more than this share of the terminal is the first to go below.
+#: Columns wider than this share of the terminal are the first to be moved below.
 _WIDE = 1 / 3
 _DIM, _BOLD = Style(dim=True), Style(bold=True)
 
@@ -30,22 +30,22 @@ class Column:
     number: bool
 
     def width(self, heading: int) -> int:
-        """Of its widest cell, or of its heading if that is wider."""
+        """The width of its widest cell, but at least `heading`."""
         return max(heading, *map(cell_len, self.cells))
 
     def pad(self, text: str, width: int) -> str:
-        """A text in its column."""
+        """A text padded to a width; numbers are aligned to the right."""
         space = " " * (width - cell_len(text))
         return space + text if self.number else text + space
 
 
 def write_columns(title: str, columns: Sequence[Column], note: str, file: TextIO) -> None:
-    """Write a table of at least a row.
+    """Write a table with at least one row.
 
     Args:
-        title: Stands above.
-        columns: The first is never moved below; those without a value are left out.
-        note: Stands below, if there is one.
+        title: Written above the table.
+        columns: The first is never moved below; columns without any value are omitted.
+        note: Written below the table unless empty.
         file: The terminal.
     """
     console = Console(file=file, highlight=False)
@@ -56,7 +56,7 @@ def write_columns(title: str, columns: Sequence[Column], note: str, file: TextIO
     console.print(Text(f"\n{title}\n", _BOLD))
     for heading in _headings(widths):
         console.print(Text(heading, _BOLD), soft_wrap=True)
-    console.print(Text("─" * min(console.width, _together(widths)), _DIM))
+    console.print(Text("─" * min(console.width, _total_width(widths)), _DIM))
     for place in range(len(columns[0].cells)):
         cells = (column.pad(column.cells[place], width) for column, width in widths.items())
         console.print(Text(_GAP.join(cells).rstrip()), soft_wrap=True)
@@ -69,27 +69,27 @@ def write_columns(title: str, columns: Sequence[Column], note: str, file: TextIO
 
 
 def _fit(columns: Sequence[Column], room: int) -> dict[Column, int]:
-    """The columns that stand beside each other, and their widths."""
+    """The columns that fit side by side, with their widths."""
     widths = {column: column.width(cell_len(column.heading)) for column in columns}
-    if _together(widths) > room:
+    if _total_width(widths) > room:
         widths = {column: column.width(max(map(cell_len, column.heading.split()))) for column in columns}
-    while _together(widths) > room and len(widths) > 1:
+    while _total_width(widths) > room and len(widths) > 1:
         others = list(widths)[1:]
         widest = max(others, key=widths.__getitem__)
         del widths[widest if widths[widest] > room * _WIDE else others[-1]]
     for column, width in widths.items():
-        wanted = column.width(cell_len(column.heading))
-        if _together(widths) - width + wanted <= room:
-            widths[column] = wanted
+        preferred = column.width(cell_len(column.heading))
+        if _total_width(widths) - width + preferred <= room:
+            widths[column] = preferred
     return widths
 
 
-def _together(widths: dict[Column, int]) -> int:
+def _total_width(widths: dict[Column, int]) -> int:
     return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
 
 def _headings(widths: dict[Column, int]) -> Iterator[str]:
-    """Each in as many lines as it takes, the last of them just above the cells."""
+    """The lines of the wrapped headings, aligned to the bottom."""
     wrapped = [wrap(column.heading, width)[::-1] for column, width in widths.items()]
     for line in reversed(list(zip_longest(*wrapped, fillvalue=""))):
         cells = (column.pad(text, width) for (column, width), text in zip(widths.items(), line, strict=True))
@@ -97,15 +97,15 @@ def _headings(widths: dict[Column, int]) -> Iterator[str]:
 
 
 def _below(columns: Sequence[Column], place: int, room: int) -> Iterator[Text]:
-    """The values of a row that stand below it, each with its name, as many on a line as fit."""
+    """The values below a row, each with its heading, as many per line as fit."""
     line = Text()
     for column in columns:
         if not column.cells[place]:
             continue
-        said = Text.assemble((f"{column.heading}: ", _DIM), column.cells[place])
-        if line and line.cell_len + len(_GAP) + said.cell_len > room:
+        value = Text.assemble((f"{column.heading}: ", _DIM), column.cells[place])
+        if line and line.cell_len + len(_GAP) + value.cell_len > room:
             yield line
             line = Text()
-        line.append_text(Text(_GAP if line else "")).append_text(said)
+        line.append_text(Text(_GAP if line else "")).append_text(value)
     if line:
         yield line

@@ -1,4 +1,4 @@
-"""One line of text per frame, aligned and coloured, findings below it; and the decoded body where it is asked for."""
+"""Trace lines as text: one row per frame, findings below it, and optionally the decoded body."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kproxy.trace.lines import (
     TopicEntry,
 )
 
-#: A piece of text and its style; the styles are the keys of `STYLES`.
+#: A piece of text and its style, a key of `STYLES`.
 Piece = tuple[str, str]
 
 STYLES = {
@@ -40,12 +40,12 @@ STYLES = {
     "topic": Style(color="magenta"),
 }
 
-#: Lines of a body that are shown, and characters of one value.
+#: Limits for a body: lines, and characters per value.
 BODY_LINES = 60
 VALUE_CHARACTERS = 120
 
 
-#: Expected and got together, where they stand in a row of their own.
+#: Expected and actual value are shown if they have at most this many characters together.
 SIDES_CHARACTERS = 80
 
 
@@ -53,10 +53,10 @@ class TextOutput:
     """Writes lines as text.
 
     Args:
-        file: Where to; colours only if it is a terminal and NO_COLOR is not set.
-        quiet: Only findings and gaps.
-        verbose: Correlation ids, addresses, and the body of each frame that carries one.
-        above: Rows to write before those of a line.
+        file: The output; with colours only if it is a terminal and NO_COLOR is not set.
+        quiet: Write only findings and gaps.
+        verbose: Also write correlation ids, addresses, and bodies.
+        above: Returns rows to write before those of a line.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TextOutput:
         self._paint = painter(file)
 
     def write(self, line: Line) -> None:
-        """Show one line; with nothing to say, nothing is written."""
+        """Write the rows of one line, if it has any."""
         if rows := [*self.rows(line)]:
             self.write_rows([*self._above(line), *rows])
 
@@ -123,16 +123,16 @@ class TextOutput:
             if line.unanswered:
                 pieces.append((f"  {line.unanswered} unanswered", "warning"))
             if line.repeated:
-                again = ", ".join(f"{entry.code} {entry.count}x" for entry in line.repeated)
-                pieces.append((f"  again: {again}", "dim"))
+                repeats = ", ".join(f"{entry.code} {entry.count}x" for entry in line.repeated)
+                pieces.append((f"  repeated: {repeats}", "dim"))
         elif isinstance(line, GapLine):
             frames = f", {line.frames} frames" if line.frames else ""
             lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: {safe(line.reason)}"
             pieces += [("! gap    ", "warning"), (lost, "")]
         elif isinstance(line, StallLine):
-            over = "" if line.until is None else f"  (over after {duration(line.duration_us)})"
+            end = "" if line.until is None else f"  (ended after {duration(line.duration_us)})"
             pieces += [(f"! stall {safe(line.stall)}", line.severity)]
-            pieces += [(f"  group {safe(line.group_id) or '(empty)'}: {safe(line.message)}", ""), (over, "dim")]
+            pieces += [(f"  group {safe(line.group_id) or '(empty)'}: {safe(line.message)}", ""), (end, "dim")]
         else:
             pieces += [(f"! {line.code} {line.name}", line.severity), (f"  {safe(line.message)}", "")]
         return pieces
@@ -149,9 +149,9 @@ class TextOutput:
 
     def _facts(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
         if isinstance(line, RequestLine) or self._verbose:
-            for who in (line.client_id, " ".join(filter(None, (line.software_name, line.software_version)))):
-                if who:
-                    yield f"{safe(who)}  ", "dim"
+            for client in (line.client_id, " ".join(filter(None, (line.software_name, line.software_version)))):
+                if client:
+                    yield f"{safe(client)}  ", "dim"
         if line.group_id is not None:
             yield f"group {safe(line.group_id) or '(empty)'}  ", ""
         if line.transactional_id:
@@ -177,7 +177,7 @@ class TextOutput:
 
 
 def _where(ts: str, connection_id: str) -> list[Piece]:
-    """The time and the connection, with which each row begins."""
+    """The start of each row: time and connection."""
     return [(ts[11:23], "dim"), (f" {'#' + connection_id.rpartition('-')[2]:>6} ", "dim")]
 
 
@@ -186,7 +186,7 @@ def _name(line: RequestLine | ResponseLine) -> str:
 
 
 def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
-    """A finding below its frame: what it says, the two sides of it if they are short, and its hint."""
+    """The rows of a finding below its frame: message, expected and actual value if they are short, and hint."""
     where = f" [bytes {finding.span[0]}..{finding.span[1]}]" if finding.span else ""
     yield [(" " * 22, ""), (f"{finding.code} {finding.name}", finding.severity), (f"  {safe(finding.message)}", ""),
            (where, "dim")]  # fmt: skip
@@ -206,7 +206,7 @@ def _hint(hint: str, indent: int) -> list[Piece]:
 
 
 def painter(file: TextIO) -> Callable[[list[Piece]], str]:
-    """What turns pieces into a row for that file: with colours if it is a terminal that has them."""
+    """A function that renders a row of pieces for a file, with colours if it is a terminal that supports them."""
     console = Console(file=file)
     system = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR}.get(
         console.color_system or ""
@@ -218,10 +218,10 @@ def painter(file: TextIO) -> Callable[[list[Piece]], str]:
     )
 
 
-def topics(entries: list[TopicEntry], most: int = 3) -> str:
+def topics(entries: list[TopicEntry], maximum: int = 3) -> str:
     """``orders[0,1] 12 records 3.4 KB, payments[2] +4 more``."""
     shown = []
-    for entry in entries[:most]:
+    for entry in entries[:maximum]:
         text = safe(entry.topic or entry.topic_id or "?")
         if entry.partitions:
             numbers = ",".join(map(str, entry.partitions[:6]))
@@ -229,19 +229,19 @@ def topics(entries: list[TopicEntry], most: int = 3) -> str:
         if entry.bytes:
             text += f" {entry.records} record{'s' * (entry.records != 1)} {size(entry.bytes)}"
         shown.append(text)
-    more = len(entries) - most
+    more = len(entries) - maximum
     return ", ".join(shown) + (f" +{more} more" if more > 0 else "")
 
 
-def value_text(value: Any, most: int = 60) -> str:
+def value_text(value: Any, maximum: int = 60) -> str:
     """A decoded value in one line: ``42``, ``null``, ``"orders"``, ``"key-1" (5 bytes)``, ``16 bytes``."""
     if isinstance(value, str):
-        text = safe(value[:most])
-        return f'"{text}"' if len(value) <= most else f'"{text[: most - 12]}"...'
+        text = safe(value[:maximum])
+        return f'"{text}"' if len(value) <= maximum else f'"{text[: maximum - 12]}"...'
     if isinstance(value, bytes | memoryview):
-        text = bytes(value[:most]).decode("utf-8", "replace")
+        text = bytes(value[:maximum]).decode("utf-8", "replace")
         count = f"{len(value)} byte{'s' * (len(value) != 1)}"
-        return f'"{text}" ({count})' if value and text.isprintable() and len(value) <= most - 12 else count
+        return f'"{text}" ({count})' if value and text.isprintable() and len(value) <= maximum - 12 else count
     return _WORDS.get(str(value), str(value))
 
 

@@ -1,1 +1,1 @@
-"""Where the importer meets the world: jars from Maven or a directory, and Java for what only the classes know."""
+"""The I/O of the schema importer: jars from Maven or a directory, and Java to read Kafka's classes."""

@@ -1,4 +1,4 @@
-"""Finds the jars of a Kafka release, in a directory or by Maven."""
+"""Finds the jars of Kafka releases in a directory, or fetches them with Maven."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMPONENTS = (
     "kafka-transaction-coordinator",
 )
 #: Jars that `Served.java` reads.
-OF_BROKERS = ("kafka-clients", "kafka-server-common")
+BROKER_COMPONENTS = ("kafka-clients", "kafka-server-common")
 _LOGGING = ("slf4j-api", "1.7.36")  # Kafka's classes do not load without it
 _GROUPS = {"slf4j-api": "org.slf4j"}
 _ABSENT = re.compile(r"org\.apache\.kafka:([\w-]+):jar:([\w.-]+) (?:was not found )?in ")
@@ -40,58 +40,58 @@ _ITEM = "<artifactItem><groupId>{}</groupId><artifactId>{}</artifactId><version>
 
 
 def find_jars(releases: Sequence[str], directory: Path) -> dict[str, dict[str, Path]]:
-    """The jars of each release below a directory, by component; Maven's own repository will do.
+    """The jars of each release below a directory, e.g. Maven's local repository, by component.
 
     Raises:
-        UserError: A release's kafka-clients, or slf4j, is not there.
+        UserError: The jar of slf4j, or of a release's kafka-clients, is missing.
     """
-    there = {path.name: path for path in sorted(directory.rglob("*.jar"))}
-    logging = [path for name, path in there.items() if name.startswith("slf4j-api-")]
+    jars = {path.name: path for path in sorted(directory.rglob("*.jar"))}
+    logging = [path for name, path in jars.items() if name.startswith("slf4j-api-")]
     if not logging:
         raise UserError(f"{directory}: no slf4j-api jar, which Kafka's classes need")
-    found: dict[str, dict[str, Path]] = {}
+    by_release: dict[str, dict[str, Path]] = {}
     for release in releases:
         names = {component: f"{component}-{release}.jar" for component in COMPONENTS}
-        found[release] = {component: there[name] for component, name in names.items() if name in there}
-        if "kafka-clients" not in found[release]:
+        by_release[release] = {component: jars[name] for component, name in names.items() if name in jars}
+        if "kafka-clients" not in by_release[release]:
             raise UserError(f"{directory}: no {names['kafka-clients']}")
-        found[release]["slf4j-api"] = logging[-1]
-    return found
+        by_release[release]["slf4j-api"] = logging[-1]
+    return by_release
 
 
 def fetch_jars(
     releases: Sequence[str], directory: Path, components: Sequence[str] = COMPONENTS
 ) -> dict[str, dict[str, Path]]:
-    """Let Maven copy the jars of the releases to a directory; then as `find_jars`.
+    """Copy the jars of the releases to a directory with Maven; returns the same as `find_jars`.
 
     Raises:
-        UserError: No Maven, no network, or no such release.
+        UserError: Maven is missing, the network fails, or a release does not exist.
     """
-    wanted = {_LOGGING, *((component, release) for release in releases for component in components)}
-    while absent := _copy(sorted(wanted), directory):
-        if absent[0] == "kafka-clients" or absent not in wanted:
+    artifacts = {_LOGGING, *((component, release) for release in releases for component in components)}
+    while absent := _copy(sorted(artifacts), directory):
+        if absent[0] == "kafka-clients" or absent not in artifacts:
             raise UserError(f"Maven cannot find {absent[0]} {absent[1]}: check the Kafka release")
-        wanted.remove(absent)
+        artifacts.remove(absent)
     return find_jars(releases, directory)
 
 
 def _copy(artifacts: Sequence[tuple[str, str]], directory: Path) -> tuple[str, str] | None:
-    """Copy them all, or say which one the repositories do not have."""
+    """Copy all artifacts. Returns the first one that the repositories do not have, None if all were copied."""
     items = "".join(_ITEM.format(_GROUPS.get(name, "org.apache.kafka"), name, version) for name, version in artifacts)
     with tempfile.TemporaryDirectory() as work:
         pom = Path(work, "pom.xml")
         pom.write_text(_POM.format(items=items), encoding="utf-8")
         goal = ["dependency:copy", f"-DoutputDirectory={directory.absolute()}"]
         try:
-            ran = subprocess.run(  # noqa: S603
+            process = subprocess.run(  # noqa: S603
                 ["mvn", "-B", "-q", "-f", str(pom), *goal], capture_output=True, text=True, check=False  # noqa: S607
             )  # fmt: skip
         except FileNotFoundError:
             raise UserError("mvn is not on PATH: install Maven, or use --jars DIR") from None
-    if ran.returncode == 0:
+    if process.returncode == 0:
         return None
-    missing = _ABSENT.search(ran.stdout)
+    missing = _ABSENT.search(process.stdout)
     if missing is None:
-        said = next(iter(ran.stdout.strip().splitlines()), f"status {ran.returncode}")
-        raise UserError(f"Maven cannot fetch the jars: {said}")
+        output = next(iter(process.stdout.strip().splitlines()), f"status {process.returncode}")
+        raise UserError(f"Maven cannot fetch the jars: {output}")
     return missing[1], missing[2]

@@ -1,4 +1,4 @@
-"""Reads one Kafka release out of its jars: its messages, and what its brokers serve."""
+"""Reads one Kafka release from its jars: message definitions, and the versions that its brokers serve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEFINITION = re.compile(r"(?:common/)?(?:message|metadata)/\w+\.json")
 
 
 def read_release(name: str, jars: Mapping[str, Path]) -> Release:
-    """The message definitions in the jars, and what their classes say.
+    """The message definitions in the jars, and facts from their classes.
 
     Raises:
         UserError: A jar cannot be read, or Java does not run.
@@ -29,7 +29,7 @@ def read_release(name: str, jars: Mapping[str, Path]) -> Release:
 
 
 def read_line(name: str, jars: Mapping[str, Path]) -> lines.Row:
-    """What a broker of a release advertises, as the row of the release's line.
+    """The versions that a broker of a release advertises, as the row of its release line.
 
     Raises:
         UserError: Java does not run, or cannot read the classes.
@@ -50,11 +50,11 @@ def _java(program: str, release: str, jars: Mapping[str, Path], *arguments: str)
     path = os.pathsep.join(map(str, jars.values()))
     command = ["java", "-cp", path, str(Path(__file__).with_name(program)), *arguments]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except FileNotFoundError:
         raise UserError("java is not on PATH: install Java 17 or later") from None
-    if ran.returncode:
-        said = next((line for line in ran.stderr.splitlines() if not line.startswith("SLF4J")), "")
-        raise UserError(f"Java cannot read the classes of {release}: {said or f'status {ran.returncode}'}")
-    printed: dict[str, Any] = json.loads(ran.stdout)
+    if process.returncode:
+        output = next((line for line in process.stderr.splitlines() if not line.startswith("SLF4J")), "")
+        raise UserError(f"Java cannot read the classes of {release}: {output or f'status {process.returncode}'}")
+    printed: dict[str, Any] = json.loads(process.stdout)
     return printed

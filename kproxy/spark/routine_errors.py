@@ -18,11 +18,12 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from dissectors.schemas.codes import Error
 from kproxy.groups import explanations
 
-#: Routine in responses of every API, and in responses of ApiVersions.
-OF_GROUPS: Final = frozenset({explanations.REJOIN, *explanations.ORDINARY})
-OF_API_VERSIONS: Final = frozenset({"UNSUPPORTED_VERSION"})
+#: Routine in answer to every API, and in answer to ApiVersions.
+OF_GROUPS: Final = frozenset({explanations.REJOIN, explanations.NEW_MEMBER_ID})
+OF_API_VERSIONS: Final = frozenset({Error.UNSUPPORTED_VERSION.name})
 
 
 def is_routine(api: str | None, error: str | None) -> bool:

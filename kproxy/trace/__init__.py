@@ -1,1 +1,1 @@
-"""The trace: what a line holds, and how it is written and read."""
+"""The trace: definition, encoding, writing and reading of its lines."""

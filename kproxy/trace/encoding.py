@@ -1,4 +1,4 @@
-"""Trace lines to JSON and back, the same bytes for a file, a pipe and a screen."""
+"""Encodes trace lines as JSON and decodes them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _DECODER = msgspec.json.Decoder(Line)
 
 
 def append_line(line: Line, out: bytearray) -> None:
-    """Write one line, newline included, at the end of `out`."""
+    """Append one line with its newline to `out`."""
     out += encode_line(line)
 
 
 def encode_line(line: Line) -> bytes:
-    """One line, newline included."""
+    """One line with its newline."""
     return encode_json(line) + b"\n"
 
 
 def encode_json(value: Any) -> bytes:
-    """Any values that decoding gives, as JSON: bytes as base64, text that is not UTF-8 with escapes."""
+    """JSON of any decoded value: bytes as base64, invalid UTF-8 in text as escapes."""
     try:
         return _ENCODER.encode(value)
     except UnicodeEncodeError:
-        # Text that is not UTF-8 on the wire is held as lone surrogates, which JSON cannot have.
+        # Invalid UTF-8 is decoded to lone surrogates, which JSON does not allow.
         return _ENCODER.encode(_clean(msgspec.to_builtins(value, builtin_types=(bytes, memoryview))))
 
 
@@ -44,10 +44,10 @@ def _clean(value: Any) -> Any:
 
 
 def parse_line(data: bytes | str) -> Line:
-    """One line of a trace.
+    """Parse one line of a trace.
 
     Raises:
-        msgspec.DecodeError: Not JSON, or not a line of the trace; of a format newer than this one too.
+        msgspec.DecodeError: Not JSON, not a line of a trace, or of a newer format.
     """
     try:
         line: Line = _DECODER.decode(data)
@@ -57,13 +57,13 @@ def parse_line(data: bytes | str) -> Line:
 
 
 def as_mapping(line: Line) -> dict[str, Any]:
-    """A line as plain dicts and lists with the names of the trace, nulls left out."""
+    """A line as plain dicts and lists, with the column names of the trace and without nulls."""
     made: dict[str, Any] = msgspec.to_builtins(line, builtin_types=(bytes, memoryview))
     return made
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema (2020-12) of a trace line."""
+    """The JSON Schema (2020-12) of a trace line."""
     schema: dict[str, Any] = _dedented(msgspec.json.schema(Line))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -73,7 +73,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _dedented(schema: Any) -> Any:
-    """A schema with its descriptions as Python 3.13 keeps docstrings: earlier ones leave their indentation in."""
+    """A schema whose descriptions are dedented, as Python 3.13 does with docstrings and earlier versions do not."""
     if isinstance(schema, dict):
         return {
             name: inspect.cleandoc(value) if name == "description" and isinstance(value, str) else _dedented(value)

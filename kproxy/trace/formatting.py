@@ -1,13 +1,13 @@
-"""Values of trace lines as text for people: sizes, durations, and text without control characters."""
+"""Formats values of trace lines for people: sizes, durations, and text without control characters."""
 
 from __future__ import annotations
 
 from dissectors.findings import Severity
 
-#: How bad a severity is.
+#: Severity -> rank; higher is worse.
 RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
 
-#: What is above this, in a forged line, is shown as this.
+#: Larger values, which only a forged line has, are shown as this.
 _LARGEST = 1 << 63
 
 
@@ -24,7 +24,7 @@ def size(count: int) -> str:
 
 
 def duration(us: int | None) -> str:
-    """``850 us``, ``2.1 ms``, ``30.5 s``; nothing for None."""
+    """``850 us``, ``2.1 ms``, ``30.5 s``; an empty string for None."""
     if us is None:
         return ""
     if us < 1000:
@@ -34,7 +34,7 @@ def duration(us: int | None) -> str:
 
 
 def safe(text: str) -> str:
-    """`text` with what a terminal would act on (control characters, invalid UTF-8) written as escapes."""
+    """`text` with control characters and invalid UTF-8 as escapes, so that a terminal does not act on it."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -1,6 +1,6 @@
-"""The trace, format 1: what a line holds. JSON Schema, reader and writer all come from these definitions.
+"""The lines of a trace, format 1. JSON Schema, reader and writer are derived from these definitions.
 
-Names are an interface: columns are only ever added, and may be absent. Absent is the same as null; times are
+Names are an interface: columns are only added, never changed. A missing column is the same as null; times are
 RFC 3339 UTC with microseconds, `_us` are microseconds, sizes are bytes with the length prefix.
 """
 
@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 class Detail(StrEnum):
-    """How much of a frame its line holds: the facts, the decoded body too, or the bytes as well."""
+    """How much of a frame its line has: facts; also the decoded body; also the bytes."""
 
     SUMMARY = "summary"
     FULL = "full"
@@ -26,11 +26,11 @@ Timestamp = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}
 
 
 class TopicEntry(Struct, omit_defaults=True):
-    """A topic that the frame names; `topic` is absent while only its id is known.
+    """A topic in the frame. `topic` is absent if only its id is known.
 
-    `bytes`, `records` and `batches` count the record data of the topic in this frame, for a response also that of its
+    `bytes`, `records` and `batches` count the record data of the topic in this frame and, for a response, in its
     request; `partition_bytes` are the bytes of each of `partitions`, `compression` the codecs (none, gzip, snappy, lz4,
-    zstd). `lag` of a Fetch response: records between what was read and the high watermark, over its partitions.
+    zstd). `lag` of a Fetch response: records between the last one read and the high watermark, over its partitions.
     """
 
     topic: str | None = None
@@ -45,7 +45,7 @@ class TopicEntry(Struct, omit_defaults=True):
 
 
 class RepeatEntry(Struct):
-    """Findings of a connection that repeat what was told before: they are counted, not listed."""
+    """The number of findings of a connection that repeat a root cause already reported."""
 
     code: str
     name: str
@@ -69,7 +69,7 @@ class RewrittenEntry(Struct, rename={"was": "from", "now": "to"}):
 
 
 class EditEntry(Struct, omit_defaults=True):
-    """A way to write a layout wrong; `then` is another one on top of it. docs/edits.md has the kinds."""
+    """A difference from Kafka's layout; `then` is a further one. docs/edits.md lists the kinds."""
 
     kind: str
     field: str
@@ -79,18 +79,18 @@ class EditEntry(Struct, omit_defaults=True):
 
 
 class ExcerptEntry(Struct):
-    """Bytes of a frame from `start` on, as hex; those of secrets are zero."""
+    """Bytes of a frame from offset `start` on, as hex. Secrets are zeroed."""
 
     start: int
     hex: str
 
 
 class FindingEntry(Struct, omit_defaults=True):
-    """Something wrong with the frame; `span` is half-open and counts from its length prefix.
+    """A problem in the frame. `span` is half-open and counts from the length prefix.
 
-    Where the layout departs, `edit` is how, `confidence` (0 to 1) how sure that is, `also` other names of the same
-    bytes, `rivals` other edits that fit, each with its confidence. `excerpt` has the bytes around the span, 48 at most;
-    it needs `--detail full`.
+    If the layout differs from Kafka's, `edit` is the difference, `confidence` (0 to 1) its probability, `also` edits
+    that lead to the same bytes, and `rivals` other edits that fit, with their confidence. `excerpt` has at most 48
+    bytes around the span; it needs `--detail full`.
     """
 
     code: str
@@ -111,7 +111,7 @@ class FindingEntry(Struct, omit_defaults=True):
 
 
 class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
-    """`note` and `marked` are what somebody who looked at it wanted to keep."""
+    """`note` and `marked` are set by a user."""
 
     v: Annotated[int, Meta(ge=1)]
     ts: Timestamp
@@ -121,7 +121,7 @@ class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
 
 
 class OpenLine(_Line, tag="open", kw_only=True):
-    """A connection was accepted, or first seen."""
+    """A connection was accepted, or first observed."""
 
     client: str
     server: str
@@ -155,7 +155,7 @@ class _FrameLine(_Line, kw_only=True):
 
 
 class RequestLine(_FrameLine, tag="request", kw_only=True):
-    """A request frame. `not_decoded` says why its body was left alone; `body` needs `--detail full`, `frame` raw.
+    """A request frame. `not_decoded` is why its body was not decoded; `body` needs `--detail full`, `frame` raw.
 
     `generation_id` is the group's generation, or the member's epoch (KIP-848, KIP-932). `software_name` and
     `software_version` are the client's, on ApiVersions from version 3 on (KIP-511).
@@ -165,9 +165,9 @@ class RequestLine(_FrameLine, tag="request", kw_only=True):
 
 
 class ResponseLine(_FrameLine, tag="response", kw_only=True):
-    """A response frame with what an analysis needs of its request; `api` is absent if nobody asked.
+    """A response frame with facts of its request; `api` is absent if the request is unknown.
 
-    `request_offset` is the `offset` of that request in the client's direction: the two lines of one exchange.
+    `request_offset` is the `offset` of that request, and pairs the two lines of an exchange.
     `cluster_id` and `brokers` (HOST:PORT, as advertised) are on responses to Metadata and DescribeCluster.
     """
 
@@ -182,7 +182,7 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
 
 
 class FindingLine(_Line, tag="finding", kw_only=True):
-    """Something wrong that is not tied to one frame."""
+    """A problem that does not belong to a single frame."""
 
     code: str
     name: str
@@ -209,11 +209,11 @@ class GapLine(_Line, tag="gap", kw_only=True):
 class StallLine(_Line, tag="stall", kw_only=True):
     """A consumer group, or a member of it, that makes no progress.
 
-    While it lasts it has no `until`, and further lines have the same `group_id`, `stall`, `since`, `connection_id` and
-    `request_offset`: the last of them counts. `duration_us` is up to `until`, else up to when it was last seen.
-    `request_offset` is the offset of the request with which it began, `server` the broker that it was sent to.
-    `error_name` is what was answered, `times` how often. `waiting` and `blamed` name members as people know them, with
-    the same members' ids in `waiting_ids` and `blamed_ids` (the connection, while a member has no id).
+    While it lasts, it has no `until`. All lines of a stall have the same `group_id`, `stall`, `since`, `connection_id`
+    and `request_offset`, and the last one counts. `duration_us` ends at `until`, else when the stall was last observed.
+    `request_offset` is the offset of the request with which it began, `server` the broker that the request was sent to.
+    `error_name` is the error of the responses, `times` their number. `waiting` and `blamed` have short names of
+    members, `waiting_ids` and `blamed_ids` their member ids (the connection, while a member has no id).
     """
 
     server: str | None = None
@@ -235,7 +235,7 @@ class StallLine(_Line, tag="stall", kw_only=True):
 
 
 class CloseLine(_Line, tag="close", kw_only=True):
-    """A connection ended: by whom (client, server, proxy), how (fin, reset, ...), and what was left open."""
+    """A connection ended: closed by client, server or proxy, how (fin, reset, ...), and its totals."""
 
     client: str
     server: str

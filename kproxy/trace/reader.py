@@ -1,4 +1,4 @@
-"""Trace files back to lines: plain, gzip or zstd, whole or torn, one file or a tree of them."""
+"""Reads trace files: plain, gzip or zstd, complete or truncated."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _CHUNK = 1 << 20
 
 
 class TraceError(UserError):
-    """Not a trace, or of a format that this kproxy does not know; one sentence that says what to do."""
+    """Not a trace, or of a newer format. The message is one sentence with what to do."""
 
 
 def trace_files(directory: Path) -> list[Path]:
-    """The trace files below a directory, by path, those still being written included."""
+    """The trace files below a directory, sorted by path, including those that are still being written."""
     return sorted(path for path in directory.rglob("*.jsonl*") if path.name.endswith(SUFFIXES) and path.is_file())
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedInput:
-    """An input: the `lines` of a trace; or, where it is none, None, and `source` still at its first byte."""
+    """An opened input: the `lines` of a trace; None if it is not a trace, with `source` still at its first byte."""
 
     lines: Iterator[Line] | None
     source: io.BufferedReader[Any]
 
 
 def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> OpenedInput:
-    """Look whether an open file is a trace, without seeking; one that is named so and empty has just begun.
+    """Detect whether an open file is a trace, without seeking. An empty file with the name of a trace is one.
 
     Raises:
-        TraceError: While the lines are read, as `read_trace`.
+        TraceError: While the lines are read, like `read_trace`.
     """
     source: io.BufferedReader[Any] = io.BufferedReader(cast("io.RawIOBase", file), _CHUNK)
     start = source.peek(4096)
     plain = _start(start)
-    # What cannot be told yet (the beginning of a pipe, an empty file) goes by its name; proxies compress with zstd.
+    # If the first bytes do not tell (a pipe, an empty file), the name decides; proxies compress with zstd.
     is_trace = plain.startswith(b"{") if plain else name.endswith(SUFFIXES) or start.startswith(ZSTD_MAGIC)
     return OpenedInput(read_trace(source, name, warn) if is_trace else None, source)
 
 
 def _start(data: bytes) -> bytes:
-    """Of the first bytes of a file the first that say something, decompressed; none if that takes more of them."""
+    """The first bytes of a file, decompressed and without leading blanks; empty if more input is needed."""
     if compressed := decompress(io.BytesIO(data), data):
         try:
             data = compressed.file.read1(64)
@@ -63,10 +63,10 @@ def _start(data: bytes) -> bytes:
 def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[Line]:
     """The lines of one open trace file.
 
-    A torn end is left out, and so is a line that is none; both are told to `warn` once, with how many.
+    Invalid lines and an incomplete last line are skipped; `warn` is called once for each of the two.
 
     Raises:
-        TraceError: The first line is none of a trace, or says a newer format.
+        TraceError: The first line is not a trace line, or is of a newer format.
     """
     bad = count = 0
     for number, raw in enumerate(raw_lines(source, name, warn), 1):
@@ -74,7 +74,7 @@ def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], 
             line = parse_line(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if number == 1:
-                raise TraceError(_why(name, raw, error)) from None
+                raise TraceError(_error_text(name, raw, error)) from None
             bad += 1
             continue
         count += 1
@@ -83,7 +83,7 @@ def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], 
         warn(f"{name}: {bad} of {bad + count} lines could not be read and were skipped")
 
 
-def _why(name: str, raw: bytes, error: Exception) -> str:
+def _error_text(name: str, raw: bytes, error: Exception) -> str:
     try:
         format_ = msgspec.json.decode(raw, type=dict).get("v")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -94,7 +94,7 @@ def _why(name: str, raw: bytes, error: Exception) -> str:
 
 
 def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
-    """The lines of one open trace file as text, whether they are any or not; of a torn end what is whole."""
+    """The undecoded lines of one open trace file, valid or not, without an incomplete last line."""
     rest = b""
     for chunk in _plain(source, name, warn):
         lines = (rest + chunk).split(b"\n")
@@ -110,7 +110,7 @@ def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], N
 
 
 def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
-    """Decompressed chunks; a damaged end of a compressed file gives what stands before it."""
+    """Decompressed chunks. If compressed data is damaged, everything before the damage is returned."""
     compressed = decompress(source, source.peek(4))
     file = compressed.file if compressed else source
     try:

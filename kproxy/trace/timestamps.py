@@ -1,4 +1,4 @@
-"""Nanoseconds since the epoch to RFC 3339 and back."""
+"""Converts nanoseconds since the epoch to RFC 3339 and back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def _second(seconds: int) -> str:
 
 
 def timestamp(at: int) -> str:
-    """``2026-11-21T03:41:00.123456Z``: `at` in UTC with microseconds, the rest cut off.
+    """``2026-11-21T03:41:00.123456Z``: `at` in UTC truncated to microseconds.
 
-    Times outside the years 1 to 9999, which only a damaged capture holds, become the epoch's.
+    Times outside the years 1 to 9999, which only a damaged capture has, become the epoch.
     """
     seconds, nanos = divmod(at, 1_000_000_000)
     try:
@@ -27,7 +27,7 @@ def nanoseconds(text: str) -> int:
     """The inverse of `timestamp`.
 
     Raises:
-        ValueError: Not such a time.
+        ValueError: The text is not in this format.
     """
     moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
     return int(moment.replace(microsecond=0).timestamp()) * 1_000_000_000 + moment.microsecond * 1000

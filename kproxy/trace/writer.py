@@ -1,4 +1,4 @@
-"""TraceWriter: trace lines into files that are whole when they have their name, on a disk that may be full."""
+"""TraceWriter: writes trace lines to files. Files are renamed when they are complete; disk errors do not raise."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from kproxy.trace.lines import FORMAT, GapLine, Line
 from kproxy.trace.timestamps import timestamp
 
 HOUR = 3600 * 1_000_000_000
-#: Compressed output is cut into frames of this many bytes of lines, so that a torn file still reads up to there.
+#: Bytes of lines per zstd frame, so that a truncated file can be read up to its last complete frame.
 ZSTD_CHUNK = 1 << 20
-#: How long the trace rests after a write failed, before the disk is tried again.
+#: Delay after a failed write before the next attempt.
 RETRY_NS = 5 * 1_000_000_000
 
 
 class TraceWriter:
     """Writes ``date=YYYY-MM-DD/hour=HH/kproxy-NODE-PID-SEQ.jsonl`` below a directory.
 
-    A file has a leading dot and ends in ``.part`` while it is written, and is renamed when it is whole: by size, when
-    the hour ends, at the end. What a killed process left is renamed by the next one on that directory. Lines are
-    handed to the system at each `flush`; nothing is held back longer, but for the last MiB of a compressed file.
+    A file has a leading dot and ends in ``.part`` while it is written. It is renamed when it is complete: at its
+    maximum size, at the end of the hour, or at the end. Files of a killed process are renamed by the next writer in
+    that directory. `flush` hands all lines to the system, except the last MiB of a compressed file.
 
-    A failing disk never raises after the constructor: lines are counted as lost, `warn` is told once, and when
-    writing works again a new file begins with a gap line that says how many are missing.
+    After the constructor, disk errors never raise: lines are counted as lost, `warn` is called once, and when writing
+    works again, a new file begins with a gap line that has the number of lost lines.
 
     Args:
         directory: Created if need be.
-        node: Part of the file names; letters, digits, dots and dashes.
-        max_bytes: A file is closed when it has grown to this size.
+        node: Part of the file names: letters, digits, dots and dashes.
+        max_bytes: A file is completed when it reaches this size.
         compress: Write zstd (``.jsonl.zst``).
-        warn: Takes one sentence for the user.
+        warn: Called with one sentence for the user.
 
     Raises:
-        OSError: The directory cannot be made or written to.
+        OSError: The directory cannot be created or written.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class TraceWriter:
         directory.mkdir(parents=True, exist_ok=True)
         if not os.access(directory, os.W_OK | os.X_OK):
             raise PermissionError(13, "not writable", str(directory))
-        _adopt_orphans(directory, node)
+        _complete_orphans(directory, node)
 
     def add(self, line: Line, *, at: int) -> None:
-        """Take a line that happened `at` (ns); it is written at the next `flush`."""
+        """Add a line of time `at` (ns). It is written at the next `flush`."""
         self.add_encoded(encode_line(line), at=at)
 
     def add_encoded(self, line: bytes, *, at: int) -> None:
-        """The same, of a line as `encode_line` gives it."""
+        """Add a line as `encode_line` returns it."""
         self.tick(at=at)
         self._pending += line
         self._pending_lines += 1
@@ -84,7 +84,7 @@ class TraceWriter:
             self.flush(at=at)
 
     def tick(self, *, at: int) -> None:
-        """It is `at` (ns) now: the file of an hour that is over becomes whole, also when nothing happens."""
+        """Advance the time to `at` (ns): complete the file of an hour that has ended."""
         hour = at // HOUR
         if hour != self._hour:
             self.flush(at=at, final=True)
@@ -92,7 +92,7 @@ class TraceWriter:
             self._hour = hour
 
     def flush(self, *, at: int, final: bool = False) -> None:
-        """Hand what was added to the system; `final` also the part of a compressed file that is not full."""
+        """Write added lines. With `final`, also those that do not fill a zstd frame."""
         if not self._pending or (self._compress and not final and len(self._pending) < ZSTD_CHUNK):
             return
         data = bytes(self._pending)
@@ -112,7 +112,7 @@ class TraceWriter:
             self._finish()
 
     def close(self, *, at: int) -> None:
-        """Write what is left and give the file its name."""
+        """Write all remaining lines and complete the file."""
         self.flush(at=at, final=True)
         self._finish()
 
@@ -146,7 +146,7 @@ class TraceWriter:
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError:
-            # A torn line must not stand in the middle of a file.
+            # There must be no partial line in the middle of a file.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._size)
             raise
@@ -163,7 +163,7 @@ class TraceWriter:
         self._finish()
 
     def _finish(self) -> None:
-        """Close the file and give it its name; an empty one goes."""
+        """Close the file and rename it; delete it if it is empty."""
         if self._fd < 0:
             return
         with contextlib.suppress(OSError):
@@ -171,19 +171,19 @@ class TraceWriter:
         self._fd = -1
         with contextlib.suppress(OSError):
             if self._size:
-                self._part.rename(_whole_name(self._part))
+                self._part.rename(_final_name(self._part))
             else:
                 self._part.unlink()
 
 
-def _whole_name(part: Path) -> Path:
+def _final_name(part: Path) -> Path:
     return part.with_name(part.name.removeprefix(".").removesuffix(".part"))
 
 
-def _adopt_orphans(directory: Path, node: str) -> None:
-    """Give their names to files of this node whose writer is gone."""
+def _complete_orphans(directory: Path, node: str) -> None:
+    """Complete files of this node whose process has ended."""
     for part in directory.glob(f"date=*/hour=*/.kproxy-{node}-*.part"):
         pid = part.name.removeprefix(f".kproxy-{node}-").split("-")[0]
-        if pid.isdecimal() and not is_alive(int(pid)) and not _whole_name(part).exists():
+        if pid.isdecimal() and not is_alive(int(pid)) and not _final_name(part).exists():
             with contextlib.suppress(OSError):
-                part.rename(_whole_name(part))
+                part.rename(_final_name(part))

@@ -29,9 +29,9 @@ def lines_of(path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[in
     with open_capture(path) as capture:
         for packet in capture:
             for event in reassembler.receive(packet):
-                yield from dissector.take(event)
+                yield from dissector.process(event)
     for event in reassembler.close():
-        yield from dissector.take(event)
+        yield from dissector.process(event)
 
 
 def findings_of(

@@ -245,7 +245,7 @@ def test_a_proxy_that_ends_and_several_that_run(tmp_path: Path, alone: Mapping[s
     ("words", "more", "said"),
     [
         (["missing.pcap"], {}, "kproxy: missing.pcap: No such file or directory"),
-        ([], {}, "kproxy: this user runs no kproxy here"),
+        ([], {}, "kproxy: this user runs no kproxy on this machine"),
         ([Path(__file__)], {}, "is not a capture file"),
         ([CAPTURE], {"TERM": "dumb"}, "kproxy: TERM=dumb: this terminal cannot draw the view"),
         (["--theme", "none", CAPTURE], {}, "kproxy: unknown theme 'none'"),

@@ -1,1 +1,1 @@
-"""S: behaviour over time: metadata, groups, fetches, producers, commits."""
+"""Family S: behaviour over time, such as metadata, groups, fetches, producers and commits."""

@@ -1,4 +1,4 @@
-"""S046: a Produce whose acks cannot be, or do not fit its batch."""
+"""S046: a Produce request whose acks are invalid, or too low for an idempotent producer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def acks_mismatch(event: RequestReceived, connection: ConnectionState) -> Iterat
     message = event.message
     acks = message.body.get("acks", _ALL)
     if acks == _ALL or not connection.server:
-        return  # a lone frame may be made up
+        return  # a frame without a connection may be handmade
     if acks not in _VALID:
         yield Problem(
             f"Produce of client {message.client_id!r} has acks {acks}, which must be -1 (all), 0 or 1",

@@ -1,4 +1,4 @@
-"""S003: one kind of response names another address of a broker than Metadata does."""
+"""S003: a response gives another address for a broker than Metadata does."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dissectors.trackers.brokers import Endpoint, endpoints
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-#: Brokers that are remembered, by the address dialled.
+#: Limit on remembered brokers, counted per dialled address.
 MAX_BROKERS = 10_000
 
 
 class _Addresses:
-    """What Metadata said of a broker, and what other responses said of it."""
+    """Broker addresses from Metadata, and addresses from other responses that differ."""
 
     def __init__(self) -> None:
-        #: (address dialled, node) -> host, port, time, of the last Metadata.
+        #: (address dialled, node) -> (host, port, time) of the last Metadata response.
         self.metadata: BoundedDict[tuple[str, int], tuple[str, int, int]] = BoundedDict(MAX_BROKERS)
-        #: (address dialled, node, host, port) -> when it was first seen to differ.
+        #: (address dialled, node, host, port) -> when the difference was first observed.
         self.differs: BoundedDict[tuple[str, int, str, int], int] = BoundedDict(MAX_BROKERS)
 
 
@@ -33,7 +33,7 @@ class _Addresses:
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "ShareAcknowledge"),
-    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),),  # almost all have no endpoints
+    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),),  # few have endpoints
     since="0.1",
     blame="proxy",
 )
@@ -62,7 +62,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    The broker has moved, and Metadata says so too:
+    The broker has moved, and Metadata has the new address too:
     ```story
     > Metadata v9 {"topics": []}
     < {"brokers": [{"node_id": 1, "host": "10.1.0.1", "port": 9092}]}
@@ -84,22 +84,28 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
     if message.diagnosis is not None:
         return
     known, dialled = connection.run.state(_Addresses), connection.dialled
-    for each in endpoints(message.as_sent):
+    for endpoint in endpoints(message):
         if message.api == "Metadata":
-            known.metadata[dialled, each.node_id] = (each.host, each.port, event.at)
-        elif (said := known.metadata.get((dialled, each.node_id))) is not None and not _is_same(each, said):
-            first = known.differs.setdefault((dialled, each.node_id, each.host, each.port), event.at)
-            if first < said[2]:  # and Metadata has not changed its mind since
+            known.metadata[dialled, endpoint.node_id] = (endpoint.host, endpoint.port, event.at)
+        elif (advertised := known.metadata.get((dialled, endpoint.node_id))) is not None and not _is_same(
+            endpoint, advertised
+        ):
+            first = known.differs.setdefault((dialled, endpoint.node_id, endpoint.host, endpoint.port), event.at)
+            if first < advertised[2]:  # and Metadata has given the old address since
                 yield Problem(
-                    f"broker {each.node_id} has the address {each.address} in {message.api}, "
-                    f"but {said[0]}:{said[1]} in Metadata before and after",
-                    **locate(message, *each.path, "host" if canonical(each.host) != canonical(said[0]) else "port"),
+                    f"broker {endpoint.node_id} has the address {endpoint.address} in {message.api}, "
+                    f"but {advertised[0]}:{advertised[1]} in Metadata before and after",
+                    **locate(
+                        message,
+                        *endpoint.path,
+                        "host" if canonical(endpoint.host) != canonical(advertised[0]) else "port",
+                    ),
                     hint=f"make the proxy rewrite addresses in {message.api} too, or in no response at all",
-                    expected=f"{said[0]}:{said[1]}",
-                    got=each.address,
-                    cause=f"{each.node_id}",
+                    expected=f"{advertised[0]}:{advertised[1]}",
+                    got=endpoint.address,
+                    cause=f"{endpoint.node_id}",
                 )
 
 
-def _is_same(each: Endpoint, said: tuple[str, int, int]) -> bool:
-    return (canonical(each.host), each.port) == (canonical(said[0]), said[1])
+def _is_same(endpoint: Endpoint, advertised: tuple[str, int, int]) -> bool:
+    return (canonical(endpoint.host), endpoint.port) == (canonical(advertised[0]), advertised[1])

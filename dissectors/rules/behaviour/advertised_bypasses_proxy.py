@@ -56,7 +56,7 @@ def advertised_bypasses_proxy(
     2< {}
     +20s
     ```
-    There is no proxy: other connections are not in the capture.
+    There is no proxy; other connections are not in the capture:
     ```story
     open 1 server=10.0.0.1:9092
     > Metadata v8 {"topics": [{"name": "orders"}]}
@@ -70,16 +70,16 @@ def advertised_bypasses_proxy(
     https://github.com/envoyproxy/envoy/issues/23185
     https://github.com/testcontainers/testcontainers-java/issues/8669
     """
-    seekers = connection.run.state(BrokerLookups)
+    lookups = connection.run.state(BrokerLookups)
     if isinstance(event, ResponseReceived):
         if relayed(connection) and event.request is not None and event.message is not None:
             client_id = event.request.message.client_id
-            lookup = seekers.of(connection, client_id)
+            lookup = lookups.of(connection, client_id)
             if lookup.route is AddressRoute.PAST and lookup.answers and not own_address(event.message, connection):
                 connection.expect("S002", (connection.client, client_id), by=event.at + WINDOW, about=client_id)
         return
-    lookup = seekers.of(connection, event.about)
-    if (there := lookup.example) is None or not lookup.is_lost(event.at):
+    lookup = lookups.of(connection, event.about)
+    if (broker := lookup.example) is None or not lookup.is_lost(event.at):
         return
     brokers = connection.run.state(Brokers)
     if any(brokers.route(*address) is not AddressRoute.PAST for address in lookup.addresses):
@@ -87,11 +87,11 @@ def advertised_bypasses_proxy(
     if not is_new_cause(connection, event.at):
         return
     yield Problem(
-        f"client {event.about!r} was directed past the proxy to {there.address} and did not return within "
+        f"client {event.about!r} was directed past the proxy to {broker.address} and did not return within "
         f"{WINDOW // 10**9} s; clients dial {connection.dialled}",
-        hint=f"set advertised.listeners of broker {there.node_id} to the proxy's listener, {connection.dialled} as "
+        hint=f"set advertised.listeners of broker {broker.node_id} to the proxy's listener, {connection.dialled} as "
         "clients reach it; one listener for each broker",
         expected=connection.dialled,
-        got=there.address,
+        got=broker.address,
         cause=connection.dialled,
     )

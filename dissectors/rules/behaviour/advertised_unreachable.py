@@ -1,4 +1,4 @@
-"""S001: brokers advertise an address that clients do not get to."""
+"""S001: brokers advertise an address that clients cannot reach."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 
 CODE = "S001"
 
-#: Answers in a row, within seconds, that its client does not act on: to an address that is plainly another one than was
-#: dialled, and to one of which text cannot tell.
-ANSWERS_PAST = 3
-ANSWERS_UNCLEAR = 5
+#: Consecutive responses within seconds that the client does not act on: for an advertised address that clearly differs
+#: from the dialled one, and for one that cannot be compared.
+BYPASS_THRESHOLD = 3
+UNCLEAR_THRESHOLD = 5
 
 
 @rule(
@@ -38,7 +38,7 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
 
     ## Why it matters
     A client uses its bootstrap address only to look up the cluster's addresses, and does everything else there. If it
-    cannot reach them, it asks again and again or times out, rarely with a clear error. If they lead past a proxy, the
+    cannot reach them, it retries or times out, rarely with a clear error. If they lead past a proxy, the
     proxy sees nothing but the first request.
 
     ## Usual cause
@@ -46,7 +46,7 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
     a proxy or tunnel in front of the broker is not advertised.
 
     ## Example
-    The client dials port 29092, is sent to port 9092, and is back with the same question:
+    The client dials port 29092, gets port 9092, and repeats the lookup on port 29092:
     ```story
     open 1 client=10.0.0.9:50001 server=10.0.0.1:29092
     > Metadata v8 {"topics": [{"name": "orders"}]}
@@ -60,7 +60,7 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
     > FindCoordinator v2 {"key": "g"}
     < {"node_id": 1, "host": "localhost", "port": 9092}
     ```
-    The broker behind the proxy advertises itself:
+    The broker behind the proxy advertises its own address:
     ```story
     open 1 server=localhost:19092 listener=127.0.0.1:9092
     > Metadata v1 {"topics": []}
@@ -97,66 +97,63 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
     """
     if (message := event.message) is None or message.diagnosis is not None or event.request is None:
         return
-    if (past := own_address(message, connection)) is not None:
-        yield from _problem(message, past, connection, event.at, _past_the_proxy(past, connection))
-        return
-    if message.api not in ("Metadata", "FindCoordinator"):
+    if (bypass := own_address(message, connection)) is not None:
+        yield from _problem(message, bypass, connection, event.at, _bypass_text(bypass, connection))
         return
     client_id = event.request.message.client_id
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
-    if not cannot_get_there(lookup, event.at):
+    if not cannot_reach_brokers(lookup, event.at):
         return
-    named = endpoints(message.as_sent)
-    there = next((each for each in named if lookup.example and each[1:3] == lookup.example[1:3]), None)
-    if there is None:
+    broker = next((each for each in endpoints(message) if lookup.example and each[1:3] == lookup.example[1:3]), None)
+    if broker is None:
         return
     text = (
-        f"broker {there.node_id} is advertised as {there.address}, but client {client_id!r} dialled "
-        f"{connection.dialled}, was sent there {lookup.answers} times within "
-        f"{(event.at - lookup.since) / 1e9:.1f} s and was not seen there"
+        f"broker {broker.node_id} is advertised as {broker.address}, but client {client_id!r} dialled "
+        f"{connection.dialled}, was directed there {lookup.answers} times within "
+        f"{(event.at - lookup.since) / 1e9:.1f} s, but never connected to it"
     )
-    yield from _problem(message, there, connection, event.at, text)
+    yield from _problem(message, broker, connection, event.at, text)
 
 
-def cannot_get_there(lookup: BrokerLookup, at: int) -> bool:
-    """Whether a client asks again and again where the brokers are because it cannot follow the answer."""
+def cannot_reach_brokers(lookup: BrokerLookup, at: int) -> bool:
+    """Whether a client keeps looking up brokers because it cannot connect to the advertised addresses."""
     if lookup.example is None or lookup.route is AddressRoute.HERE or not lookup.is_lost(at):
         return False
     if lookup.route is AddressRoute.PAST:
-        return lookup.answers >= ANSWERS_PAST
-    return lookup.answers >= ANSWERS_UNCLEAR and _means_itself(lookup.example.host)
+        return lookup.answers >= BYPASS_THRESHOLD
+    return lookup.answers >= UNCLEAR_THRESHOLD and _is_local_name(lookup.example.host)
 
 
-def _past_the_proxy(there: Endpoint, connection: ConnectionState) -> str:
+def _bypass_text(broker: Endpoint, connection: ConnectionState) -> str:
     return (
-        f"broker {there.node_id} is advertised as {there.address}, which leads past the proxy: clients dialled "
+        f"broker {broker.node_id} is advertised as {broker.address}, which leads past the proxy: clients dialled "
         f"{connection.dialled} but send all later requests to that address, unseen by the proxy"
     )
 
 
-def _means_itself(host: str) -> bool:
-    """Whether a host means something to its own machine or network only: loopback, a bare name."""
-    known = canonical(host)
-    return known == LOOPBACK or ("." not in known and not is_fixed(known))
+def _is_local_name(host: str) -> bool:
+    """Whether a host name resolves only on its own machine or network: loopback, or a name without a dot."""
+    name = canonical(host)
+    return name == LOOPBACK or ("." not in name and not is_fixed(name))
 
 
 def is_new_cause(connection: ConnectionState, at: int) -> bool:
-    """Whether nobody was told yet that clients who dial here are sent elsewhere: one cause, whichever rule says so."""
+    """Whether neither S001 nor S002 has reported yet that clients that dial this address are sent elsewhere."""
     return connection.run.is_new_cause((CODE, connection.dialled), at)
 
 
-def _problem(message: Message, there: Endpoint, connection: ConnectionState, at: int, text: str) -> Iterator[Problem]:
+def _problem(message: Message, broker: Endpoint, connection: ConnectionState, at: int, text: str) -> Iterator[Problem]:
     if not is_new_cause(connection, at):
         connection.repeated[CODE, "advertised-unreachable"] += 1
         return
     dialled = split(connection.dialled)
-    same_host = dialled is not None and canonical(there.host) == dialled[0]
+    same_host = dialled is not None and canonical(broker.host) == dialled[0]
     yield Problem(
         text,
-        **locate(message, *there.path, "port" if same_host else "host"),
+        **locate(message, *broker.path, "port" if same_host else "host"),
         hint=f"set the broker's advertised.listeners to an address that this client can reach, here "
         f"{connection.dialled}, or a name for it; behind a proxy, use the proxy's listener",
         expected=connection.dialled,
-        got=there.address,
+        got=broker.address,
         cause=connection.dialled,
     )

@@ -1,4 +1,4 @@
-"""S011: a topic that came to be because a client asked for it."""
+"""S011: a topic that a Metadata request created."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
-#: What a broker says of a topic that it is about to create: UNKNOWN_TOPIC_OR_PARTITION, or LEADER_NOT_AVAILABLE.
-_NOT_YET = (3, 5)
+#: The errors of a topic that the broker is about to create.
+_BEING_CREATED = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.LEADER_NOT_AVAILABLE)
 
-#: A topic that appears within this time of the question was made by it (ns).
-SOON = 10 * 1_000_000_000
+#: A topic that appears within this time (ns) after the request counts as created by it.
+MAX_DELAY = 10 * 1_000_000_000
 MAX_TOPICS = 10_000
 
 
-class _Unknown:
-    """Topics that did not exist when a client asked for them in a way that creates them, and when."""
+class _MissingTopics:
+    """Topics that did not exist when a client requested them with auto-creation: name -> time of the response."""
 
     def __init__(self) -> None:
         self.since: BoundedDict[str, int] = BoundedDict(MAX_TOPICS)
@@ -55,7 +56,7 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     ```
 
     ## Looks alike
-    Somebody creates it:
+    Another client creates it explicitly:
     ```story
     > Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": true}
     < {"topics": [{"name": "orders", "error_code": 3}]}
@@ -64,7 +65,7 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     > Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": true}
     < {"brokers": [{"node_id": 1}], "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
     ```
-    The client does not allow it:
+    The client does not allow auto-creation:
     ```story
     > Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": false}
     < {"topics": [{"name": "orders", "error_code": 3}]}
@@ -79,11 +80,11 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     message = event.message
     if message is None or message.diagnosis is not None:
         return
-    unknown = connection.run.state(_Unknown).since
+    missing = connection.run.state(_MissingTopics).since
     if isinstance(event, RequestReceived):
-        if unknown and message.api == "CreateTopics":
+        if missing and message.api == "CreateTopics":
             for topic in message.body["topics"] or ():
-                unknown.pop(topic["name"], None)
+                missing.pop(topic["name"], None)
         return
     if (
         message.api != "Metadata"
@@ -94,16 +95,16 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
         return
     for index, topic in enumerate(message.body["topics"] or ()):
         name = topic.get("name")
-        if topic["error_code"] in _NOT_YET and not topic["partitions"]:
+        if topic["error_code"] in _BEING_CREATED and not topic["partitions"]:
             if name and asked.get("allow_auto_topic_creation", True):
-                unknown[name] = event.at
-        elif unknown and topic["error_code"] == 0 and (since := unknown.pop(name or "", None)) is not None:
-            if event.at - since > SOON:
+                missing[name] = event.at
+        elif missing and topic["error_code"] == 0 and (since := missing.pop(name or "", None)) is not None:
+            if event.at - since > MAX_DELAY:
                 continue
             count = len(topic["partitions"] or ())
             yield Problem(
-                f"topic {name!r} did not exist and now does, with {count} partition{'s' * (count != 1)}: asking for "
-                "its Metadata with allow_auto_topic_creation most likely created it",
+                f"topic {name!r} did not exist and now does, with {count} partition{'s' * (count != 1)}: a "
+                "Metadata request with allow_auto_topic_creation most likely created it",
                 **locate(message, "topics", index, "name"),
                 hint="create topics beforehand, and disable auto.create.topics.enable of the brokers or "
                 "allow.auto.create.topics of the client",

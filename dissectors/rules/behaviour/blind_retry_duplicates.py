@@ -1,4 +1,4 @@
-"""S034: a batch sent again by a producer whose duplicates the broker cannot see."""
+"""S034: a non-idempotent producer resends a batch, which the broker cannot recognize as a duplicate."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
 
-#: An application that writes the same value twice gives it two times; only the same batch, sent some time after it was
-#: made, is a retry.
-_FRESH = 10_000 * _MS
-_LATER = 100 * _MS
+#: A batch with the same bytes is a retry only if the first attempt was sent soon after its last timestamp, and the
+#: second some time later (ns). An application that writes a value twice gives it two timestamps.
+_MAX_BATCH_AGE = 10_000 * _MS
+_MIN_RETRY_DELAY = 100 * _MS
 
 
 @rule(
@@ -38,8 +38,8 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
     The broker writes the batch again, so consumers see its records once per attempt.
 
     ## Usual cause
-    The client could not read the response, or timed out before it came, and retried. If no response came at all,
-    nobody can know whether the batch was written; this is reported as info.
+    The client could not read the response, or timed out before it came, and retried. Without a response,
+    it is unknown whether the batch was written; this is reported as info.
 
     ## Example
     ```story
@@ -52,7 +52,7 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
     ```
 
     ## Looks alike
-    A retry that the broker has asked for, and an application that writes the same value again:
+    A retry after a retriable error, and an application that writes the same value again:
     ```story
     > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
        {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
@@ -75,13 +75,13 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
     https://github.com/confluentinc/librdkafka/issues/669
     """
     for place, batch, _, attempt, where in connection.run.state(Producers).resent:
-        if batch.producer_id >= 0 or not event.expects_response or event.at - attempt.at < _LATER:
+        if batch.producer_id >= 0 or not event.expects_response or event.at - attempt.at < _MIN_RETRY_DELAY:
             continue
-        if abs(attempt.at - batch.max_timestamp * _MS) > _FRESH or attempt.refused.get(place):
+        if abs(attempt.at - batch.max_timestamp * _MS) > _MAX_BATCH_AGE or attempt.refused.get(place):
             continue
-        seconds, whither = (event.at - attempt.at) / 1e9, label(place, connection)
+        seconds, partition = (event.at - attempt.at) / 1e9, label(place, connection)
         yield Problem(
-            f"the client resends a batch to {whither} {seconds:.1f} s after the first attempt, which "
+            f"the client resends a batch to {partition} {seconds:.1f} s after the first attempt, which "
             f"{attempt.outcome(place)}: its records {'are' if attempt.answered else 'may be'} now duplicated",
             **locate(event.message, *where),
             severity=None if attempt.answered else Severity.INFO,

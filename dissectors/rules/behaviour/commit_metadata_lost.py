@@ -1,4 +1,4 @@
-"""S042: metadata of a commit that does not come back."""
+"""S042: commit metadata that OffsetFetch does not return."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
 def _groups(
     body: Mapping[str, Any], asked: Mapping[str, Any]
 ) -> Iterator[tuple[str, list[Mapping[str, Any]], tuple[str | int, ...]]]:
-    """Each group with its topics and the way to it: from version 8 on a response has several."""
+    """Each group of an OffsetFetch response with its topics and its path. From version 8 on, there may be several."""
     if "groups" in body:
         for i, group in enumerate(body["groups"] or ()):
             yield group.get("group_id") or "", group.get("topics") or [], ("groups", i)

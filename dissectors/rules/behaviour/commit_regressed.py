@@ -1,4 +1,4 @@
-"""S043: a committed offset that goes back, or lies behind the end."""
+"""S043: a committed offset that goes back, or exceeds the end of the partition."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-_OFTEN = 3
-_MOST_TOLD = 10
-_MOST_CLIENTS = 1000
-_MOST_ENDS = 50_000
+_THRESHOLD = 3
+_MAX_REPORTED = 10
+_MAX_CLIENTS = 1000
+_MAX_ENDS = 50_000
 
 #: Host and client id.
 _Client = tuple[str, str | None]
 
 
-class _Contests(Recurrence):
-    """By group and partition: how often one committed below what another had."""
+class _Conflicts(Recurrence):
+    """Per group and partition: how often one client committed a lower offset than another."""
 
 
 class _Ends:
-    """Where partitions end, as clients that commit were told: the topic's id, if the version has it, and the end."""
+    """Partition ends as reported to clients that commit: the topic id, if the version has it, and the end offset."""
 
     def __init__(self) -> None:
-        self.clients: BoundedDict[_Client, None] = BoundedDict(_MOST_CLIENTS)
-        self.told: BoundedDict[tuple[_Client, str, int], tuple[str | None, int]] = BoundedDict(_MOST_ENDS)
+        self.clients: BoundedDict[_Client, None] = BoundedDict(_MAX_CLIENTS)
+        self.offsets: BoundedDict[tuple[_Client, str, int], tuple[str | None, int]] = BoundedDict(_MAX_ENDS)
 
-    def learn(self, client: _Client, message: Message, connection: ConnectionState) -> None:
-        """Take the ends from a Fetch or ListOffsets. Followers may be behind: only another topic id lowers one."""
+    def update(self, client: _Client, message: Message, connection: ConnectionState) -> None:
+        """Store the ends in a Fetch or ListOffsets response.
+
+        Followers may lag, so an end is lowered only if the topic id has changed.
+        """
         rows, end_of = ("responses", "high_watermark") if message.api == "Fetch" else ("topics", "offset")
         for topic in message.body.get(rows) or ():
             topic_id = topic.get("topic_id")
             name = connection.run.topic_names.get(topic_of(topic), topic_of(topic))
             for row in topic.get("partitions") or ():
                 key, end = (client, name, row.get("partition_index", 0)), row.get(end_of, -1)
-                known = self.told.get(key)
+                known = self.offsets.get(key)
                 if known is None or known[0] != topic_id or known[1] < end:
-                    self.told[key] = (topic_id, end)
+                    self.offsets[key] = (topic_id, end)
 
 
 @rule(
@@ -114,7 +117,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
     """
     ends = connection.run.state(_Ends)
     if isinstance(event, BytesSkipped):
-        ends.told.clear()
+        ends.offsets.clear()
         return
     message = event.message
     client = (host_of(connection.client), connection.client_id)
@@ -122,16 +125,16 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
         return
     if message.api != "OffsetCommit":
         if client in ends.clients:
-            ends.learn(client, message, connection)
+            ends.update(client, message, connection)
         return
     ends.clients[client] = None
     connection.run.subscribe("S043")
-    yield from _steps_back(connection)
-    yield from _behind(event, client, ends, connection)
+    yield from _regressions(connection)
+    yield from _beyond_end(event, client, ends, connection)
 
 
-def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
-    for key, before, now in connection.run.state(Commits).regressions[:_MOST_TOLD]:
+def _regressions(connection: ConnectionState) -> Iterator[Problem]:
+    for key, before, now in connection.run.state(Commits).regressions[:_MAX_REPORTED]:
         group, topic, partition = key
         what = f"the committed offset of group {group!r} for {topic}[{partition}] goes back from {before.offset} to "
         if before.committer == now.committer:
@@ -142,34 +145,36 @@ def _steps_back(connection: ConnectionState) -> Iterator[Problem]:
                 cause=f"{group} {topic}",
             )
             continue
-        times = connection.run.state(_Contests).count(key, now.at)
-        often = times >= _OFTEN
+        times = connection.run.state(_Conflicts).count(key, now.at)
+        repeated = times >= _THRESHOLD
         yield Problem(
             f"{what}{now.offset}, by client {now.committer[2]!r} at {now.committer[1]} after client "
-            f"{before.committer[2]!r} at {before.committer[1]}" + (f", {times} times" if often else ""),
-            severity=None if often else Severity.INFO,
+            f"{before.committer[2]!r} at {before.committer[1]}" + (f", {times} times" if repeated else ""),
+            severity=None if repeated else Severity.INFO,
             hint="check whether two consumers with the same group id read the same partitions",
-            cause=f"{group} {topic} by another" + (" again" if often else ""),
+            cause=f"{group} {topic} by another" + (" again" if repeated else ""),
         )
 
 
-def _behind(event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
-    """Commits behind the end that this client itself was told: what it cannot have read."""
+def _beyond_end(
+    event: ResponseReceived, client: _Client, ends: _Ends, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Commits beyond the partition end that the same client was given: it cannot have read those records."""
     asked = event.request_body or {}
     commits = connection.run.state(Commits)
-    told = 0
+    reported = 0
     for topic in asked.get("topics") or ():
         for row in topic.get("partitions") or ():
             place = (topic_of(topic), row.get("partition_index", 0))
             key: Key = key_of(asked.get("group_id") or "", place, connection)
-            _, end = ends.told.get((client, key[1], key[2]), (None, -1))
+            _, end = ends.offsets.get((client, key[1], key[2]), (None, -1))
             commit = commits.last(key)
-            if end < 0 or commit is None or commit.at != event.at or commit.offset <= end or told == _MOST_TOLD:
+            if end < 0 or commit is None or commit.at != event.at or commit.offset <= end or reported == _MAX_REPORTED:
                 continue
-            told += 1
+            reported += 1
             yield Problem(
                 f"client {client[1]!r} commits offset {commit.offset} of {key[1]}[{key[2]}] for group {key[0]!r}, "
-                f"but the broker told it that the partition ends at {end}",
+                f"but the broker reported to it that the partition ends at {end}",
                 hint="reset the group's offsets for this topic; check whether it was deleted and recreated",
                 expected=f"at most {end}",
                 got=str(commit.offset),

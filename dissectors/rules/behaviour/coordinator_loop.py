@@ -1,4 +1,4 @@
-"""S022: a coordinator that denies being one."""
+"""S022: the broker that FindCoordinator names answers NOT_COORDINATOR, repeatedly."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from dissectors.wire.paths import parts
 
 _NOT_AVAILABLE = Error.COORDINATOR_NOT_AVAILABLE
 _NOT_COORDINATOR = Error.NOT_COORDINATOR
-_TIMES = 5
-_MOST_SEARCHES = 10_000
+_THRESHOLD = 5
+_MAX_LOOKUPS = 10_000
 
 
 @dataclass(slots=True)
-class _Search:
-    """A client's search for one coordinator: `asked` since it was denied last, and how often it was, in a row."""
+class _Lookup:
+    """A client's lookups of one coordinator.
 
-    asked: bool = False
-    denied: int = 0
+    `looked_up`: whether FindCoordinator was answered since the last denial. `denials`: consecutive denials.
+    """
+
+    looked_up: bool = False
+    denials: int = 0
 
 
-class _Searches:
-    """By the client's host and id, and what is coordinated: the question and the denial have different connections."""
+class _Lookups:
+    """Per client (host and id) and coordinator key, because lookup and denial happen on different connections."""
 
     def __init__(self) -> None:
-        self.searches: BoundedDict[tuple[str, str | None, str, str], _Search] = BoundedDict(_MOST_SEARCHES)
+        self.lookups: BoundedDict[tuple[str, str | None, str, str], _Lookup] = BoundedDict(_MAX_LOOKUPS)
 
 
 @rule(
@@ -52,8 +55,8 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     """Checks that the broker named by FindCoordinator accepts that it is the coordinator.
 
     ## Why it matters
-    The client asks for the coordinator, is sent to a broker that answers NOT_COORDINATOR, asks again, and so on
-    forever: no member joins, no offset is committed, no transaction ends.
+    The client looks up the coordinator, the broker that it finds answers NOT_COORDINATOR, and this repeats forever: no
+    member joins, no offset is committed, no transaction ends.
 
     ## Usual cause
     Brokers that disagree about the leader of a partition of `__consumer_offsets` or `__transaction_state`, a gateway
@@ -113,26 +116,26 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     """
     coordinators = connection.run.state(Coordinators)
     for answer in coordinator_answers(event):
-        searches = connection.run.state(_Searches).searches
+        lookups = connection.run.state(_Lookups).lookups
         key = host_of(connection.client), connection.client_id, answer.kind, answer.key
         if answer.node is not None:
             if not answer.code:
-                searches.touch(key, _Search).asked = True
+                lookups.touch(key, _Lookup).looked_up = True
                 connection.run.subscribe("S022")
-        elif (search := searches.get(key)) is None or answer.code == _NOT_AVAILABLE:
+        elif (lookup := lookups.get(key)) is None or answer.code == _NOT_AVAILABLE:
             continue
         elif answer.code != _NOT_COORDINATOR:
-            del searches[key]
-            if not searches:
+            del lookups[key]
+            if not lookups:
                 connection.run.unsubscribe("S022")
-        elif search.asked:
-            search.asked = False
-            search.denied += 1
-            if search.denied >= _TIMES and event.message is not None and (node := coordinators.latest(answer)):
+        elif lookup.looked_up:
+            lookup.looked_up = False
+            lookup.denials += 1
+            if lookup.denials >= _THRESHOLD and event.message is not None and (node := coordinators.latest(answer)):
                 yield Problem(
                     f"FindCoordinator names node {node.id} ({node.address}) as coordinator of {answer.subject}, but "
                     f"{connection.dialled} answers {event.message.api} with NOT_COORDINATOR: "
-                    f"{search.denied} times in a row",
+                    f"{lookup.denials} times in a row",
                     **locate(event.message, *parts(answer.path)),
                     hint="check which broker leads the partition of __consumer_offsets (or __transaction_state), and "
                     "whether that node's address leads to it",

@@ -1,4 +1,4 @@
-"""S023: a coordinator that is not available, for long."""
+"""S023: a coordinator that is unavailable for 30 seconds or more."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.coordinators import COORDINATED, coordinator_answers
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import parts
 
-_NOT_AVAILABLE = 15
-_PATIENCE = 30 * SECOND
-_PAUSE = 60 * SECOND
-_MOST_KEYS = 10_000
+_NOT_AVAILABLE = Error.COORDINATOR_NOT_AVAILABLE
+_MAX_DURATION = 30 * SECOND
+_RESET_AFTER = 60 * SECOND
+_MAX_KEYS = 10_000
 
 
-class _Missing:
-    """Coordinators that are not available: since when, and when that was said last."""
+class _Unavailable:
+    """Coordinators that are not available: the times of the first and the latest error."""
 
     def __init__(self) -> None:
-        self.since: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MOST_KEYS)
+        self.since: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MAX_KEYS)
 
 
 @rule(
@@ -61,7 +62,7 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
     ```
 
     ## Looks alike
-    A new cluster, where the first question makes the topic:
+    A new cluster, in which the first request creates the topic:
     ```story
     > FindCoordinator v2 {"key": "g"}
     < {"error_code": 15, "node_id": -1, "port": -1}
@@ -83,18 +84,18 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
     https://github.com/AutoMQ/automq/issues/691
     """
     for answer in coordinator_answers(event):
-        missing = connection.run.state(_Missing).since
+        unavailable = connection.run.state(_Unavailable).since
         key = answer.kind, answer.key
         if answer.code != _NOT_AVAILABLE:
-            if missing.pop(key, None) and not missing:
+            if unavailable.pop(key, None) and not unavailable:
                 connection.run.unsubscribe("S023")
             continue
         connection.run.subscribe("S023")
-        since, last = missing.get(key, (event.at, event.at))
-        if event.at - last > _PAUSE:
+        since, last = unavailable.get(key, (event.at, event.at))
+        if event.at - last > _RESET_AFTER:
             since = event.at
-        missing[key] = since, event.at
-        if event.at - since >= _PATIENCE and event.message is not None:
+        unavailable[key] = since, event.at
+        if event.at - since >= _MAX_DURATION and event.message is not None:
             yield Problem(
                 f"{answer.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer is "
                 "COORDINATOR_NOT_AVAILABLE",

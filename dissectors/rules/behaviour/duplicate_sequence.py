@@ -1,4 +1,4 @@
-"""S033: a batch under a sequence that was sent before."""
+"""S033: a batch whose sequence number was already sent."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
     ```
 
     ## Looks alike
-    A batch that is refused for good, split in two by the client, and the sequences given to the halves:
+    A batch that is refused permanently; the client splits it in two and reuses its sequence numbers:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
        {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
@@ -72,19 +72,19 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
     for place, batch, before, attempt, where in connection.run.state(Producers).resent:
         if batch.producer_id < 0:
             continue
-        who = f"producer {batch.producer_id} (epoch {batch.epoch})"
-        whither = f"under sequence {batch.sequence} to {label(place, connection)}"
+        producer = f"producer {batch.producer_id} (epoch {batch.epoch})"
+        destination = f"under sequence {batch.sequence} to {label(place, connection)}"
         if (batch.crc, batch.size, batch.records) == (before.crc, before.size, before.records):
             yield Problem(
-                f"{who} resends the batch {whither} unchanged; the first attempt {attempt.outcome(place)}",
+                f"{producer} resends the batch {destination} unchanged; the first attempt {attempt.outcome(place)}",
                 **locate(event.message, *where),
                 severity=Severity.INFO,
                 cause=f"retry of {place[0]}",
             )
         else:
             yield Problem(
-                f"{who} resends different records {whither}; the first batch {attempt.outcome(place)}: the "
-                "broker cannot tell them apart",
+                f"{producer} resends different records {destination}; the first batch {attempt.outcome(place)}: the "
+                "broker cannot distinguish them",
                 **locate(event.message, *where),
                 hint="a retry must have the bytes of the first attempt, or the new records are dropped as duplicates; "
                 "update the client",

@@ -1,4 +1,4 @@
-"""S045: an answer that leaves out what was asked about."""
+"""S045: a response without an entry for what was requested."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dissectors.trackers.state import ConnectionState
 
 _TOPIC = 2
 
-#: What is asked about, and where each of it is due in the answer. Earlier and later versions may differ.
-_DUE: dict[str, tuple[tuple[str, str], ...]] = {
+#: API -> (array in the request, array in the response that must have an entry for each). Versions may differ.
+_RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "CreateTopics": (("topics", "topics"),),
     "DeleteTopics": (("topics", "responses"), ("topic_names", "responses")),
     "CreatePartitions": (("topics", "results"),),
@@ -35,7 +35,7 @@ _DUE: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-@rule("S045", severity=Severity.WARNING, events=(ResponseReceived,), apis=tuple(_DUE), since="0.1", blame="broker")
+@rule("S045", severity=Severity.WARNING, events=(ResponseReceived,), apis=tuple(_RESULTS), since="0.1", blame="broker")
 def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     """Checks that a response has an entry for everything that the request names, even if only an error.
 
@@ -51,7 +51,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     > CreatePartitions v1 {"topics": [{"name": "orders", "count": 6}]}
     < {"results": []}
     ```
-    A topic always has configurations:
+    A topic always has configs:
     ```story
     > DescribeConfigs v2 {"resources": [{"resource_type": 2, "resource_name": "orders", "configuration_keys": null}]}
     < {"results": [{"resource_type": 2, "resource_name": "orders", "configs": []}]}
@@ -72,24 +72,28 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     asked, message = event.request_body, event.message
     if asked is None or message is None or message.body.get("error_code"):
         return
-    for of, due in _DUE[message.api]:
-        if (wanted := asked.get(of)) and message.body.get(due) == []:
+    for request_field, response_field in _RESULTS[message.api]:
+        if (requested := asked.get(request_field)) and message.body.get(response_field) == []:
             yield Problem(
-                f"{message.api} asked about {len(wanted)} of {of}, but the response has an empty list of {due}, "
-                "without an error",
+                f"{message.api} requested {len(requested)} of {request_field}, but the response has an empty "
+                f"list of {response_field}, without an error",
                 hint="fix the broker: it must answer for each of them, if only with an error code",
-                expected=f"{len(wanted)} entries",
+                expected=f"{len(requested)} entries",
                 got="none",
-                **locate(message, due),
+                **locate(message, response_field),
             )
     if message.api == "DescribeConfigs":
-        every = {
+        topics_without_keys = {
             each.get("resource_name")
             for each in asked.get("resources") or ()
             if each.get("resource_type") == _TOPIC and each.get("configuration_keys") is None
         }
         for i, result in enumerate(message.body.get("results") or ()):
-            if result.get("resource_name") in every and result.get("configs") == [] and not result.get("error_code"):
+            if (
+                result.get("resource_name") in topics_without_keys
+                and result.get("configs") == []
+                and not result.get("error_code")
+            ):
                 yield Problem(
                     f"DescribeConfigs of topic {result.get('resource_name')!r} has no configuration, without an error",
                     hint="fix the broker: it must return every config of a topic, including defaults",

@@ -1,4 +1,4 @@
-"""S028: a fetch session opened with every Fetch, and none used."""
+"""S028: a client that opens a fetch session with every Fetch and uses none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.trackers.fetches import Fetches, opens_session
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_TIMES = 5
+_INTERVAL = 5
 
 
 @rule(
@@ -74,7 +74,7 @@ def fetch_session_leak(event: RequestReceived, connection: ConnectionState) -> I
     https://github.com/platformatic/kafka/issues/315
     """
     times = connection.state(Fetches).unused_sessions
-    if not times or times % _TIMES or not opens_session(event.message.body):
+    if not times or times % _INTERVAL or not opens_session(event.message.body):
         return
     yield Problem(
         f"the client opens a new fetch session with every Fetch: {times} were opened on this connection "

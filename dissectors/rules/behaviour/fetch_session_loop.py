@@ -1,4 +1,4 @@
-"""S029: a fetch session that is refused again and again."""
+"""S029: fetch sessions that the broker refuses repeatedly."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _SESSION_ERRORS = (Error.FETCH_SESSION_ID_NOT_FOUND, Error.INVALID_FETCH_SESSION_EPOCH)
-_STUBBORN = 3
-_TIMES = 5
+_CLIENT_THRESHOLD = 3
+_THRESHOLD = 5
 
 
 class _Refused(Recurrence):
-    """How often one connection's sessions were refused, in all and by session id. Brokers keep one for 2 m."""
+    """Refusals of a connection's fetch sessions, in total and per session id. Brokers keep sessions for 2 minutes."""
 
     within = 60 * SECOND
 
@@ -55,7 +55,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     ```
 
     ## Looks alike
-    A session that the broker has given up, and the client begins another:
+    The broker has evicted the session, and the client opens another:
     ```story
     > Fetch v7 {"session_id": 9, "session_epoch": 4}
     < {"error_code": 70}
@@ -81,7 +81,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     error = error_name(code)
     where = locate(message, "error_code")
     times = refused.count("all", event.at)
-    if asked.get("session_epoch", 0) > 0 and refused.count(asked.get("session_id"), event.at) >= _STUBBORN:
+    if asked.get("session_epoch", 0) > 0 and refused.count(asked.get("session_id"), event.at) >= _CLIENT_THRESHOLD:
         yield Problem(
             f"the client keeps using fetch session {asked.get('session_id')} although the broker answers {error} each "
             "time; it should start over with session_epoch 0",
@@ -90,7 +90,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
             blame="client",
             cause="client",
         )
-    elif times >= _TIMES:
+    elif times >= _THRESHOLD:
         yield Problem(
             f"the broker answered {error} to {times} fetch sessions of this connection within a minute; sessions "
             "should last at least two minutes",

@@ -1,4 +1,4 @@
-"""S025: a fetch limit below the size of the batch that stands at the offset."""
+"""S025: a fetch limit below the size of the batch at the fetch offset."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dissectors.trackers.fetches import Fetches, requested_partitions
 from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 
-#: From this version on a broker sends the first batch whole, whatever the limits (KIP-74).
+#: From this version on, a broker sends the first batch whole, whatever the limits (KIP-74).
 _FIRST_BATCH_WHOLE = 3
-_HEAD = 12  # offset, and the size of what follows
-_MOST_PARTITIONS = 1000
+_HEADER_SIZE = 12  # base offset (8 bytes) and the length of what follows (4)
+_MAX_PARTITIONS = 1000
 
 
-class _Cut:
-    """Partitions of one connection whose first batch was cut off: its offset, and the bytes that it needs."""
+class _TruncatedBatches:
+    """Partitions of one connection whose first batch was truncated: its offset and its size in bytes."""
 
     def __init__(self) -> None:
-        self.partitions: BoundedDict[TopicPartition, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+        self.partitions: BoundedDict[TopicPartition, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(
@@ -57,7 +57,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     ```
 
     ## Looks alike
-    A client that asks for more when it sees a piece:
+    A client that requests more bytes after a truncated batch:
     ```story
     > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}
     < {"responses": [{"topic": "t", "partitions": [
@@ -74,10 +74,10 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     if message is None or message.version >= _FIRST_BATCH_WHOLE:
         return
     if isinstance(event, ResponseReceived):
-        _note_pieces(event, connection)
-    elif cut := connection.state(_Cut).partitions:
+        _store_truncated(event, connection)
+    elif truncated := connection.state(_TruncatedBatches).partitions:
         for place, each, where in requested_partitions(message.body):
-            offset, needed = cut.pop(place, (-1, 0))
+            offset, needed = truncated.pop(place, (-1, 0))
             limit = each.get("partition_max_bytes", needed)
             if each.get("fetch_offset") == offset and limit < needed:
                 yield Problem(
@@ -92,7 +92,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
                 )
 
 
-def _note_pieces(event: ResponseReceived, connection: ConnectionState) -> None:
+def _store_truncated(event: ResponseReceived, connection: ConnectionState) -> None:
     asked, message = event.request_body, event.message
     if asked is None or message is None or connection.state(Fetches).is_empty:
         return
@@ -101,6 +101,6 @@ def _note_pieces(event: ResponseReceived, connection: ConnectionState) -> None:
         for each in topic.get("partitions") or ():
             records = each.get("records")
             place = topic_of(topic), each.get("partition_index", 0)
-            if records and len(records) >= _HEAD and place in offsets and not summarize(records).batches:
-                needed = _HEAD + int.from_bytes(records[8:_HEAD], "big", signed=True)
-                connection.state(_Cut).partitions[place] = offsets[place], needed
+            if records and len(records) >= _HEADER_SIZE and place in offsets and not summarize(records).batches:
+                needed = _HEADER_SIZE + int.from_bytes(records[8:_HEADER_SIZE], "big", signed=True)
+                connection.state(_TruncatedBatches).partitions[place] = offsets[place], needed

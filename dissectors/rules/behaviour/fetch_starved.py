@@ -1,4 +1,4 @@
-"""S024: fetches that stay empty below the high watermark."""
+"""S024: fetches that stay empty although the high watermark is above the fetch offset."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_TIMES = 5
-_MOST_PARTITIONS = 1000
+_INTERVAL = 5
+_MAX_PARTITIONS = 1000
 
 
-class _Starving:
-    """Partitions of one connection that have records and bring none: at which offset, and how often."""
+class _StarvedPartitions:
+    """Partitions of one connection that have records but return none: fetch offset, consecutive empty responses."""
 
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, tuple[int, int]] = {}
@@ -37,10 +37,10 @@ class _Starving:
     blame="broker",
 )
 def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that fetches return records while the high watermark says that there are some.
+    """Checks that fetches return records while the high watermark is above the fetch offset.
 
     ## Why it matters
-    The consumer fetches again and again, gets neither records nor an error, and its lag grows: it is stuck without any
+    The consumer keeps fetching, gets neither records nor an error, and its lag grows: it is stuck without any
     sign of it.
 
     ## Usual cause
@@ -62,7 +62,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "high_watermark": 9, "records": ""}]}]}
     ```
 
-    In a session neither side repeats what has not changed:
+    In a fetch session, neither side repeats unchanged partitions:
     ```story
     > Fetch v12 {"session_epoch": 0, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
     < {"session_id": 7, "responses": [
@@ -79,7 +79,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
 
     ## Looks alike
     A consumer at the end of the partition; one that reads committed records and waits at the last stable offset; and
-    one that the broker holds back with a quota:
+    one that the broker throttles:
     ```story
     > Fetch v12 {"session_epoch": 0, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
     < {"session_id": 7, "responses": [
@@ -135,25 +135,25 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
         return
     body = message.body
     if body.get("throttle_time_ms") or body.get("error_code") or is_follower(asked):
-        return  # a quota empties responses; so does one for replication, partition by partition
-    state = connection.state(_Starving)
+        return  # quotas empty responses; a replication quota empties single partitions
+    state = connection.state(_StarvedPartitions)
     before, state.partitions = state.partitions, {}
     starved = []
     connection.run.subscribe("S024")
     for place, (offset, end) in fetches.behind(asked, body).items():
-        was_offset, times = before.get(place, (offset, 0))
-        times = times + 1 if was_offset == offset else 1
-        if len(state.partitions) < _MOST_PARTITIONS:
+        offset_before, times = before.get(place, (offset, 0))
+        times = times + 1 if offset_before == offset else 1
+        if len(state.partitions) < _MAX_PARTITIONS:
             state.partitions[place] = offset, times
-        if times % _TIMES == 0:
+        if times % _INTERVAL == 0:
             starved.append((place, offset, end, times))
     if starved:
         place, offset, end, times = starved[0]
-        what = end_field(asked).replace("_", " ")
-        more = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
+        end_name = end_field(asked).replace("_", " ")
+        others = f", and with it {counted(len(starved) - 1, 'more partition')}" if len(starved) > 1 else ""
         yield Problem(
-            f"{label(place, connection)} stays empty at offset {offset} below the {what} of {end}: "
-            f"{times} responses in a row had no records and no error{more}",
+            f"{label(place, connection)} stays empty at offset {offset} below the {end_name} of {end}: "
+            f"{times} responses in a row had no records and no error{others}",
             **locate(message, "responses", *_where(place, body)),
             hint="check the batch with that offset on the broker: it must be sent whole, even if it begins earlier "
             "or exceeds the limits of the request",

@@ -1,4 +1,4 @@
-"""S010: a client that is sent the whole cluster's Metadata again and again, and that is big."""
+"""S010: a client that repeatedly fetches Metadata of all topics, 1 MB or more each time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 
 GIANT = 1 << 20
 
-#: So many times within this time (ns): clients refresh every five or ten minutes by themselves.
+#: Reported after this many responses within this time (ns). Clients refresh every five or ten minutes anyway.
 TIMES = 3
 WITHIN = 1800 * 1_000_000_000
 
@@ -22,16 +22,16 @@ MAX_CLIENTS = 1_000
 
 
 @dataclass(slots=True)
-class _Answers:
+class _Responses:
     since: int
     count: int = 0
 
 
 @dataclass(slots=True)
-class _Giants:
-    """Giant answers by host and client id."""
+class _GiantResponses:
+    """Giant responses per client (host and client id)."""
 
-    to: BoundedDict[tuple[str, str | None], _Answers] = field(default_factory=lambda: BoundedDict(MAX_CLIENTS))
+    by_client: BoundedDict[tuple[str, str | None], _Responses] = field(default_factory=lambda: BoundedDict(MAX_CLIENTS))
 
 
 @rule("S010", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="client")
@@ -59,7 +59,7 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    It asks once:
+    It requests all topics once:
     ```story
     > Metadata v1 {"topics": null}
     < {"topics": {"repeat": [{"name": {"repeat": "n", "times": 240}}], "times": 4500}}
@@ -77,20 +77,22 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     message = event.message
     if event.size < GIANT or message is None or event.request is None or event.request_body is None:
         return
-    named = event.request_body.get("topics")
-    if named is not None and (named or message.version > 0):  # version 0 has no null: there an empty list is all
+    requested = event.request_body.get("topics")
+    if requested is not None and (
+        requested or message.version > 0
+    ):  # in version 0, which has no null, an empty list requests all topics
         return
     client_id = event.request.message.client_id
-    answers = connection.run.state(_Giants).to.touch(
-        (host_of(connection.client), client_id), lambda: _Answers(event.at)
+    responses = connection.run.state(_GiantResponses).by_client.touch(
+        (host_of(connection.client), client_id), lambda: _Responses(event.at)
     )
-    if event.at - answers.since > WITHIN:
-        answers.since, answers.count = event.at, 0
-    answers.count += 1
-    if answers.count >= TIMES:
+    if event.at - responses.since > WITHIN:
+        responses.since, responses.count = event.at, 0
+    responses.count += 1
+    if responses.count >= TIMES:
         yield Problem(
-            f"client {client_id!r} requested Metadata of all {len(message.body['topics'])} topics {answers.count} "
-            f"times in {(event.at - answers.since) / 1e9:.0f} s, which is {event.size / 1e6:.1f} MB each time",
+            f"client {client_id!r} requested Metadata of all {len(message.body['topics'])} topics {responses.count} "
+            f"times in {(event.at - responses.since) / 1e9:.0f} s, which is {event.size / 1e6:.1f} MB each time",
             path="topics",
             hint="make the client request only the topics it uses: Metadata.Full=false (Sarama), "
             "topic.metadata.refresh.sparse=true (librdkafka)",

@@ -1,4 +1,4 @@
-"""S019: a member of a group that does not send its heartbeat in time."""
+"""S019: a group member that does not send heartbeats in time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     2 close
     +20s
     ```
-    A member that joins again and waits for the others, who take their time:
+    A member that rejoins and waits for slower members:
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
@@ -88,11 +88,11 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     if member is None or not member.must_heartbeat:
         return
     silence, session = event.at - member.seen_at, f"{member.session / _S:g} s"
-    who = f"member {member.id!r} of group {member.group!r}"
+    name = f"member {member.id!r} of group {member.group!r}"
     if silence < member.session:
         connection.expect(MEMBER_SILENT, event.about, by=member.seen_at + member.session, about=event.about)
         yield Problem(
-            f"{who} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator removes it from "
+            f"{name} has sent no heartbeat for {silence / _S:.3g} s; after {session} the coordinator removes it from "
             "the group",
             severity=Severity.WARNING,
             hint="find out what blocks the client; heartbeat.interval.ms should be at most a third of "
@@ -101,7 +101,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
         )
     else:
         yield Problem(
-            f"{who} has sent no heartbeat for its whole session timeout of {session}: the coordinator removes it from "
+            f"{name} has sent no heartbeat for its whole session timeout of {session}: the coordinator removes it from "
             "the group, which rebalances",
             hint="find out what blocks the client (garbage collection, long work between polls, no CPU), or raise "
             "session.timeout.ms",

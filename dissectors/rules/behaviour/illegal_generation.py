@@ -1,4 +1,4 @@
-"""S020: a member that speaks of a generation that is over."""
+"""S020: a member that uses the generation of an earlier rebalance."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages import summary
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.members import Members
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import parts
 
-_ILLEGAL_GENERATION = 22
-_TIMES = 3
+_ILLEGAL_GENERATION = Error.ILLEGAL_GENERATION
+_THRESHOLD = 3
 
 
 class _Refused(Recurrence):
-    """How often a member was refused in one generation."""
+    """Refusals per member, generation and API."""
 
 
 @rule(
@@ -54,7 +55,7 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     ```
 
     ## Looks alike
-    A group that rebalances, and says so in time:
+    A group that rebalances and reports it with REBALANCE_IN_PROGRESS:
     ```story
     > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
     < {"error_code": 27}
@@ -76,21 +77,21 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     group, member_id = asked.get("group_id", ""), asked.get("member_id", "")
     generation = asked.get("generation_id", asked.get("generation_id_or_member_epoch"))
     member = connection.run.state(Members).find(group, member_id)
-    newer = ""
+    newer_generation = ""
     if member is not None and member.generation != generation:
-        newer = f"; it has since joined generation {member.generation}"
+        newer_generation = f"; it has since joined generation {member.generation}"
     times = connection.run.state(_Refused).count((group, member_id, generation, message.api), event.at)
     if message.api == "OffsetCommit":
-        what = f"commits offsets in the ended generation {generation}, and they are not stored{newer}"
-    elif times < _TIMES:
-        what = f"sends {message.api} in the ended generation {generation}{newer}"
+        action = f"commits offsets in the ended generation {generation}, and they are not stored{newer_generation}"
+    elif times < _THRESHOLD:
+        action = f"sends {message.api} in the ended generation {generation}{newer_generation}"
     else:
-        what = f"continues in the ended generation {generation}, {times} times{newer}; it should rejoin"
+        action = f"continues in the ended generation {generation}, {times} times{newer_generation}; it should rejoin"
     yield Problem(
-        f"member {member_id!r} of group {group!r} {what}",
+        f"member {member_id!r} of group {group!r} {action}",
         **locate(message, *parts(error.path)),
-        severity=None if message.api == "OffsetCommit" or times >= _TIMES else Severity.INFO,
+        severity=None if message.api == "OffsetCommit" or times >= _THRESHOLD else Severity.INFO,
         hint="do less between polls (max.poll.records) or raise max.poll.interval.ms; commit before the partitions are "
         "revoked",
-        cause=f"{group} {times >= _TIMES}",
+        cause=f"{group} {times >= _THRESHOLD}",
     )

@@ -1,4 +1,4 @@
-"""S013: a member that joined its group and never asked for its assignment."""
+"""S013: a member that joined its group but never sent SyncGroup."""
 
 from __future__ import annotations
 

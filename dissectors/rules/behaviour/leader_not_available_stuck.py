@@ -1,4 +1,4 @@
-"""S006: a partition that has no leader for long."""
+"""S006: a partition that has no leader for 30 seconds or more."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from dissectors.trackers.state import ConnectionState
 
 LEADER_NOT_AVAILABLE = Error.LEADER_NOT_AVAILABLE
 
-#: So long (ns) and in so many answers; a lull as long ends it.
-STUCK = 30 * 1_000_000_000
-ANSWERS = 3
+#: Reported after this time (ns) and this many responses. Without a response for this time, counting restarts.
+MAX_DURATION = 30 * 1_000_000_000
+MIN_RESPONSES = 3
 
 MAX_LEADERLESS = 10_000
 
 
 @dataclass(slots=True)
-class _Since:
+class _Outage:
     first: int
     last: int
-    answers: int = 1
+    responses: int = 1
 
 
 class _Leaderless:
-    """Partitions of which Metadata says that they have no leader; a whole topic's are partition -1."""
+    """Partitions without a leader according to Metadata. Partition -1 is the whole topic."""
 
     def __init__(self) -> None:
-        self.since: BoundedDict[TopicPartition, _Since] = BoundedDict(MAX_LEADERLESS)
+        self.outages: BoundedDict[TopicPartition, _Outage] = BoundedDict(MAX_LEADERLESS)
 
 
 @rule("S006", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
@@ -82,23 +82,23 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
     message = event.message
     if message is None or event.request is None or message.diagnosis is not None:
         return
-    since = connection.run.state(_Leaderless).since
+    outages = connection.run.state(_Leaderless).outages
     for index, topic in enumerate(message.body["topics"] or ()):
         for number, each in ((-1, topic), *enumerate(topic["partitions"] or ())):
             if each["error_code"] != LEADER_NOT_AVAILABLE:
-                if since:
-                    since.pop((topic_of(topic), each.get("partition_index", -1)), None)
+                if outages:
+                    outages.pop((topic_of(topic), each.get("partition_index", -1)), None)
                 continue
             place = (topic_of(topic), each.get("partition_index", -1))
-            known = since.get(place)
-            if known is None or event.at - known.last > STUCK:
-                since[place] = _Since(event.at, event.at)
+            outage = outages.get(place)
+            if outage is None or event.at - outage.last > MAX_DURATION:
+                outages[place] = _Outage(event.at, event.at)
                 continue
-            known.last = event.at
-            known.answers += 1
-            if known.answers >= ANSWERS and event.at - known.first >= STUCK:
+            outage.last = event.at
+            outage.responses += 1
+            if outage.responses >= MIN_RESPONSES and event.at - outage.first >= MAX_DURATION:
                 path = ("topics", index) if number < 0 else ("topics", index, "partitions", number)
-                yield _problem(message, place, (event.at - known.first) / 1e9, path, connection)
+                yield _problem(message, place, (event.at - outage.first) / 1e9, path, connection)
 
 
 def _problem(
@@ -106,7 +106,7 @@ def _problem(
 ) -> Problem:
     topic = label(place, connection).removesuffix("[-1]")
     return Problem(
-        f"{topic} has had no leader for {seconds:.0f} s: Metadata says LEADER_NOT_AVAILABLE",
+        f"{topic} has had no leader for {seconds:.0f} s: Metadata reports LEADER_NOT_AVAILABLE",
         **locate(message, *path, "error_code"),
         hint="check which brokers hold its replicas and whether they are up: kafka-topics.sh --describe "
         "--unavailable-partitions",

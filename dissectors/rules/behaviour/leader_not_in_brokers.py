@@ -1,4 +1,4 @@
-"""S004: a leader that is none of the brokers in the same answer."""
+"""S004: a leader that is not among the brokers of the same Metadata response."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterat
         return
     brokers = {each["node_id"] for each in message.body["brokers"] or ()}
     for index, topic in enumerate(message.body["topics"] or ()):
-        for place, each in enumerate(topic["partitions"] or ()):
+        for position, each in enumerate(topic["partitions"] or ()):
             leader = each["leader_id"]
             if leader >= 0 and leader not in brokers and each["error_code"] == 0:
-                there = ", ".join(map(str, sorted(brokers)[:10])) or "none"
+                node_ids = ", ".join(map(str, sorted(brokers)[:10])) or "none"
                 yield Problem(
                     f"partition {each['partition_index']} of topic {topic.get('name')!r} has leader {leader}, which is "
-                    f"not among the brokers of the same response ({there})",
-                    **locate(message, "topics", index, "partitions", place, "leader_id"),
+                    f"not among the brokers of the same response ({node_ids})",
+                    **locate(message, "topics", index, "partitions", position, "leader_id"),
                     hint="use the same node ids in brokers and as leaders; for a leader that is down, send "
                     "LEADER_NOT_AVAILABLE and -1",
-                    expected=f"one of {there}" if brokers else "a broker's node_id",
+                    expected=f"one of {node_ids}" if brokers else "a broker's node_id",
                     got=str(leader),
                     cause=str(leader),
                 )

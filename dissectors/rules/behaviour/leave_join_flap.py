@@ -1,4 +1,4 @@
-"""S021: a client that leaves its group and joins it again, over and over."""
+"""S021: a client that repeatedly leaves its group and rejoins it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dissectors.trackers.members import Members
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-_TIMES = 5
-_SOON = 60 * SECOND
-_SHORT_LIFE = 600 * SECOND
-_MOST_CLIENTS = 10_000
+_THRESHOLD = 5
+_MAX_PAUSE = 60 * SECOND
+_MAX_MEMBERSHIP = 600 * SECOND
+_MAX_CLIENTS = 10_000
 
 
-class _Left:
-    """Clients (group, host, client id) that left: when, and how many times in a row by then."""
+class _DepartedClients:
+    """Clients (group, host, client id) that left: when, and how many times in a row they had rejoined."""
 
     def __init__(self) -> None:
-        self.clients: BoundedDict[tuple[str, str, str | None], tuple[int, int]] = BoundedDict(_MOST_CLIENTS)
+        self.clients: BoundedDict[tuple[str, str, str | None], tuple[int, int]] = BoundedDict(_MAX_CLIENTS)
 
 
 @rule(
@@ -72,7 +72,7 @@ def leave_join_flap(event: RequestReceived | ResponseReceived, connection: Conne
     ```
 
     ## Looks alike
-    A client that is restarted, and a group that rebalances without anybody leaving:
+    A client that is restarted once, and a group that rebalances although no member leaves:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}
     < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
@@ -91,21 +91,21 @@ def leave_join_flap(event: RequestReceived | ResponseReceived, connection: Conne
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-345%3A+Introduce+static+membership+protocol+to+reduce+consumer+rebalances
     """
     members = connection.run.state(Members)
-    clients = connection.run.state(_Left).clients
-    who = host_of(connection.client), connection.client_id
-    for gone in members.left:
-        was_short = event.at - gone.joined_at < _SHORT_LIFE
-        clients[gone.group, *who] = event.at, gone.flaps if was_short else 0
+    clients = connection.run.state(_DepartedClients).clients
+    client = host_of(connection.client), connection.client_id
+    for departed in members.left:
+        is_short = event.at - departed.joined_at < _MAX_MEMBERSHIP
+        clients[departed.group, *client] = event.at, departed.flaps if is_short else 0
     joined = members.joined
-    if joined is None or joined.joined_at != event.at:  # a rebalance of one that was in the group before
+    if joined is None or joined.joined_at != event.at:  # an existing member rejoined
         return
-    at, flaps = clients.pop((joined.group, *who), (0, 0))
-    if event.at - at > _SOON:
+    at, flaps = clients.pop((joined.group, *client), (0, 0))
+    if event.at - at > _MAX_PAUSE:
         return
     joined.flaps = flaps + 1
-    if joined.flaps >= _TIMES:
+    if joined.flaps >= _THRESHOLD:
         yield Problem(
-            f"client {connection.client_id!r} at {who[0]} left group {joined.group!r} and rejoined it "
+            f"client {connection.client_id!r} at {client[0]} left group {joined.group!r} and rejoined it "
             f"{joined.flaps} times in a row: the group rebalances each time",
             hint="keep one consumer for the life of the application, or give it a group.instance.id; do less between "
             "polls or raise max.poll.interval.ms",

@@ -1,4 +1,4 @@
-"""S041: a look-up by time with an answer that cannot be."""
+"""S041: ListOffsets by timestamp returns an offset that cannot be right."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dissectors.rules import rule
 from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 
-_MOST_KNOWN = 20_000
-_KNOWN_FOR = 60 * 1_000_000_000
-_OF_THE_LATEST_TIME = -3
+_MAX_PARTITIONS = 20_000
+_MAX_AGE = 60 * 1_000_000_000
+_MAX_TIMESTAMP = -3  # ListOffsetsRequest.MAX_TIMESTAMP: the record with the highest timestamp (KIP-734)
 
 
 class _Found(BoundedDict[tuple[int, TopicPartition], tuple[int, int, int]]):
-    """By isolation level and partition: the timestamp and offset of a record that was there, and when."""
+    """Per isolation level and partition: timestamp (ms) and offset of a returned record, and when it was returned."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_KNOWN)
+        super().__init__(_MAX_PARTITIONS)
 
 
 @rule("S041", severity=Severity.WARNING, events=(ResponseReceived,), apis=("ListOffsets",), since="0.1", blame="broker")
@@ -68,31 +68,31 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     if asked is None or message is None:
         return
     times = {place: row.get("timestamp", -1) for place, row, _ in _rows(asked)}
-    if all(time < 0 and time != _OF_THE_LATEST_TIME for time in times.values()):
+    if all(time < 0 and time != _MAX_TIMESTAMP for time in times.values()):
         return
     found = connection.run.state(_Found)
     for place, row, where in _rows(message.body):
-        wanted, timestamp, offset = times.get(place, -1), row.get("timestamp", -1), row.get("offset", -1)
-        if row.get("error_code") or "offset" not in row or (wanted < 0 and wanted != _OF_THE_LATEST_TIME):
+        requested, timestamp, offset = times.get(place, -1), row.get("timestamp", -1), row.get("offset", -1)
+        if row.get("error_code") or "offset" not in row or (requested < 0 and requested != _MAX_TIMESTAMP):
             continue
         key = (asked.get("isolation_level", 0), place)
         partition = label(place, connection)
         known = found.get(key)
         if offset >= 0 and timestamp >= 0:
             found[key] = (timestamp, offset, event.at)
-            if timestamp < wanted:
+            if timestamp < requested:
                 yield Problem(
-                    f"ListOffsets of {partition} for time {wanted} ms returned offset {offset}, whose time is "
+                    f"ListOffsets of {partition} for time {requested} ms returned offset {offset}, whose time is "
                     f"{timestamp} ms: earlier than requested",
                     hint="fix the broker: it must return the first record at that time or later, or none (-1)",
-                    expected=f"at least {wanted}",
+                    expected=f"at least {requested}",
                     got=str(timestamp),
                     cause=partition,
                     **locate(message, *where, "timestamp"),
                 )
-        elif offset == -1 and known is not None and known[0] >= wanted >= 0 and event.at - known[2] <= _KNOWN_FOR:
+        elif offset == -1 and known is not None and known[0] >= requested >= 0 and event.at - known[2] <= _MAX_AGE:
             yield Problem(
-                f"ListOffsets of {partition} for time {wanted} ms found nothing, though offset {known[1]} with time "
+                f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {known[1]} with time "
                 f"{known[0]} ms was reported shortly before",
                 hint="fix the broker's lookup by time, unless the records were deleted in the meantime",
                 expected=f"an offset up to {known[1]}",

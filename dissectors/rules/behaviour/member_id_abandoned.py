@@ -1,4 +1,4 @@
-"""S014: a member id that the coordinator gave out and nobody uses."""
+"""S014: a member id that the coordinator assigned and no member uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 
 MEMBER_ID_REQUIRED = Error.MEMBER_ID_REQUIRED
 
-#: So many unused ids on one connection are told before the session times out.
+#: This many unused ids on one connection are reported before the session times out.
 UNUSED = 2
 
 _MS = 1_000_000
@@ -22,7 +22,7 @@ _HINT = "rejoin at once with the member_id of the MEMBER_ID_REQUIRED response, e
 
 
 class _Issued:
-    """The ids that were given out on a connection and not used, as (group, member)."""
+    """Member ids that were assigned on a connection and not used yet, as (group, member id)."""
 
     def __init__(self) -> None:
         self.ids: BoundedDict[tuple[str, str], None] = BoundedDict(100)
@@ -88,8 +88,8 @@ def member_id_abandoned(
     if isinstance(event, DeadlinePassed):
         group, member, seconds = event.about
         yield Problem(
-            f"group {group!r} assigned member id {member!r} with MEMBER_ID_REQUIRED, but nobody joined with it within "
-            f"{seconds:g} s, so a rebalance may have waited for it that long",
+            f"group {group!r} assigned member id {member!r} with MEMBER_ID_REQUIRED, but no member joined with it "
+            f"within {seconds:g} s, so a rebalance may have waited for it that long",
             hint=_HINT,
             cause=group,
         )

@@ -1,4 +1,4 @@
-"""S017: two members that the coordinator takes for one."""
+"""S017: two members with the same member id."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MAX_MEMBERS = 10_000
 _Member = tuple[str, str]
 
 
-class _Given:
-    """Member ids that were given to new members, by group and id: the connection and its client."""
+class _AssignedIds:
+    """(group, member id) -> (connection id, client address) of the new member that got the id."""
 
     def __init__(self) -> None:
-        self.to: BoundedDict[_Member, tuple[str, str]] = BoundedDict(MAX_MEMBERS)
+        self.members: BoundedDict[_Member, tuple[str, str]] = BoundedDict(MAX_MEMBERS)
 
 
-class _Here:
-    """The members of a connection."""
+class _ConnectionMembers:
+    """The members that joined on a connection."""
 
     def __init__(self) -> None:
         self.members: BoundedDict[_Member, None] = BoundedDict(1000)
@@ -61,14 +61,14 @@ def members_collapsed(
     ```
 
     ## Looks alike
-    A client comes back on another connection, and says who it is:
+    A client reconnects and sends its member id:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 1, "member_id": "app-1"}
     2> JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "app-1"}
     2< {"generation_id": 2, "member_id": "app-1"}
     ```
-    The first one has gone:
+    The first member has left:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 1, "member_id": "app-g"}
@@ -80,17 +80,17 @@ def members_collapsed(
     ## Sources
     https://github.com/seaweedfs/seaweedfs/pull/9143
     """
-    given = connection.run.state(_Given).to
+    assigned = connection.run.state(_AssignedIds).members
     if isinstance(event, ConnectionEnded):
-        for key in connection.state(_Here).members:
-            if given.get(key, ("", ""))[0] == connection.connection_id:
-                del given[key]
+        for key in connection.state(_ConnectionMembers).members:
+            if assigned.get(key, ("", ""))[0] == connection.connection_id:
+                del assigned[key]
         return
     if isinstance(event, RequestReceived):
         body = event.message.body
         if event.message.api == "LeaveGroup":
             for each in (body, *(body.get("members") or ())):  # version 3 and later has a list of them
-                given.pop((body.get("group_id", ""), each.get("member_id", "")), None)
+                assigned.pop((body.get("group_id", ""), each.get("member_id", "")), None)
         return
     message, asked = event.message, event.request_body
     if message is None or asked is None or message.api != "JoinGroup" or message.diagnosis is not None:
@@ -100,9 +100,9 @@ def members_collapsed(
     if message.body["error_code"] not in (0, MEMBER_ID_REQUIRED):
         return
     key = (asked.get("group_id", ""), message.body["member_id"])
-    other = given.get(key)
-    given[key] = (connection.connection_id, connection.client)
-    connection.state(_Here).members[key] = None
+    other = assigned.get(key)
+    assigned[key] = (connection.connection_id, connection.client)
+    connection.state(_ConnectionMembers).members[key] = None
     if other is not None and other[0] != connection.connection_id:
         yield Problem(
             f"{connection.client} joined group {key[0]!r} as a new member and got member id {key[1]!r}, which "

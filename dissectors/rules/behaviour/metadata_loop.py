@@ -1,4 +1,4 @@
-"""S005: a client that asks for the same Metadata again and again and does nothing with it."""
+"""S005: a client that requests the same Metadata repeatedly and does not act on it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.behaviour.advertised_unreachable import cannot_get_there
+from dissectors.rules.behaviour.advertised_unreachable import cannot_reach_brokers
 from dissectors.trackers.broker_lookups import BrokerLookups
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import ConnectionState
 
-#: The same answer so often within `seekers.WINDOW`, and nothing else.
+#: Reported after this many identical responses within `broker_lookups.WINDOW`, without other requests.
 ANSWERS = 10
 
 
@@ -115,15 +115,15 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
         return
     client_id = event.request.message.client_id
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
-    if lookup.identical < ANSWERS or cannot_get_there(lookup, event.at):
+    if lookup.identical < ANSWERS or cannot_reach_brokers(lookup, event.at):
         return
-    named = next(endpoints(message.as_sent), None)
-    if named is None:
+    broker = next(endpoints(message), None)
+    if broker is None:
         return
     yield Problem(
         f"client {client_id!r} got the same Metadata {lookup.identical} times within "
         f"{(event.at - lookup.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
-        f"{named.node_id} at {named.address}",
-        hint=f"check whether the client can resolve and reach {named.address}, and what it logs at debug level",
-        cause=named.address,
+        f"{broker.node_id} at {broker.address}",
+        hint=f"check whether the client can resolve and reach {broker.address}, and what it logs at debug level",
+        cause=broker.address,
     )

@@ -1,4 +1,4 @@
-"""S040: asking a broker again and again that has said that it is not the controller."""
+"""S040: a client that keeps sending requests to a broker that answers NOT_CONTROLLER."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 
 _NOT_CONTROLLER = Error.NOT_CONTROLLER
-_OFTEN = 3
-_WHERE_IS_IT = ("Metadata", "DescribeCluster")
+_THRESHOLD = 3
+_CONTROLLER_LOOKUPS = ("Metadata", "DescribeCluster")
 
 
 class _Refusals(Recurrence):
-    """By host and client id."""
+    """Refusals per client (host and client id)."""
 
 
 @rule(
@@ -27,7 +27,7 @@ class _Refusals(Recurrence):
     severity=Severity.WARNING,
     events=(RequestReceived, ResponseReceived),
     apis=(
-        *_WHERE_IS_IT,
+        *_CONTROLLER_LOOKUPS,
         "CreateTopics",
         "DeleteTopics",
         "CreatePartitions",
@@ -87,14 +87,14 @@ def not_controller_loop(event: RequestReceived | ResponseReceived, connection: C
     key = (host_of(connection.client), connection.client_id)
     message = event.message
     if isinstance(event, RequestReceived):
-        if event.message.api in _WHERE_IS_IT:
+        if event.message.api in _CONTROLLER_LOOKUPS:
             connection.run.state(_Refusals).forget(key)
         return
-    if message is None or message.api in _WHERE_IS_IT:
+    if message is None or message.api in _CONTROLLER_LOOKUPS:
         return
     if not any(error.code == _NOT_CONTROLLER for error in summary.errors(message)):
         return
-    if (times := connection.run.state(_Refusals).count(key, event.at)) >= _OFTEN:
+    if (times := connection.run.state(_Refusals).count(key, event.at)) >= _THRESHOLD:
         yield Problem(
             f"client {connection.client_id!r} got NOT_CONTROLLER {times} times without looking up the controller; "
             f"the last time for {message.api} from {connection.server}",

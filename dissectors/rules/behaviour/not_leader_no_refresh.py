@@ -1,4 +1,4 @@
-"""S007: a client that goes on asking a broker that said it is not the leader."""
+"""S007: a client that keeps sending requests to a broker that answers NOT_LEADER_OR_FOLLOWER."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dissectors.trackers.partitions import label, refusals
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: So often in a row, over this time (ns), and no Metadata in between.
-TIMES = 5
-LASTING = 2_000_000_000
+#: Reported after this many consecutive refusals over this time (ns) without a Metadata request.
+THRESHOLD = 5
+MIN_DURATION = 2_000_000_000
 
 
 @rule(
@@ -33,7 +33,7 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
 
     ## Why it matters
     The partition has moved. Until the client looks up the new leader, it can neither read nor write the partition, and
-    the broker refuses the same request again and again.
+    the broker keeps refusing the same request.
 
     ## Usual cause
     A client that treats the error like any other retriable error, or refreshes its Metadata only on a timer.
@@ -57,7 +57,7 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     ```
 
     ## Looks alike
-    The client asks, and goes where the partition is:
+    The client requests Metadata and switches to the new leader:
     ```story
     > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
@@ -80,7 +80,11 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
         return
     for place, code, where in refusals(message.body, *ROWS[message.api]):
         denial = denials.get(place) if code == NOT_LEADER else None
-        if denial is not None and denial.consecutive >= TIMES and event.at - denial.consecutive_since >= LASTING:
+        if (
+            denial is not None
+            and denial.consecutive >= THRESHOLD
+            and event.at - denial.consecutive_since >= MIN_DURATION
+        ):
             name = label(place, connection)
             yield Problem(
                 f"{connection.dialled} answered NOT_LEADER_OR_FOLLOWER for {name} {denial.consecutive} times in "

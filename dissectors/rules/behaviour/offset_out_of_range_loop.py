@@ -1,4 +1,4 @@
-"""S026: a consumer that asks again and again for an offset that is not there."""
+"""S026: a consumer that keeps requesting an offset that is out of range."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 OFFSET_OUT_OF_RANGE = Error.OFFSET_OUT_OF_RANGE
-_TIMES = 3
+_INTERVAL = 3
 
 
 class _OutOfRange(Recurrence):
-    """How often one connection was refused a partition at one offset."""
+    """OFFSET_OUT_OF_RANGE errors of one connection, per partition and offset."""
 
 
 @rule(
@@ -55,7 +55,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     ```
 
     ## Looks alike
-    A reset to an offset that is there:
+    A reset to an existing offset:
     ```story
     > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
@@ -76,7 +76,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         if code != OFFSET_OUT_OF_RANGE or place not in offsets:
             continue
         times = connection.state(_OutOfRange).count((place, offsets[place]), event.at)
-        if times % _TIMES == 0:
+        if times % _INTERVAL == 0:
             yield Problem(
                 f"the client requests offset {offsets[place]} of {label(place, connection)} {times} times"
                 " although the broker answers OFFSET_OUT_OF_RANGE: it should move to a valid offset",

@@ -1,4 +1,4 @@
-"""S012: a group that rebalances all the time."""
+"""S012: a group that rebalances constantly."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dissectors.rules import rule
 from dissectors.trackers.groups import MAX_GROUPS, MisledGroups
 from dissectors.trackers.state import ConnectionState
 
-#: So many generations within this time (ns): a rolling restart of ten members stays below.
+#: Reported for this many generations within this time (ns). A rolling restart of ten members stays below.
 GENERATIONS = 20
 WITHIN = 60 * 1_000_000_000
 
 
 class _Generations:
-    """The generation at which a group's count began, and when."""
+    """Per group: the generation at which counting started, and when."""
 
     def __init__(self) -> None:
-        self.begun: BoundedDict[str, tuple[int, int]] = BoundedDict(MAX_GROUPS)
+        self.baselines: BoundedDict[str, tuple[int, int]] = BoundedDict(MAX_GROUPS)
 
 
 @rule(
@@ -73,13 +73,13 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     group, generation = asked.get("group_id", ""), message.body["generation_id"]
     if message.body["error_code"] != 0 or connection.run.state(MisledGroups).holds(group, event.at):
         return
-    begun = connection.run.state(_Generations).begun
-    first, since = begun.get(group, (generation, event.at))
+    baselines = connection.run.state(_Generations).baselines
+    first, since = baselines.get(group, (generation, event.at))
     if generation < first or event.at - since > WITHIN:
         first, since = generation, event.at
-    begun[group] = (first, since)
+    baselines[group] = (first, since)
     if generation - first >= GENERATIONS:
-        begun[group] = (generation, event.at)
+        baselines[group] = (generation, event.at)
         yield Problem(
             f"group {group!r} went through {generation - first} generations in {(event.at - since) / 1e9:.0f} s, "
             f"and is now at {generation}",

@@ -1,4 +1,4 @@
-"""S032: an idempotent producer whose sequence the broker refuses."""
+"""S032: an idempotent producer whose sequence numbers have a gap."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _OUT_OF_ORDER_SEQUENCE_NUMBER = Error.OUT_OF_ORDER_SEQUENCE_NUMBER
-_TIMES = 3
+_THRESHOLD = 3
 
 
 class _Refused(Recurrence):
-    """How often the broker refused a batch of a producer's, by the batch."""
+    """Refusals per batch of a producer."""
 
 
 @rule(
@@ -34,18 +34,18 @@ class _Refused(Recurrence):
     blame="client",
 )
 def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that an idempotent producer numbers its batches without a gap, and gets past OUT_OF_ORDER_SEQUENCE_NUMBER.
+    """Checks that an idempotent producer sends sequence numbers without gaps, and recovers from a refused batch.
 
     ## Why it matters
-    The broker takes no batch whose sequence is not the next of that producer and partition. With a gap nothing is
-    written any more until the producer begins anew with another id or epoch.
+    The broker accepts only the next sequence number of each producer and partition. After a gap, it refuses every batch
+    with OUT_OF_ORDER_SEQUENCE_NUMBER until the producer restarts with a new id or epoch.
 
     ## Usual cause
-    A batch that was given up (its time was over) while later ones were sent; sequences counted by an application that
-    sends from several threads; or a client that repeats the refused batch for ever.
+    The producer dropped an expired batch but sent later ones, an application assigns sequence numbers from several
+    threads without locking, or a client resends the refused batch forever.
 
     ## Example
-    A gap:
+    A missing batch:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
        {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
@@ -56,7 +56,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    The first of two batches in flight fails, and so the second cannot be taken yet; both are sent again:
+    The first of two batches in flight fails, so the broker cannot accept the second one yet; both are resent:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
        {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
@@ -83,24 +83,24 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     for place, code, where in producers.refused:
         if code != _OUT_OF_ORDER_SEQUENCE_NUMBER or (batch := requested_batches(asked).get(place)) is None:
             continue
-        who = f"producer {batch.producer_id} (epoch {batch.epoch})"
-        whither = label(place, connection)
+        producer = f"producer {batch.producer_id} (epoch {batch.epoch})"
+        partition = label(place, connection)
         gap = producers.answered.gaps.get(place) if producers.answered else None
         key = connection.server, place, batch.producer_id, batch.epoch, batch.sequence
         times = connection.run.state(_Refused).count(key, event.at)
         if gap is not None:
             yield Problem(
-                f"{who} sends sequence {gap.sequence} to {whither} but {gap.expected} is expected, so the broker "
-                "refuses the batch with OUT_OF_ORDER_SEQUENCE_NUMBER",
+                f"{producer} sends sequence {gap.sequence} to {partition} but {gap.expected} is expected, so the "
+                "broker refuses the batch with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *where),
                 hint="find out what happened to the missing batch; the producer must restart with a new epoch or id",
                 expected=f"sequence {gap.expected}",
                 got=str(gap.sequence),
                 cause=place[0],
             )
-        elif times >= _TIMES:
+        elif times >= _THRESHOLD:
             yield Problem(
-                f"{who} sends the batch with sequence {batch.sequence} to {whither} again and again; the broker has"
+                f"{producer} sends the batch with sequence {batch.sequence} to {partition} repeatedly; the broker has"
                 f" refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *where),
                 hint="the producer must get a new epoch or id (InitProducerId): restart or update it",

@@ -1,4 +1,4 @@
-"""S027: a consumer that was out of range goes on elsewhere."""
+"""S027: a consumer that skips or rereads records after OFFSET_OUT_OF_RANGE."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_MOST_PARTITIONS = 1000
+_MAX_PARTITIONS = 1000
 
 
 class _OutOfRange:
-    """The offsets at which partitions of one connection were out of range last."""
+    """The last out-of-range offset per partition of one connection."""
 
     def __init__(self) -> None:
-        self.offsets: BoundedDict[TopicPartition, int] = BoundedDict(_MOST_PARTITIONS)
+        self.offsets: BoundedDict[TopicPartition, int] = BoundedDict(_MAX_PARTITIONS)
 
 
 @rule(
@@ -55,7 +55,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     ```
 
     ## Looks alike
-    A consumer that goes on where it was, at a broker that is not the one that refused it:
+    A consumer that continues at the same offset on another broker:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
@@ -69,23 +69,23 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     https://github.com/twmb/franz-go/issues/1416
     https://github.com/apache/pinot/issues/8309
     """
-    lost = connection.state(_OutOfRange).offsets
+    out_of_range = connection.state(_OutOfRange).offsets
     if isinstance(event, ResponseReceived):
         fetches = connection.state(Fetches)
         if fetches.refused and (asked := event.request_body) is not None and not is_follower(asked):
             offsets = fetches.offsets(asked)
             for place, code, _ in fetches.refused:
                 if code == OFFSET_OUT_OF_RANGE and place in offsets:
-                    lost[place] = offsets[place]
+                    out_of_range[place] = offsets[place]
                     connection.run.subscribe("S027")
-    elif lost:
+    elif out_of_range:
         for place, each, where in requested_partitions(event.message.body):
-            if place not in lost or (now := each.get("fetch_offset", 0)) == lost[place]:
+            if place not in out_of_range or (now := each.get("fetch_offset", 0)) == out_of_range[place]:
                 continue
-            old = lost.pop(place)
-            which, what = label(place, connection), "skips" if now > old else "goes back"
+            old = out_of_range.pop(place)
+            partition, action = label(place, connection), "skips" if now > old else "goes back"
             yield Problem(
-                f"after OFFSET_OUT_OF_RANGE at offset {old} of {which} the client continues at {now}: it {what} "
+                f"after OFFSET_OUT_OF_RANGE at offset {old} of {partition} the client continues at {now}: it {action} "
                 f"{counted(abs(now - old), 'offset')}",
                 **locate(event.message, *where, "fetch_offset"),
                 hint="compare the topic's retention with the consumer's lag; auto.offset.reset=none makes the "

@@ -1,4 +1,4 @@
-"""S008: Metadata that goes on naming a leader that says it is none."""
+"""S008: Metadata keeps naming a leader that answers NOT_LEADER_OR_FOLLOWER."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dissectors.trackers.leaders import LeaderDenials
 from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 
-#: Denials before which Metadata had named the same server, over this time (ns).
+#: Reported after this many denials, each after Metadata had named that server, over this time (ns).
 ROUNDS = 3
-LASTING = 5_000_000_000
+MIN_DURATION = 5_000_000_000
 
 
 @rule(
@@ -91,7 +91,7 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
             for name in (topic.get("name"), topic.get("topic_id")):
                 place = (name or "", each["partition_index"])
                 denial = denials.get(place)
-                if denial is None or denial.rounds < ROUNDS or event.at - denial.since < LASTING:
+                if denial is None or denial.rounds < ROUNDS or event.at - denial.since < MIN_DURATION:
                     continue
                 where = label(place, connection)
                 yield Problem(

@@ -1,4 +1,4 @@
-"""S049: records that were acknowledged and are not there."""
+"""S049: records that were acknowledged but are missing from the log."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-_MOST_PARTITIONS = 20_000
-_REMEMBERED_FOR = 300 * 1_000_000_000
+_MAX_PARTITIONS = 20_000
+_MAX_AGE = 300 * 1_000_000_000
 _ALL = -1
 _LATEST = -1
 
 
 class _Acknowledged(BoundedDict[tuple[str, TopicPartition], tuple[int, int]]):
-    """By server and partition: the offset that it acknowledged last for all replicas, and when."""
+    """Per server and partition: the last offset acknowledged with acks=all, and when."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_PARTITIONS)
+        super().__init__(_MAX_PARTITIONS)
 
 
 @rule(
@@ -118,7 +118,7 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
         end = row.get(field, -1)
         if end < 0 or end > offset or row.get("error_code"):
             continue
-        if at >= event.request.at or event.at - at > _REMEMBERED_FOR:
+        if at >= event.request.at or event.at - at > _MAX_AGE:
             continue
         yield Problem(
             f"server {connection.server} acknowledged offset {offset} of {label(place, connection)} for all "
@@ -145,14 +145,17 @@ def _rows(
 def _latest(
     asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
 ) -> Iterator[tuple[TopicPartition, Mapping[str, Any], tuple[str | int, ...]]]:
-    """The ends of partitions in a ListOffsets, where they were asked for and no open transaction holds them back."""
+    """Partition ends in a ListOffsets response.
+
+    Only those requested with timestamp -1 and isolation level read_uncommitted: an open transaction lowers the others.
+    """
     if asked.get("isolation_level", 0):
         return
-    wanted = {
+    requested = {
         place
         for place, row, _ in _rows(asked, "topics", "partitions", "partition_index", connection)
         if row.get("timestamp") == _LATEST
     }
     for place, row, where in _rows(body, "topics", "partitions", "partition_index", connection):
-        if place in wanted:
+        if place in requested:
             yield place, row, where

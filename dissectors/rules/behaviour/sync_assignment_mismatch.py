@@ -1,4 +1,4 @@
-"""S018: a member gets another assignment than its leader made."""
+"""S018: a member gets another assignment than the leader sent for it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MAX_MEMBERS = 20_000
 
 
 class _Assignments:
-    """What leaders assigned, by group, generation and member: the size, and the hashes of all versions sent."""
+    """(group, generation, member id) -> size of the assignment, and hashes of all versions that leaders sent."""
 
     def __init__(self) -> None:
-        self.made: BoundedDict[tuple[str, int, str], tuple[int, frozenset[int]]] = BoundedDict(MAX_MEMBERS)
+        self.sent: BoundedDict[tuple[str, int, str], tuple[int, frozenset[int]]] = BoundedDict(MAX_MEMBERS)
 
 
 @rule(
@@ -53,7 +53,7 @@ def sync_assignment_mismatch(
     ```
 
     ## Looks alike
-    The member is one generation behind, and is told so:
+    The member is one generation behind and gets ILLEGAL_GENERATION:
     ```story
     > SyncGroup v3 {"group_id": "g", "generation_id": 2, "member_id": "m-1",
                     "assignments": [{"member_id": "m-1", "assignment": "0001"},
@@ -72,27 +72,27 @@ def sync_assignment_mismatch(
     message = event.message
     if message is None or message.diagnosis is not None:
         return
-    made = connection.run.state(_Assignments).made
+    sent = connection.run.state(_Assignments).sent
     if isinstance(event, RequestReceived):
         body = message.body
         for each in body["assignments"] or ():
             key = (body["group_id"], body["generation_id"], each["member_id"])
-            before = made.get(key, (0, frozenset()))[1]
-            made[key] = (len(each["assignment"]), before | {hash(each["assignment"])})
+            before = sent.get(key, (0, frozenset()))[1]
+            sent[key] = (len(each["assignment"]), before | {hash(each["assignment"])})
         return
-    if not made or (asked := event.request_body) is None or message.body["error_code"] != 0:
+    if not sent or (asked := event.request_body) is None or message.body["error_code"] != 0:
         return
     key = (asked.get("group_id", ""), asked.get("generation_id", -1), asked.get("member_id", ""))
     got = message.body["assignment"]
-    if (known := made.get(key)) is None or hash(got) in known[1]:
+    if (assigned := sent.get(key)) is None or hash(got) in assigned[1]:
         return
-    given = f"{len(got)} bytes" if got else "nothing"
+    received = f"{len(got)} bytes" if got else "nothing"
     yield Problem(
-        f"member {key[2]!r} of group {key[0]!r} got {given} as its assignment in generation {key[1]}, but the leader "
-        f"had assigned it {'other bytes' if len(got) == known[0] else f'{known[0]} bytes'}",
+        f"member {key[2]!r} of group {key[0]!r} got {received} as its assignment in generation {key[1]}, but the "
+        f"leader had assigned it {'other bytes' if len(got) == assigned[0] else f'{assigned[0]} bytes'}",
         **locate(message, "assignment"),
         hint="delay SyncGroup responses until the leader's arrives, then send each member the leader's bytes unchanged",
-        expected=f"{known[0]} bytes of the leader's SyncGroup",
-        got=given,
+        expected=f"{assigned[0]} bytes of the leader's SyncGroup",
+        got=received,
         cause=key[0],
     )

@@ -1,4 +1,4 @@
-"""S038: the time that a Fetch waited for data, told as throttling."""
+"""S038: a broker that reports the time that a Fetch waited for data as throttle time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
-_OFTEN = 3
-_CLIENT_WAITS_FROM = 8
+_THRESHOLD = 3
+_FIRST_CLIENT_THROTTLED = 8
 
 
-class _Misnamed:
-    """Empty answers in a row that waited as long as they say they were throttled."""
+class _Streak:
+    """Consecutive empty responses whose throttle_time_ms equals their latency."""
 
-    in_a_row = 0
+    length = 0
 
 
 @rule(
@@ -78,16 +78,16 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     if message is None or (throttle := message.body.get("throttle_time_ms", 0)) <= 0:
         return
     asked = event.request_body
-    if asked is None or request is None or message.version < _CLIENT_WAITS_FROM:
+    if asked is None or request is None or message.version < _FIRST_CLIENT_THROTTLED:
         return
-    misnamed = connection.state(_Misnamed)
+    streak = connection.state(_Streak)
     waited = (event.at - request.at) / _MS
-    alike = abs(waited - throttle) <= 0.2 * throttle and throttle <= 1.25 * asked.get("max_wait_ms", 0)
-    if not alike or not connection.state(Fetches).is_empty:
-        misnamed.in_a_row = 0
+    matches = abs(waited - throttle) <= 0.2 * throttle and throttle <= 1.25 * asked.get("max_wait_ms", 0)
+    if not matches or not connection.state(Fetches).is_empty:
+        streak.length = 0
         return
-    misnamed.in_a_row += 1
-    if misnamed.in_a_row >= _OFTEN:
+    streak.length += 1
+    if streak.length >= _THRESHOLD:
         yield Problem(
             f"server {connection.server} reports the {throttle} ms that an empty Fetch waited for data as throttling",
             hint="fix the broker: throttle_time_ms is for quotas, and clients wait that long again",

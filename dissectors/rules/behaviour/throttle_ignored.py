@@ -1,4 +1,4 @@
-"""S037: a client that does not wait as long as the broker asks."""
+"""S037: a client that ignores throttle_time_ms."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
-_CROSSING = 200 * _MS
-_OFTEN = 3
+_MAX_LATENCY = 200 * _MS
+_THRESHOLD = 3
 
-#: From which version on the broker answers at once and leaves the waiting to the client (KIP-219). Later APIs: always.
-_CLIENT_WAITS_FROM = {
+#: First version of each API in which the client waits, because the broker answers at once (KIP-219). APIs that are not
+#: listed have it from version 0 on.
+_FIRST_CLIENT_THROTTLED = {
     "Produce": 6,
     "Fetch": 8,
     "ListOffsets": 3,
@@ -57,7 +58,7 @@ _CLIENT_WAITS_FROM = {
 
 
 class _Throttle:
-    """The wait that was asked for last: when, until when, and where the requests stood that came before."""
+    """The last throttle: start and end (ns), the wait in ms, and the offset after the throttled request."""
 
     def __init__(self) -> None:
         self.since = self.until = self.next_offset = self.milliseconds = 0
@@ -98,7 +99,7 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
     ```
 
     ## Looks alike
-    What was on its way already, and old versions, in which the broker itself has waited:
+    Requests that were already on their way, and old versions, in which the broker itself waits:
     ```story
     > Produce v7 {"acks": 1, "topic_data": []}
     > Produce v7 {"acks": 1, "topic_data": []}
@@ -129,16 +130,16 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
         throttle = connection.state(_Throttle)
         if event.at >= throttle.until:
             return
-        # It may have been on its way already, unless nothing was in flight when the client was told to wait.
-        if event.offset != throttle.next_offset and event.at - throttle.since < _CROSSING:
+        # The request may have been on its way already, unless it directly follows the throttled one.
+        if event.offset != throttle.next_offset and event.at - throttle.since < _MAX_LATENCY:
             return
         left = (throttle.until - event.at) // _MS
         throttle.until = 0
         throttle.ignored += 1
-        if throttle.ignored == _OFTEN:
+        if throttle.ignored == _THRESHOLD:
             yield Problem(
                 f"client {connection.client_id!r} sends {event.message.api} {left} ms before the end of a throttle "
-                f"of {throttle.milliseconds} ms, as it did {_OFTEN - 1} times before",
+                f"of {throttle.milliseconds} ms, as it did {_THRESHOLD - 1} times before",
                 hint="use a client that waits for throttle_time_ms (KIP-219), or raise its quota",
                 expected=f"no request for {throttle.milliseconds} ms",
                 got=f"{event.message.api} after {throttle.milliseconds - left} ms",
@@ -147,7 +148,7 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
     message, request = event.message, event.request
     if message is None or request is None or (wait := message.body.get("throttle_time_ms", 0)) <= 0:
         return
-    if message.version >= _CLIENT_WAITS_FROM.get(message.api, 0):
+    if message.version >= _FIRST_CLIENT_THROTTLED.get(message.api, 0):
         throttle = connection.state(_Throttle)
         throttle.since, throttle.until, throttle.milliseconds = event.at, event.at + wait * _MS, wait
         throttle.next_offset = request.offset + request.size + 4

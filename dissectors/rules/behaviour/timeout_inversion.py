@@ -1,4 +1,4 @@
-"""S039: a client that gives up before the server may answer."""
+"""S039: a client that times out before the time that it allows the server."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 
 _MS = 1_000_000
-_LEAST_MS = 1000
-_OFTEN = 3
-_ALIKE = 0.05
-_MOST_CLIENTS = 10_000
+_MIN_WAIT_MS = 1000
+_THRESHOLD = 3
+_TOLERANCE = 0.05
+_MAX_CLIENTS = 10_000
 
 
 class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
-    """After how long a client gave up, the last times, by host, client id and API."""
+    """Per client (host and client id) and API: the waiting times (ms) of the last abandoned requests."""
 
     def __init__(self) -> None:
-        super().__init__(_MOST_CLIENTS)
+        super().__init__(_MAX_CLIENTS)
 
 
 @rule(
@@ -90,15 +90,15 @@ def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> It
     first = event.unanswered[0]
     message = first.message
     waited = (event.at - first.at) / _MS
-    if waited < _LEAST_MS or not message.well_formed:
+    if waited < _MIN_WAIT_MS or not message.well_formed:
         return
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
     if waited >= allowed:
         return
     key = (host_of(connection.client), connection.client_id, message.api)
-    times = connection.run.state(_Abandoned).touch(key, lambda: deque(maxlen=_OFTEN))
+    times = connection.run.state(_Abandoned).touch(key, lambda: deque(maxlen=_THRESHOLD))
     times.append(waited)
-    if len(times) == _OFTEN and max(times) - min(times) <= _ALIKE * waited:
+    if len(times) == _THRESHOLD and max(times) - min(times) <= _TOLERANCE * waited:
         yield Problem(
             f"client {connection.client_id!r} repeatedly gives up on {message.api} after {waited / 1000:.3g} s, "
             f"but allows the server up to {allowed / 1000:g} s",

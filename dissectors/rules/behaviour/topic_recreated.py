@@ -1,4 +1,4 @@
-"""S030: a client that goes on with the id of a topic that is no more."""
+"""S030: a client that keeps using the id of a deleted topic."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _ID_ERRORS = (Error.UNKNOWN_TOPIC_ID, Error.INCONSISTENT_TOPIC_ID)
-_TIMES = 3
-_PATIENCE = 5 * SECOND
-_PAUSE = 60 * SECOND
-_MOST_TOPICS = 1000
+_THRESHOLD = 3
+_MIN_DURATION = 5 * SECOND
+_RESET_AFTER = 60 * SECOND
+_MAX_TOPICS = 1000
 
 
 class _Stale:
-    """Topic ids that one connection was refused: since when, when last, how often."""
+    """Refused topic ids of one connection: time of the first and the latest refusal, and their number."""
 
     def __init__(self) -> None:
-        self.topics: BoundedDict[str, tuple[int, int, int]] = BoundedDict(_MOST_TOPICS)
+        self.topics: BoundedDict[str, tuple[int, int, int]] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -66,7 +66,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    A broker that has not heard of a new topic yet, for a moment:
+    A broker that does not know a new topic yet, for a moment:
     ```story
     > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 0}]}]}
     < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
@@ -87,20 +87,20 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
     if message is None or event.request_body is None:
         return
     refused = connection.state(Fetches).refused if message.api == "Fetch" else connection.run.state(Producers).refused
-    told = set()
+    reported = set()
     for (topic, _), code, where in refused:
-        if code not in _ID_ERRORS or topic in told:
+        if code not in _ID_ERRORS or topic in reported:
             continue
-        told.add(topic)
+        reported.add(topic)
         stale = connection.state(_Stale).topics
         since, last, times = stale.get(topic, (event.at, event.at, 0))
-        if event.at - last > _PAUSE:
+        if event.at - last > _RESET_AFTER:
             since, times = event.at, 0
         stale[topic] = since, event.at, times + 1
-        if times + 1 >= _TIMES and event.at - since >= _PATIENCE:
+        if times + 1 >= _THRESHOLD and event.at - since >= _MIN_DURATION:
             del stale[topic]
             yield Problem(
-                f"the client keeps using topic id {_named(topic, connection)} although the broker has answered "
+                f"the client keeps using topic id {_topic_text(topic, connection)} although the broker has answered "
                 f"{error_name(code)} for {(event.at - since) // SECOND} s; it should refresh its Metadata",
                 **locate(message, *where),
                 hint="the topic was deleted or recreated: restart the client, or update it",
@@ -108,7 +108,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
             )
 
 
-def _named(topic: str, connection: ConnectionState) -> str:
+def _topic_text(topic: str, connection: ConnectionState) -> str:
     names = connection.run.topic_names
     name = names.get(topic)
     if name is None:

@@ -1,4 +1,4 @@
-"""S015: a member that the group does not know goes on as if it did."""
+"""S015: a member that keeps using its member id after UNKNOWN_MEMBER_ID."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from dissectors.trackers.triggers import FrameFlags
 
 UNKNOWN_MEMBER_ID = Error.UNKNOWN_MEMBER_ID
 
-#: So often in a row and over this time (ns): after a session has timed out a heartbeat and a commit or two are refused.
-TIMES = 5
-LASTING = 3_000_000_000
+#: Reported after this many consecutive refusals over this time (ns). After a session timeout, one heartbeat and one or
+#: two commits are normally refused.
+THRESHOLD = 5
+MIN_DURATION = 3_000_000_000
 
 MAX_MEMBERS = 10_000
 
@@ -32,7 +33,7 @@ class _Refused:
 
 
 class _Members:
-    """Members that were refused since they were last accepted, by group and member id."""
+    """(group, member id) of members that were refused since they were last accepted."""
 
     def __init__(self) -> None:
         self.refused: BoundedDict[tuple[str, str], _Refused] = BoundedDict(MAX_MEMBERS)
@@ -116,7 +117,7 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     connection.run.subscribe("S015")
     known = refused.touch(key, lambda: _Refused(event.at))
     known.times += 1
-    if known.times < TIMES or event.at - known.first < LASTING:
+    if known.times < THRESHOLD or event.at - known.first < MIN_DURATION:
         return
     if connection.run.state(MisledGroups).holds(key[0], event.at):
         return
@@ -131,7 +132,7 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
 
 
 def _outcome(message: Message) -> tuple[int, tuple[str | int, ...]]:
-    """The error code that concerns the member, and where it stands."""
+    """The error code that concerns the member, and its path."""
     if message.api != "OffsetCommit":
         return message.body["error_code"], ("error_code",)
     for index, topic in enumerate(message.body["topics"] or ()):

@@ -1,4 +1,4 @@
-"""S035: a producer that goes on although the broker does not take it any more."""
+"""S035: a fenced or unknown producer that keeps sending."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import parts
 
-_LOST = (Error.INVALID_PRODUCER_EPOCH, Error.UNKNOWN_PRODUCER_ID, Error.PRODUCER_FENCED)
-_TIMES = 3
-_PAUSE = 600 * SECOND
-_MOST_PRODUCERS = 10_000
+_FENCED_ERRORS = (Error.INVALID_PRODUCER_EPOCH, Error.UNKNOWN_PRODUCER_ID, Error.PRODUCER_FENCED)
+_THRESHOLD = 3
+_RESET_AFTER = 600 * SECOND
+_MAX_PRODUCERS = 10_000
 
 
-class _Lost:
-    """Producers that were refused: how often, and when last. What was sent before that answer is not another time."""
+class _RefusedProducers:
+    """Refused producers: number and time of refusals. Requests sent before the last refusal are not counted."""
 
     def __init__(self) -> None:
-        self.producers: BoundedDict[str, tuple[int, int]] = BoundedDict(_MOST_PRODUCERS)
+        self.producers: BoundedDict[str, tuple[int, int]] = BoundedDict(_MAX_PRODUCERS)
 
 
 @rule(
@@ -85,14 +85,14 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
         return
     code, where = found
     producer = _producer(request.message, asked)
-    lost = connection.run.state(_Lost).producers
-    times, last = lost.get(producer, (0, 0))
-    if event.at - last > _PAUSE:
+    refused_producers = connection.run.state(_RefusedProducers).producers
+    times, last = refused_producers.get(producer, (0, 0))
+    if event.at - last > _RESET_AFTER:
         times = 0
     elif request.at < last:
         return
-    lost[producer] = times + 1, event.at
-    if times + 1 >= _TIMES:
+    refused_producers[producer] = times + 1, event.at
+    if times + 1 >= _THRESHOLD:
         yield Problem(
             f"{producer} got {error_name(code)} for {times + 1} requests in a row: it should stop "
             "or get a new id and epoch with InitProducerId",
@@ -105,8 +105,10 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
 def _error(event: ResponseReceived, message: Message, connection: ConnectionState) -> tuple[int, list[str]] | None:
     if message.api == "Produce":
         refused = connection.run.state(Producers).refused
-        return next(((each.code, [str(part) for part in each.where]) for each in refused if each.code in _LOST), None)
-    seen = next((each for each in summary.errors(message) if each.code in _LOST), None)
+        return next(
+            ((each.code, [str(part) for part in each.where]) for each in refused if each.code in _FENCED_ERRORS), None
+        )
+    seen = next((each for each in summary.errors(message) if each.code in _FENCED_ERRORS), None)
     return (seen.code, parts(seen.path)) if seen else None
 
 

@@ -1,4 +1,4 @@
-"""S016: a member that has another id each time it joins."""
+"""S016: a member that gets a new member id each time it joins."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.groups import MisledGroups
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
-#: New ids in a row of which none was given back, each while the session of the one before lasts.
+#: Reported after this many consecutive new ids, each requested before the previous id's session expired.
 NEW_IDS = 4
 
-#: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID: after these a client rightly starts anew.
-_OVER = (22, 25, 82)
+#: Errors after which a client correctly joins as a new member.
+_MEMBERSHIP_LOST = (Error.ILLEGAL_GENERATION, Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
 
 _MS = 1_000_000
 
@@ -32,9 +33,9 @@ _Key = tuple[str, str | None, str]
 
 @dataclass(slots=True)
 class _Member:
-    """A client in a group: how many ids it had in a row, and until when the latest lasts.
+    """A client in a group: the number of consecutive new ids, and when the session of the latest expires (ns).
 
-    `connection_id` is where it got that, None if that connection has ended.
+    `connection_id` is the connection on which it got that id, None if the connection has ended.
     """
 
     connection_id: str | None
@@ -43,14 +44,14 @@ class _Member:
 
 
 class _Members:
-    """The members of a run by host, client id and group."""
+    """The members of a run, by host, client id and group."""
 
     def __init__(self) -> None:
         self.known: BoundedDict[_Key, _Member] = BoundedDict(MAX_MEMBERS)
 
 
-class _Here:
-    """The members of a connection."""
+class _ConnectionMembers:
+    """The members that joined on a connection."""
 
     def __init__(self) -> None:
         self.keys: BoundedDict[_Key, None] = BoundedDict(100)
@@ -93,7 +94,7 @@ def unstable_member_ids(
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 30000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 4, "member_id": "app-4"}
     ```
-    The client does not wait for the answer:
+    The client does not wait for the response:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 300000, "rebalance_timeout_ms": 300000}
     +30s
@@ -108,14 +109,14 @@ def unstable_member_ids(
     +30s
     close by=client how=fin
     ```
-    The coordinator does not keep it:
+    The coordinator does not keep the member id:
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 30000, "rebalance_timeout_ms": 60000, "member_id": "app-1"}
     < {"generation_id": 1, "member_id": "app-2"}
     ```
 
     ## Looks alike
-    A member leaves each time, and is a new one when it comes back:
+    A member that leaves each time before it joins as a new one:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 30000, "rebalance_timeout_ms": 60000}
     < {"generation_id": 1, "member_id": "app-1"}
@@ -150,7 +151,7 @@ def unstable_member_ids(
         key = _key(connection, event.request.message)
         if message.api == "JoinGroup" and message.body["error_code"] == 0:
             yield from _joined(message, key, event.request_body, event.at, connection)
-        elif known and _is_over(message.body):
+        elif known and _membership_lost(message.body):
             known.pop(key, None)
 
 
@@ -158,61 +159,63 @@ def _key(connection: ConnectionState, asked: Message) -> _Key:
     return host_of(connection.client), asked.client_id, asked.body.get("group_id", "")
 
 
-def _is_over(body: dict[str, Any]) -> bool:
+def _membership_lost(body: dict[str, Any]) -> bool:
     if "topics" in body:  # OffsetCommit
-        return any(each["error_code"] in _OVER for topic in body["topics"] or () for each in topic["partitions"][:1])
-    return body["error_code"] in _OVER
+        return any(
+            each["error_code"] in _MEMBERSHIP_LOST for topic in body["topics"] or () for each in topic["partitions"][:1]
+        )
+    return body["error_code"] in _MEMBERSHIP_LOST
 
 
 def _joined(
     message: Message, key: _Key, asked: dict[str, Any], at: int, connection: ConnectionState
 ) -> Iterator[Problem]:
-    before, now, group = asked.get("member_id"), message.body["member_id"], key[2]
-    if not now or asked.get("group_instance_id") is not None:
+    sent_id, returned_id, group = asked.get("member_id"), message.body["member_id"], key[2]
+    if not returned_id or asked.get("group_instance_id") is not None:
         return  # a static member is known by its instance id
     if connection.run.state(MisledGroups).holds(group, at):
         return
-    if not before:
-        yield from _new(key, at, asked, connection, message)
-    elif before != now:
+    if not sent_id:
+        yield from _joined_as_new(key, at, asked, connection, message)
+    elif sent_id != returned_id:
         yield Problem(
-            f"member {before!r} joined group {group!r} but the response has another member id, {now!r}",
+            f"member {sent_id!r} joined group {group!r} but the response has another member id, {returned_id!r}",
             **locate(message, "member_id"),
             hint="return the member_id that the JoinGroup request has; generate a new one only if it is empty",
             blame="broker",
-            expected=before,
-            got=now,
+            expected=sent_id,
+            got=returned_id,
             cause=f"answered {group}",
         )
     else:
-        connection.run.state(_Members).known.pop(key, None)  # it has kept its id
+        connection.run.state(_Members).known.pop(key, None)  # the member has kept its id
 
 
 def _ended(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
-    # From version 4 on a new member gets its id first, and is none before it has joined with that.
+    # From version 4 on, a new member first gets its id, and is not a member until it has joined with that id.
     asked = [each.message for each in event.unanswered if each.message.api == "JoinGroup" and each.message.version < 4]
     for message in asked if event.by == "client" else ():
         if message.well_formed and not message.body.get("member_id"):
-            yield from _new(_key(connection, message), event.at, message.body, connection, None)
+            yield from _joined_as_new(_key(connection, message), event.at, message.body, connection, None)
     known = connection.run.state(_Members).known
-    for key in connection.state(_Here).keys:
+    for key in connection.state(_ConnectionMembers).keys:
         if (member := known.get(key)) is not None and member.connection_id == connection.connection_id:
             member.connection_id = None
 
 
-def _new(
+def _joined_as_new(
     key: _Key, at: int, asked: dict[str, Any], connection: ConnectionState, message: Message | None
 ) -> Iterator[Problem]:
-    """A client has joined with an empty id, and was given one, or did not wait for it (`message` is None)."""
-    known, here = connection.run.state(_Members).known, connection.connection_id
+    """Count a join with an empty member id. `message` is the response, None if the client did not wait for it."""
+    known, connection_id = connection.run.state(_Members).known, connection.connection_id
     until = at + asked.get("session_timeout_ms", 0) * _MS
-    connection.state(_Here).keys[key] = None
+    connection.state(_ConnectionMembers).keys[key] = None
     member = known.get(key)
     if member is None or (member.connection_id is None and at > member.until):
-        known[key] = _Member(here, until)
-    elif member.connection_id in (None, here):
+        known[key] = _Member(connection_id, until)
+    elif member.connection_id in (None, connection_id):
         member.ids = member.ids + 1 if at <= member.until else 1
-        member.connection_id, member.until = here, until
+        member.connection_id, member.until = connection_id, until
         if member.ids >= NEW_IDS:
             yield Problem(
                 f"client {key[1]!r} has joined group {key[2]!r} with an empty member_id {member.ids} times in a row; "

@@ -1,1 +1,1 @@
-"""C: requests, their responses, and how connections begin and end."""
+"""Family C: requests, their responses, and how connections begin and end."""

@@ -1,4 +1,4 @@
-"""C005: an answer to a Produce that wants none."""
+"""C005: a response to a Produce request with acks=0."""
 
 from __future__ import annotations
 

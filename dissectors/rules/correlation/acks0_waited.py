@@ -1,4 +1,4 @@
-"""C006: something that waits for the answer to a Produce with acks=0."""
+"""C006: a server or proxy that waits for the response to a Produce request with acks=0."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
     ```
 
     ## Looks alike
-    A producer that has nothing more to say; and a request that is overdue though others were answered since (C004).
+    A producer that sends nothing more, and an overdue request although later ones were answered (C004):
     ```story
     > Produce v7 {"acks": 0, "topic_data": []}
     +10m

@@ -1,4 +1,4 @@
-"""C007: a Produce that wants an answer and gets none."""
+"""C007: a Produce request with acks other than 0 that gets no response."""
 
 from __future__ import annotations
 

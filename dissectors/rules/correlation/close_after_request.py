@@ -52,7 +52,7 @@ def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> 
     ```
 
     ## Looks alike
-    A broker that was stopped twice; requests of that kind were answered before.
+    A broker that was stopped twice; it answered requests of that kind before:
     ```story
     1> Metadata v12 {"topics": []}
     1< {}
@@ -69,15 +69,15 @@ def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> 
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != CLOSED_UPON_REQUEST:
         return
-    asked = endings.unanswered[0].message
-    why = "it refuses this request"
+    request = endings.unanswered[0].message
+    reason = "it refuses this request"
     if not connection.state(InFlight).served:
-        why += ", or nothing behind this address works"
+        reason += ", or nothing behind this address works"
     yield Problem(
-        f"{connection.server} closed {endings.times} connections after {asked.api} v{asked.version} and "
+        f"{connection.server} closed {endings.times} connections after {request.api} v{request.version} and "
         "never answered"
-        f" one: {why}",
+        f" one: {reason}",
         hint="check the server's log; try a lower version of the API; check that the port expects this security"
         " protocol (TLS, SASL), and that every proxy in between knows the API",
-        cause=f"{asked.api} v{asked.version}",
+        cause=f"{request.api} v{request.version}",
     )

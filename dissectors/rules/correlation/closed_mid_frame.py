@@ -36,7 +36,7 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
     ```
 
     ## Looks alike
-    A client that leaves while a large Fetch response comes in; a capture or kproxy that ends before the connection.
+    A client that leaves while it receives a large Fetch response; a capture or kproxy that ends before the connection:
     ```story
     > Fetch v4 {"max_wait_ms": 500, "topics": []}
     < hex 00 00 00 50  00 00 00 01  00 00 00 00
@@ -59,9 +59,9 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
         return
     if received and event.by == "server":
         oldest = next(iter(flight.waiting.values()), None)
-        of_what = f", most likely the answer to {describe(oldest)}" if oldest is not None else ""
+        response_to = f", most likely the answer to {describe(oldest)}" if oldest is not None else ""
         yield Problem(
-            f"the server closed the connection {received} bytes into a response{of_what}",
+            f"the server closed the connection {received} bytes into a response{response_to}",
             hint="check whether the server crashed, and what is between it and the client",
             blame="broker",
             cause="response",

@@ -1,4 +1,4 @@
-"""C013: a server that ends a connection on which requests wait."""
+"""C013: a server that closes a connection with requests in flight."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     ```
 
     ## Looks alike
-    A server that ends an idle connection; a client that leaves; kproxy that stops.
+    A server that closes an idle connection; a client that leaves; kproxy stops:
     ```story
     > Metadata v8 {"topics": []}
     < {}
@@ -63,12 +63,12 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != CLOSED_IN_FLIGHT:
         return
-    asked = [each.message for each in endings.unanswered]
-    held = all(each.api in LONG_POLLS for each in asked)
+    requests = [each.message for each in endings.unanswered]
+    only_blocking = all(each.api in LONG_POLLS for each in requests)
     how = "reset" if event.how == "reset" else "closed"
     yield Problem(
         f"the server {how} the connection while {describe_all(endings.unanswered)} waited for a response",
-        severity=Severity.INFO if held else None,
+        severity=Severity.INFO if only_blocking else None,
         hint="check the server's log at that time, and what is between it and the client",
-        cause=f"{asked[0].api} v{asked[0].version} {held}",
+        cause=f"{requests[0].api} v{requests[0].version} {only_blocking}",
     )

@@ -1,4 +1,4 @@
-"""C009: correlation ids that begin anew in the middle of a connection."""
+"""C009: correlation ids that restart in the middle of a connection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Ids that a client begins with, and how far it must have come for that to be a new beginning.
+#: A restart is an id of at most `FIRST` after an id of at least `FAR`.
 FIRST = 10
 FAR = 1000
 
-#: Beyond, ids are about to begin anew by themselves; the Java client also uses the last ones for SASL.
+#: Above this, ids are about to wrap around; the Java client also uses the highest ones for SASL.
 LAST = 2**31 - 1_000_000
 
 
@@ -49,8 +49,8 @@ def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    The Java client numbers requests when they are made, not when they are sent; it uses the highest ids for SASL; after
-    the highest id comes 0.
+    The Java client numbers requests when it creates them, not when it sends them; it uses the highest ids for SASL;
+    after the highest id comes 0:
     ```story
     > #7 Metadata v8 {"topics": []}
     < {}

@@ -1,4 +1,4 @@
-"""C008: a request with the id of one that still waits."""
+"""C008: a request with the correlation id of another request in flight."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def corr_id_reused_in_flight(event: RequestReceived, connection: ConnectionState
     ```
 
     ## Looks alike
-    The same id for every request is right as long as one is in flight at a time; a Produce with acks=0 is not.
+    Reusing an id is correct as long as one request is in flight at a time; a Produce with acks=0 is not in flight:
     ```story
     > #5 Metadata v8 {"topics": []}
     < {}

@@ -1,4 +1,4 @@
-"""C003: a second response with the same id."""
+"""C003: a second response with the same correlation id."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> 
     ```
 
     ## Looks alike
-    A client may use an id again once it has its answer.
+    A client may reuse an id after the response:
     ```story
     > #1 Metadata v8 {"topics": []}
     < {}

@@ -1,4 +1,4 @@
-"""C011: a request that waits for another that the server holds back."""
+"""C011: a request that waits behind a blocking one on its connection."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: How long a request may wait behind another (ns).
-LONG = 1_000_000_000
+MAX_WAIT = 1_000_000_000
 
 
 @dataclass(slots=True)
-class _Held:
-    """The latest answer that the server was allowed to hold back: when it was asked for and came, and what it was."""
+class _Blocking:
+    """The latest response to a request that may block: times of request and response (ns), and the API."""
 
-    asked_at: int = 0
+    requested_at: int = 0
     at: int = 0
     api: str = ""
 
@@ -49,7 +49,7 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     ```
 
     ## Looks alike
-    Fetches that wait for each other; a wait of half a second, which is the default of fetch.max.wait.ms.
+    Fetches that wait for each other; a wait of half a second, the default of fetch.max.wait.ms:
     ```story
     > Fetch v11 {"max_wait_ms": 5000, "topics": []}
     > Fetch v11 {"max_wait_ms": 5000, "topics": []}
@@ -69,17 +69,17 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     https://github.com/dpkp/kafka-python/issues/1748
     """
     request, message = event.request, event.message
-    if request is None or message is None or (event.at - request.at < LONG and message.api not in LONG_POLLS):
+    if request is None or message is None or (event.at - request.at < MAX_WAIT and message.api not in LONG_POLLS):
         return
     if message.api in LONG_POLLS:
-        held = connection.state(_Held)
-        held.asked_at, held.at, held.api = request.at, event.at, message.api
+        blocking = connection.state(_Blocking)
+        blocking.requested_at, blocking.at, blocking.api = request.at, event.at, message.api
     else:
-        held = connection.state(_Held)
-        waited = held.at - request.at
-        if held.asked_at <= request.at and waited >= LONG:
+        blocking = connection.state(_Blocking)
+        waited = blocking.at - request.at
+        if blocking.requested_at <= request.at and waited >= MAX_WAIT:
             yield Problem(
-                f"{describe(request)} waited {duration(waited)} behind a {held.api}, which may block on the server",
+                f"{describe(request)} waited {duration(waited)} behind a {blocking.api}, which may block on the server",
                 hint="use a separate connection for blocking requests (Fetch, JoinGroup, SyncGroup), or a shorter wait",
-                cause=held.api,
+                cause=blocking.api,
             )

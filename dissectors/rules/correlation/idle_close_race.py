@@ -1,4 +1,4 @@
-"""C016: a request on a connection that was given up while it was idle."""
+"""C016: a request on a connection that the other side closed while it was idle."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator
     ```
 
     ## Looks alike
-    An idle connection that ends while nobody asks anything; one that ends in the midst of work is C013.
+    An idle connection that ends without a request in flight; one that ends with recent traffic is C013:
     ```story
     > Metadata v8 {"topics": []}
     < {}

@@ -1,4 +1,4 @@
-"""C019: a client that asks for metadata and goes."""
+"""C019: a client that requests metadata and disconnects."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
 
-#: So many connections in a row, over at least this time (ns).
-MANY, SOME_TIME = 5, 30 * SECOND
+#: Reported after this many consecutive connections, over at least this time (ns).
+THRESHOLD, MIN_DURATION = 5, 30 * SECOND
 
 
 @rule(
@@ -64,7 +64,7 @@ def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState
     ```
 
     ## Looks alike
-    The bootstrap connections of a client that then works on others.
+    The bootstrap connections of a client that then works on others:
     ```story
     open 9 client=10.0.0.9:50009
     9> Fetch v11 {"topics": []}
@@ -98,15 +98,15 @@ def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState
     ## Sources
     https://kafka.apache.org/documentation/#brokerconfigs_advertised.listeners
     """
-    row = connection.run.state(MetadataOnlyVisits).row
-    if len(row) < MANY or event.at - row[0] < SOME_TIME:
+    visits = connection.run.state(MetadataOnlyVisits).row
+    if len(visits) < THRESHOLD or event.at - visits[0] < MIN_DURATION:
         return
     client = client_key(connection)
     if connection.run.state(AnsweredApis).last_work_at(client):
         return
     host, client_id = client
     yield Problem(
-        f"client {client_id!r} at {host} only ever requests metadata: {len(row)} connections to {connection.server}"
+        f"client {client_id!r} at {host} only ever requests metadata: {len(visits)} connections to {connection.server}"
         " in a row",
         hint="fine for a health check; otherwise check that it can reach the addresses that Metadata advertises, and"
         " that they lead through kproxy",

@@ -1,4 +1,4 @@
-"""C004: requests that are not answered."""
+"""C004: requests that get no response."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dissectors.trackers.state import ConnectionState
 
 _MS = 1_000_000
 
-#: A client that leaves after so long did not leave by chance: it gave up (ns).
-PATIENT = 5_000 * _MS
+#: A client that leaves after waiting this much longer than allowed (ns) has timed out.
+CLIENT_TIMEOUT = 5_000 * _MS
 
 
 @rule(
@@ -57,8 +57,8 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     ```
 
     ## Looks alike
-    A Fetch may be held back for max_wait_ms, a JoinGroup until the slowest member has come; a consumer that is stopped
-    while it waits in a Fetch is fine.
+    A Fetch may take max_wait_ms, a JoinGroup until the slowest member has joined; a consumer may be stopped while it
+    waits for a Fetch:
     ```story
     > Fetch v11 {"max_wait_ms": 60000, "topics": []}
     +80s
@@ -81,12 +81,12 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     if isinstance(event, DeadlinePassed):
         late = connection.state(InFlight).overdue(OF_OTHERS, event.at, connection)
         if late:
-            asked = late[0].message
+            message = late[0].message
             yield Problem(
                 f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
-                cause=f"{asked.api} v{asked.version}",
+                cause=f"{message.api} v{message.version}",
             )
         return
     endings = connection.run.state(ConnectionEndings)
@@ -97,14 +97,14 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
         waited, allowed = event.at - request.at, allowed_ms(request.message, timeouts) * _MS
         if request.message.api in LONG_POLLS and waited <= allowed:
             continue
-        given_up = event.by == "client" and waited > allowed + PATIENT
+        timed_out = event.by == "client" and waited > allowed + CLIENT_TIMEOUT
         end = "the client closed its connection"
         if event.by is None:
             end = "its connection was last seen" + (f" ({event.how})" if event.how else "")
         yield Problem(
             f"no answer to {describe(request)}, which had waited {duration(waited)} when {end}",
-            severity=Severity.WARNING if given_up else Severity.INFO,
-            blame="broker" if given_up else None,
-            cause=f"{request.message.api} v{request.message.version} {given_up}",
+            severity=Severity.WARNING if timed_out else Severity.INFO,
+            blame="broker" if timed_out else None,
+            cause=f"{request.message.api} v{request.message.version} {timed_out}",
         )
         return

@@ -13,7 +13,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 
 class _Overtaken:
-    """The requests before this offset that are still open were told."""
+    """Unanswered requests before this stream offset have been reported."""
 
     def __init__(self) -> None:
         self.before = 0
@@ -58,8 +58,8 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     ```
 
     ## Looks alike
-    A Produce with acks=0 has no answer, so what follows it overtakes nothing. Nor is it known what was in bytes that
-    the capture lacks.
+    A Produce with acks=0 has no response, so later responses do not overtake it. Bytes that the capture lacks may hold
+    the missing response:
     ```story
     > Produce v7 {"acks": 0, "topic_data": []}
     > Metadata v8 {"topics": []}

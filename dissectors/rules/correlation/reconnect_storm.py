@@ -1,4 +1,4 @@
-"""C017: a client that connects again and again for nothing."""
+"""C017: a client that reconnects repeatedly without doing any work."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
 
-#: So many connections in a row, within this time (ns).
-MANY, SHORT = REMEMBERED, 30 * SECOND
+#: Reported after this many consecutive connections within this time (ns).
+THRESHOLD, MAX_DURATION = REMEMBERED, 30 * SECOND
 
 
 @rule("C017", severity=Severity.WARNING, events=(ConnectionEnded,), needs=(MetadataOnlyVisits,), since="0.1")
@@ -76,7 +76,7 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    Clients begin with such a connection and then do their work on others; a health check that asks every 5 s is slower.
+    Clients start with such a connection and then work on others; a health check every 5 s is slower:
     ```story
     open 1 client=10.0.0.9:50001
     1> Metadata v8 {"topics": []}
@@ -129,13 +129,13 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     https://github.com/confluentinc/librdkafka/issues/1389
     https://github.com/confluentinc/librdkafka/issues/5088
     """
-    row = connection.run.state(MetadataOnlyVisits).row
-    if len(row) < MANY or event.at - row[0] > SHORT:
+    visits = connection.run.state(MetadataOnlyVisits).row
+    if len(visits) < THRESHOLD or event.at - visits[0] > MAX_DURATION:
         return
     host, client_id = client_key(connection)
     yield Problem(
-        f"client {client_id!r} at {host} opened and closed {len(row)} connections to {connection.server} within"
-        f" {duration(event.at - row[0])} but only looked up brokers on them",
+        f"client {client_id!r} at {host} opened and closed {len(visits)} connections to {connection.server} within"
+        f" {duration(event.at - visits[0])} but only looked up brokers on them",
         hint="check how the client handles the last response on them, and whether it can reach the addresses that"
         " Metadata advertises",
         cause=f"{host} {client_id}",

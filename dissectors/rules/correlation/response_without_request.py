@@ -1,4 +1,4 @@
-"""C001: a response that nobody asked for."""
+"""C001: a response without a request in flight."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
     ```
 
     ## Looks alike
-    A capture that begins late does not hold the request; a response that overtakes another is C002, a second one C003,
-    and the answer to a Produce with acks=0 C005.
+    A capture that begins late lacks the request. A response that overtakes another is C002, a second response C003, and
+    the response to a Produce with acks=0 C005:
     ```story
     open 1 midstream
     < #1001 as Metadata v8 {}
@@ -69,11 +69,11 @@ def response_without_request(event: ResponseReceived, connection: ConnectionStat
     got = event.correlation_id
     message, expected = f"no request in flight has correlation id {got}", None
     if oldest is not None:
-        asked = oldest.message
-        expected = str(asked.correlation_id)
+        probable = oldest.message
+        expected = str(probable.correlation_id)
         message += (
-            f"; it probably answers the oldest, {asked.api} v{asked.version}, which has {expected}:"
-            f" the id is off by {got - asked.correlation_id:+}"
+            f"; it probably answers the oldest, {probable.api} v{probable.version}, which has {expected}:"
+            f" the id is off by {got - probable.correlation_id:+}"
         )
     yield Problem(
         message,

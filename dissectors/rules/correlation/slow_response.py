@@ -1,4 +1,4 @@
-"""C012: an answer that took long."""
+"""C012: a slow response."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
 
-#: How long the server may work on a request, waits that the protocol knows not counted (ns).
-LONG = 5000 * _MS
+#: How long the server may work on a request (ns), not counting the waits that the protocol defines.
+MAX_DURATION = 5000 * _MS
 
 
 @rule(
@@ -66,7 +66,7 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-219+-+Improve+quota+communication
     """
     request, message = event.request, event.message
-    if request is None or message is None or event.at - request.at <= LONG:
+    if request is None or message is None or event.at - request.at <= MAX_DURATION:
         return
     flight = connection.state(InFlight)
     if not flight.awaited:
@@ -74,10 +74,10 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts))
     throttled = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
     took = event.at - flight.started_at
-    if took - (allowed + throttled) * _MS > LONG:
-        of_it = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""
+    if took - (allowed + throttled) * _MS > MAX_DURATION:
+        allowance = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""
         yield Problem(
-            f"the response to {describe(request)} took {duration(took)}{of_it}",
+            f"the response to {describe(request)} took {duration(took)}{allowance}",
             hint="check the broker's load (request queue, disk, garbage collection) and the network to it",
             cause=str(message.version),
         )

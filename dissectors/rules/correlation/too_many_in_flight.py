@@ -1,4 +1,4 @@
-"""C010: more requests in flight than are good."""
+"""C010: too many requests in flight."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dissectors.trackers.in_flight import USUAL_IN_FLIGHT, InFlight
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Of any kind on a connection.
-MOST = 1000
+#: Limit for all requests of a connection.
+MAX_IN_FLIGHT = 1000
 
-#: How far back batches of the same producer are looked for.
-_LOOKED_AT = 32
+#: How many of the newest requests are searched for batches of the same producer.
+_SEARCHED = 32
 
-#: Where a batch of format 2 has its format and its producer id.
-_MAGIC, _PRODUCER_ID, _HEADER = 16, 43, 61
+#: Offsets of magic and producer id in a format 2 batch, and the size of its header.
+_MAGIC, _PRODUCER_ID, _HEADER_SIZE = 16, 43, 61
 
 
-class _Told:
-    """A connection is told once."""
+class _Reported:
+    """Whether the connection has been reported; each is reported once."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.reported = False
 
 
 @rule(
@@ -69,7 +69,7 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
     ```
 
     ## Looks alike
-    Without idempotence, or for other partitions, more are fine.
+    Without idempotence, or for other partitions, more are fine:
     ```story
     > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
     > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}
@@ -85,39 +85,39 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
     https://github.com/dpkp/kafka-python/issues/1586
     """
     waiting = connection.state(InFlight).waiting
-    if len(waiting) <= USUAL_IN_FLIGHT or (len(waiting) <= MOST and event.message.api_key != PRODUCE):
+    if len(waiting) <= USUAL_IN_FLIGHT or (len(waiting) <= MAX_IN_FLIGHT and event.message.api_key != PRODUCE):
         return
-    state = connection.state(_Told)
-    if state.told:
+    state = connection.state(_Reported)
+    if state.reported:
         return
-    if len(waiting) > MOST:
-        state.told = True
+    if len(waiting) > MAX_IN_FLIGHT:
+        state.reported = True
         yield Problem(
             f"{len(waiting)} requests are in flight on the connection; each waits for all earlier ones",
             hint="limit the requests in flight (max.in.flight.requests.per.connection)",
         )
     elif (batch := _first_batch(event)) is not None:
-        newest = islice(reversed(waiting.values()), _LOOKED_AT)
-        of_it = sum(each.message.api_key == PRODUCE and _first_batch(each) == batch for each in newest)
-        if of_it > USUAL_IN_FLIGHT:
-            state.told = True
+        newest = islice(reversed(waiting.values()), _SEARCHED)
+        count = sum(each.message.api_key == PRODUCE and _first_batch(each) == batch for each in newest)
+        if count > USUAL_IN_FLIGHT:
+            state.reported = True
             topic, partition, producer_id = batch
             yield Problem(
-                f"idempotent producer {producer_id} has {of_it} batches for {topic}[{partition}] in flight,"
+                f"idempotent producer {producer_id} has {count} batches for {topic}[{partition}] in flight,"
                 f" but the broker remembers only {USUAL_IN_FLIGHT}",
                 hint=f"set max.in.flight.requests.per.connection to {USUAL_IN_FLIGHT} or less",
                 expected=f"{USUAL_IN_FLIGHT} or less",
-                got=str(of_it),
+                got=str(count),
                 cause="idempotent",
             )
 
 
 def _first_batch(produce: RequestReceived) -> tuple[Any, Any, int] | None:
-    """Topic and partition of the first batch of a Produce and its idempotent producer; None if there is none."""
+    """Topic, partition and producer id of the first batch of a Produce; None if its producer is not idempotent."""
     topic = next(iter(produce.message.body.get("topic_data") or ()), None)
     partition = next(iter(topic.get("partition_data") or ()), None) if topic else None
     records = partition.get("records") if partition else None
-    if topic is None or partition is None or not records or len(records) < _HEADER or records[_MAGIC] != 2:
+    if topic is None or partition is None or not records or len(records) < _HEADER_SIZE or records[_MAGIC] != 2:
         return None
     producer_id = int.from_bytes(records[_PRODUCER_ID : _PRODUCER_ID + 8], "big", signed=True)
     return (

@@ -1,1 +1,1 @@
-"""M: limits and framing."""
+"""Family M: limits and framing."""

@@ -1,4 +1,4 @@
-"""M007: a few bytes that decompress to very many."""
+"""M007: a batch with an extreme compression ratio."""
 
 from __future__ import annotations
 
@@ -59,4 +59,4 @@ def compression_bomb(event: RequestReceived | ResponseReceived, connection: Conn
             fault,
             "check what the producer sends; consumers need memory for the whole decompressed batch",
         )
-        yield replace(problem, blame="client")  # also where a broker hands it on
+        yield replace(problem, blame="client")  # even if a broker forwards it

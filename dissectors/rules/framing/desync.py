@@ -1,4 +1,4 @@
-"""M004: a length prefix that comes from nowhere."""
+"""M004: frame boundaries are lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
 
     ## Usual cause
     The previous frame was malformed too: its length prefix is wrong, or bytes were written twice. After a gap in a
-    capture, kproxy itself may have taken payload for a frame; then this is info.
+    capture, kproxy may have taken payload for a frame; then this is info.
 
     ## Example
     ```hex request
@@ -43,7 +43,7 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     ```
     ```story
     > ApiVersions v0
-    > hex ff ff ff fe 00 12 00 00    # what comes before reads well: M002
+    > hex ff ff ff fe 00 12 00 00    # the bytes before it decode: M002
     ```
 
     ## Sources

@@ -1,4 +1,4 @@
-"""M006: more bytes than a fetch asked for."""
+"""M006: a Fetch response larger than requested."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fetch_over_request(event: ResponseReceived, _: ConnectionState) -> Iterator[
     ```
 
     ## Looks alike
-    The first batch of all is sent whole, however large, so that the consumer gets on (KIP-74):
+    The first batch is sent whole, however large, so that the consumer can continue (KIP-74):
     ```story
     > Fetch v11 {"max_bytes": 100, "topics": [{"topic": "a", "partitions": [{}]}]}
     < {"responses": [{"topic": "a", "partitions": [
@@ -58,16 +58,16 @@ def fetch_over_request(event: ResponseReceived, _: ConnectionState) -> Iterator[
     asked, message = event.request_body, event.message
     if asked is None or message is None or event.size <= (limit := asked.get("max_bytes", event.size)):
         return
-    held = [
+    record_sets = [
         records
         for topic in message.body.get("responses") or ()
         for partition in topic.get("partitions") or ()
         if (records := partition.get("records"))
     ]
-    total = sum(map(len, held))
+    total = sum(map(len, record_sets))
     if total <= limit or limit < 0:
         return
-    largest = max(entry.end - entry.start for records in held for entry in entries(records, 0, len(records)))
+    largest = max(entry.end - entry.start for records in record_sets for entry in entries(records, 0, len(records)))
     if total - largest > limit:
         yield Problem(
             f"Fetch v{message.version} requested at most {limit} bytes of records but got {total}",

@@ -1,4 +1,4 @@
-"""M001: a length prefix over Kafka's limit."""
+"""M001: a length prefix above Kafka's limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
 
     ## Example
     ```hex request
-    06 40 00 28    # a length of 104857640: 40 bytes over the limit
+    06 40 00 28    # a length of 104857640: 40 bytes above the limit
     ```
     ```story
     > ApiVersions v0
@@ -36,7 +36,7 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
 
     ## Looks alike
     ```hex request
-    06 40 00 00    # a length of 104857600: the frame is on its way
+    06 40 00 00    # a length of 104857600: the rest of the frame has not arrived yet
     ```
     ```story
     > hex 47 45 54 20 2f 20 48 54 54 50 2f 31 2e 31 0d 0a    # GET / HTTP/1.1 is X003
@@ -52,12 +52,12 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
         text = _as_text(event)
         yield Problem(
             f"the length prefix of a {KINDS[event.direction]} is {event.size} bytes, "
-            f"over Kafka's default limit of {MAX_FRAME_BYTES}",
+            f"above Kafka's default limit of {MAX_FRAME_BYTES}",
             hint=f"the four bytes are the text {text!r}: find out what wrote it to a Kafka connection"
             if text
             else "lower the client's max.request.size or fetch sizes, or raise the limit on both sides",
             blame=WRITERS[event.direction],
-            # a client takes such a response where its limits were raised
+            # a client whose limits were raised accepts such a response
             severity=Severity.WARNING if is_response and not text else None,
             expected=f"at most {MAX_FRAME_BYTES}",
             got=str(event.size),
@@ -66,6 +66,6 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
 
 
 def _as_text(event: FramingLost) -> str | None:
-    """The four bytes as text, if that is what they are."""
+    """The length prefix as text, None unless its four bytes are printable ASCII."""
     raw = (event.size or 0).to_bytes(4, "big")
     return raw.decode("ascii") if all(0x20 <= byte < 0x7F for byte in raw) else None

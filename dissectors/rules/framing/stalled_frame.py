@@ -1,4 +1,4 @@
-"""M005: a frame of which the rest does not come."""
+"""M005: a frame whose remaining bytes do not arrive."""
 
 from __future__ import annotations
 

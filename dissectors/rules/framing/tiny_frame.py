@@ -35,7 +35,7 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     ```story
     > SaslHandshake v0 {"mechanism": "GSSAPI"}
     < {"mechanisms": ["GSSAPI"]}
-    > hex 00 00 00 00          # SASL tokens stand outside Kafka's requests, and may be empty
+    > hex 00 00 00 00          # raw SASL tokens are not Kafka requests and may be empty
     ```
 
     ## Sources

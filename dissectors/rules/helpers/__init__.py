@@ -1,1 +1,1 @@
-"""What several rules share."""
+"""Functions that several rules share."""

@@ -1,4 +1,4 @@
-"""The decode warnings of a message, for rules that report them."""
+"""Decode warnings and decode errors of a message, for the rules that report them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _WIDTHS = {"int16": 2, "int32": 4}
 _VARINT_MOST = 10
 
 
-def noted(message: Message, *kinds: str) -> list[DecodeWarning]:
-    """The warnings of these kinds; none if a diagnosis explains the frame, so that a root cause is reported once."""
+def warnings_of(message: Message, *kinds: str) -> list[DecodeWarning]:
+    """The decode warnings of these kinds. Empty if a diagnosis explains the frame: the root cause is reported once."""
     if not message.decode_warnings or message.diagnosis is not None:
         return []
-    return [each for each in message.decode_warnings if each.kind in kinds]
+    return [warning for warning in message.decode_warnings if warning.kind in kinds]
 
 
-def unexplained(message: Message, kind: str) -> bool:
-    """Whether the reading of a message stopped at something of this kind, and no other layout explains it."""
+def is_unexplained(message: Message, kind: str) -> bool:
+    """Whether decoding stopped with an error of this kind and no other layout explains the frame."""
     if message.error is None or message.error.kind != kind:
         return False
     return message.diagnosis is None or message.diagnosis.edit.kind == "truncated"
 
 
-def place(message: Message, warning: DecodeWarning) -> ProblemPlace:
-    """The place of a warning."""
-    return ProblemPlace(path=rooted(message, warning.path), start=warning.start, end=warning.end)
+def warning_place(message: Message, warning: DecodeWarning) -> ProblemPlace:
+    """The path and byte range of a decode warning."""
+    return ProblemPlace(path=_path_text(message, warning.path), start=warning.start, end=warning.end)
 
 
 def error_place(message: Message) -> ProblemPlace:
-    """Where the number stands at which the reading of a message stopped: a length, a count or a tag."""
+    """The path and byte range of the number (a length, count or tag) at which decoding stopped."""
     error = message.error
     assert error is not None
     start, frame = error.offset, message.frame
@@ -45,28 +45,28 @@ def error_place(message: Message) -> ProblemPlace:
         while end < min(start + _VARINT_MOST, len(frame)) and frame[end] >= 0x80:
             end += 1
         end += 1
-    return ProblemPlace(path=rooted(message, error.path), start=start, end=min(end, len(frame)))
+    return ProblemPlace(path=_path_text(message, error.path), start=start, end=min(end, len(frame)))
 
 
-def rooted(message: Message, path: Iterable[str]) -> str:
-    """A path of the walk as people read it; a field of the header says so."""
+def _path_text(message: Message, path: Iterable[str]) -> str:
+    """A field path as text; fields of the header get the prefix ``header``."""
     names = list(path)
     in_header = bool(names) and any(names[0] == one.name for one in message.header_layout.fields)
     return render(["header", *names] if in_header else names)
 
 
-def more(count: int) -> str:
-    """How a sentence about the first of several goes on."""
+def others_suffix(count: int) -> str:
+    """The end of a message that reports only the first of `count` occurrences."""
     return f", as are {count - 1} more in this frame" if count > 1 else ""
 
 
-def side(message: Message) -> str:
-    """Who wrote a message, as `Problem.blame` has it."""
+def sender_of(message: Message) -> str:
+    """The side that wrote the message, as a value of `Problem.blame`."""
     return "client" if message.is_request else "broker"
 
 
 def _encoding(message: Message, path: tuple[str, ...]) -> str | None:
-    """How the length that a path ends at is written."""
+    """The encoding of the length at the end of a path, None if unknown."""
     layout: Layout | None = message.layout
     if path and any(path[0] == one.name for one in message.header_layout.fields):
         layout = message.header_layout

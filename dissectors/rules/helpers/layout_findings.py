@@ -1,4 +1,4 @@
-"""Problems of family L, from the diagnosis of a frame."""
+"""Problems of family L, made from the diagnosis of a frame."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dissectors.findings import Problem, Severity
 def layout_problems(
     event: RequestReceived | ResponseReceived, *kinds: str, only: Callable[[Edit], bool] = lambda edit: True
 ) -> Iterator[Problem]:
-    """The problem of a frame whose diagnosis begins with an edit of one of these kinds.
+    """The problem of a frame whose best diagnosis is an edit of one of these kinds.
 
-    It is a warning where the frame is surely broken, but how is a guess.
+    It is a warning if the frame is certainly malformed but the diagnosis is unlikely to be the right one.
     """
     message = event.message
     diagnosis = message.diagnosis if message is not None else None
@@ -37,19 +37,19 @@ def layout_problems(
 
 
 def _sizes(size: int, diagnosis: Diagnosis) -> dict[str, str]:
-    """How long the frame should be and is, without its length prefix, where that says something."""
+    """The expected and actual frame size without the length prefix; empty if they do not differ."""
     if not diagnosis.surplus:
         return {}
     return {"expected": f"{size - diagnosis.surplus} bytes", "got": f"{size} bytes"}
 
 
-def of_records(edit: Edit) -> bool:
-    """Whether an edit is of a field of record data."""
+def is_records_edit(edit: Edit) -> bool:
+    """Whether an edit applies to a records field."""
     return edit.field.rpartition(".")[2].removesuffix("[]") in ("records", "unaligned_records")
 
 
-def diagnosed(problem: Problem, edit: Edit | None) -> Problem:
-    """A problem that says by which edit the bytes were written, if that is known; it needs no search."""
+def with_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
+    """The problem with a certain diagnosis, if the edit that wrote the bytes is known."""
     if edit is None or problem.start is None or problem.end is None:
         return problem
     found = certain(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")

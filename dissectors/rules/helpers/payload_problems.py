@@ -1,4 +1,4 @@
-"""What is wrong with an embedded payload, as the end of a sentence."""
+"""Errors in embedded payloads, phrased as the end of a sentence."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.paths import render
 
 
-def fault_of(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
-    """Why the bytes are not a whole payload of the version that they begin with; None if they are.
+def payload_error(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
+    """Why the bytes are not a complete payload of the version in their first two bytes; None if they are.
 
-    Bytes after the last field are right: a later version may have them.
+    Bytes after the last field are accepted, because a later version may have more fields.
     """
     if not data:
         return "is empty"
@@ -33,16 +33,16 @@ def fault_of(data: bytes, reader: Callable[[bytes], Layout]) -> str | None:
         return f"has no version: {error.message}"
     what = render(part for part in error.path if part != "data")
     if error.offset >= len(data):
-        return f"says version {version} and ends after {counted(len(data), 'byte')}, before its {what}"
-    return f"says version {version} and cannot be read at {what}: {error.message}"
+        return f"has version {version} but ends after {counted(len(data), 'byte')}, before its {what}"
+    return f"has version {version} but cannot be read at {what}: {error.message}"
 
 
-def departure_of(data: bytes, payload: str, field: str) -> Edit | None:
-    """The edit of a field that writes its payload as these bytes are, None if there is none.
+def payload_departure(data: bytes, payload: str, field: str) -> Edit | None:
+    """The edit that explains how the payload was written, None if no edit does.
 
     Args:
-        data: A payload that cannot be read.
-        payload: Kafka's name of its message; its version is what it begins with.
+        data: A payload that does not decode.
+        payload: Kafka's name of the payload's message. The first two bytes are its version.
         field: The path of the field, e.g. ``protocols[].metadata``.
     """
     try:

@@ -1,1 +1,1 @@
-"""L: frames whose layout differs from Kafka's."""
+"""Family L: frames whose layout differs from Kafka's."""

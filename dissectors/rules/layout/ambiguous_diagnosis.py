@@ -1,4 +1,4 @@
-"""L034: several departures explain a frame as well."""
+"""L034: several edits explain a frame equally well."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: The confidence below which the best diagnosis is one of several.
-_SURE = 0.8
+#: Below this confidence, the alternatives are reported.
+_CERTAIN = 0.8
 
 
 @rule(
@@ -51,16 +51,16 @@ def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: Connection
     """
     message = event.message
     diagnosis = message.diagnosis if message is not None else None
-    if message is None or diagnosis is None or diagnosis.confidence >= _SURE or not diagnosis.rivals:
+    if message is None or diagnosis is None or diagnosis.confidence >= _CERTAIN or not diagnosis.rivals:
         return
     right = right_layout(message)
     if right is None:
         return
-    rivals = "; or ".join(
+    alternatives = "; or ".join(
         f"{wording.sentence(each.edit, right)} ({each.confidence:.0%})" for each in diagnosis.rivals[:3]
     )
     yield Problem(
-        f"{diagnosis.sentence} is only {diagnosis.confidence:.0%} likely; alternatives: {rivals}",
+        f"{diagnosis.sentence} is only {diagnosis.confidence:.0%} likely; alternatives: {alternatives}",
         diagnosis.start,
         diagnosis.end,
         diagnosis.path or None,

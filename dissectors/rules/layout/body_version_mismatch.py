@@ -1,4 +1,4 @@
-"""L006: the body of another version."""
+"""L006: a body in the layout of another version."""
 
 from __future__ import annotations
 

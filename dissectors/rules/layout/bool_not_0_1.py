@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import more, noted, place, side
+from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_place, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -53,13 +53,13 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
     https://kafka.apache.org/protocol#protocol_types
     """
     message = event.message
-    if message is not None and (odd := noted(message, "bool", "length")):
-        where = place(message, odd[0])
+    if message is not None and (warnings := warnings_of(message, "bool", "length")):
+        where = warning_place(message, warnings[0])
         yield Problem(
-            f"{where['path']} of {message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
+            f"{where['path']} of {message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
             **where,
             hint="compare the fields before it with the layout of this version: one may be missing or extra",
-            blame=side(message),
-            expected="0 or 1" if odd[0].kind == "bool" else "1, or the mark of null",
+            blame=sender_of(message),
+            expected="0 or 1" if warnings[0].kind == "bool" else "1, or -1 for null",
             got=str(message.frame[where["start"]]),
         )

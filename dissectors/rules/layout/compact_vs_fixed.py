@@ -1,4 +1,4 @@
-"""L010: lengths in the encoding of the other kind of version."""
+"""L010: compact lengths in a non-flexible version, or fixed-width lengths in a flexible one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import layout_problems, of_records
+from dissectors.rules.helpers.layout_findings import is_records_edit, layout_problems
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -48,4 +48,4 @@ def compact_vs_fixed(event: RequestReceived | ResponseReceived, _: ConnectionSta
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
     https://github.com/seaweedfs/seaweedfs/pull/7231
     """
-    yield from layout_problems(event, "flexibility", "length_encoding", only=lambda edit: not of_records(edit))
+    yield from layout_problems(event, "flexibility", "length_encoding", only=lambda edit: not is_records_edit(edit))

@@ -1,4 +1,4 @@
-"""L030: the correlation id or the size written twice."""
+"""L030: the correlation id or the size is written twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def duplicated_prefix(event: RequestReceived | ResponseReceived, _: ConnectionSt
     ## Example
     ```story
     > FindCoordinator v0 {"key": "g"}
-    # the correlation id 1 stands there twice
+    # the correlation id 1 is written twice
     < hex 0000001d 00000001 00000001 00000000 00000009 3132372e 302e302e 310000fe 6c
     ```
 

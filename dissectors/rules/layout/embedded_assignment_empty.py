@@ -1,4 +1,4 @@
-"""L029: an assignment that is empty, or ends before it should."""
+"""L029: an assignment that is empty or truncated."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import diagnosed
-from dissectors.rules.helpers.payload_problems import departure_of, fault_of
+from dissectors.rules.helpers.layout_findings import with_diagnosis
+from dissectors.rules.helpers.payload_problems import payload_departure, payload_error
 from dissectors.trackers.state import ConnectionState
 
-_MOST = 10_000
+_MAX_MEMBERS = 10_000
 _PAYLOAD = "ConsumerProtocolAssignment"
 
 _Member = tuple[str, int, str]  # group, generation, member id
 
 
 class _Assignments:
-    """What the leaders of the run's groups gave to their members, and who was answered with nothing."""
+    """Per run: protocol type of each group, sizes of the leaders' assignments, and members that got an empty one."""
 
     def __init__(self) -> None:
-        self.types: BoundedDict[str, str] = BoundedDict(_MOST)
-        self.given: BoundedDict[_Member, int] = BoundedDict(_MOST)
-        self.empty: BoundedDict[_Member, None] = BoundedDict(_MOST)
+        self.types: BoundedDict[str, str] = BoundedDict(_MAX_MEMBERS)
+        self.sent: BoundedDict[_Member, int] = BoundedDict(_MAX_MEMBERS)
+        self.empty: BoundedDict[_Member, None] = BoundedDict(_MAX_MEMBERS)
 
 
 @rule(
@@ -60,14 +60,14 @@ def embedded_assignment_empty(
       "assignments": [{"member_id": "m-1", "assignment": "00 00 00 00 00 00 00 00 00 00"}]}
     < {"assignment": ""}
     ```
-    A member is answered before its leader has spoken:
+    A member gets a response before the leader has sent assignments:
     ```story
     2> SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-2", "protocol_type": "consumer"}
     2< {"protocol_type": "consumer", "assignment": ""}
     > SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
       "assignments": [{"member_id": "m-2", "assignment": "00 00 00 00 00 00 00 00 00 00"}]}
     ```
-    The leader writes half of one:
+    The leader writes an incomplete assignment:
     ```story
     > SyncGroup v5 {"group_id": "g", "generation_id": 1, "member_id": "m-1", "protocol_type": "consumer",
       "assignments": [{"member_id": "m-1", "assignment": "00 00 00 00 00 01"}]}
@@ -92,36 +92,36 @@ def embedded_assignment_empty(
     known = connection.run.state(_Assignments)
     if isinstance(event, ResponseReceived):
         if event.request_body is not None and event.message is not None and event.message.api == "SyncGroup":
-            yield from _answered(event, event.request_body, known)
+            yield from _member_got(event, event.request_body, known)
     elif event.message.api == "JoinGroup":
         body = event.message.body
         known.types[body.get("group_id", "")] = body.get("protocol_type", "")
     else:
-        yield from _led(event, known)
+        yield from _leader_sent(event, known)
 
 
-def _led(event: RequestReceived, known: _Assignments) -> Iterator[Problem]:
-    """A leader sends assignments; other members send none."""
+def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Problem]:
+    """Check the assignments in a SyncGroup request. Only the leader sends any."""
     message, body = event.message, event.message.body
     group, generation = body.get("group_id", ""), body.get("generation_id", -1)
     if not _is_consumer(body, known):
         return
     for index, each in enumerate(body.get("assignments") or ()):
         name, data = each.get("member_id", ""), each.get("assignment") or b""
-        known.given[member := (group, generation, name)] = len(data)
-        if data and (fault := fault_of(data, consumer.assignment)):
+        known.sent[member := (group, generation, name)] = len(data)
+        if data and (error := payload_error(data, consumer.assignment)):
             problem = Problem(
-                f"the assignment that the leader of group {group!r} sends for member {name!r} {fault}",
+                f"the assignment that the leader of group {group!r} sends for member {name!r} {error}",
                 **locate(message, "assignments", index, "assignment"),
                 hint="write all fields of the assignment's version",
                 blame="client",
                 cause=group,
             )
-            yield diagnosed(problem, departure_of(data, _PAYLOAD, "assignments[].assignment"))
+            yield with_diagnosis(problem, payload_departure(data, _PAYLOAD, "assignments[].assignment"))
         elif data and member in known.empty:
             del known.empty[member]
             yield Problem(
-                f"member {name!r} of group {group!r} was answered with an empty assignment before the "
+                f"member {name!r} of group {group!r} got an empty assignment before the "
                 f"leader sent its {len(data)} bytes",
                 **locate(message, "assignments", index, "assignment"),
                 hint="delay all SyncGroup responses until the leader has sent the assignments",
@@ -129,35 +129,35 @@ def _led(event: RequestReceived, known: _Assignments) -> Iterator[Problem]:
             )
 
 
-def _answered(event: ResponseReceived, asked: dict[str, Any], known: _Assignments) -> Iterator[Problem]:
+def _member_got(event: ResponseReceived, asked: dict[str, Any], known: _Assignments) -> Iterator[Problem]:
     message = event.message
     assert message is not None
     group, member = asked.get("group_id", ""), asked.get("member_id", "")
     if message.body.get("error_code") != 0 or not _is_consumer(asked, known):
         return
     data = message.body.get("assignment") or b""
-    if (fault := fault_of(data, consumer.assignment)) is None:
+    if (error := payload_error(data, consumer.assignment)) is None:
         return
     key = (group, asked.get("generation_id", -1), member)
-    given = known.given.get(key)
-    if data and given == len(data):
-        return  # the leader wrote it so, and that was said
-    if not data and not given:
+    sent = known.sent.get(key)
+    if data and sent == len(data):
+        return  # the leader wrote it, and its request was reported
+    if not data and not sent:
         known.empty[key] = None
     problem = Problem(
-        f"the assignment for member {member!r} of group {group!r} {fault}"
-        + (f", though the leader gave it {given} bytes" if given else ""),
+        f"the assignment for member {member!r} of group {group!r} {error}"
+        + (f", although the leader sent {sent} bytes" if sent else ""),
         **locate(message, "assignment"),
         hint="pass on the assignment that the leader sent"
-        if given
+        if sent
         else "check whether the leader omits members without partitions: Java, kafkajs and franz-go fail on this",
-        severity=None if given or data else Severity.INFO,
-        blame=None if given or data else "client",
+        severity=None if sent or data else Severity.INFO,
+        blame=None if sent or data else "client",
         cause=group,
     )
-    yield diagnosed(problem, departure_of(data, _PAYLOAD, "assignment"))
+    yield with_diagnosis(problem, payload_departure(data, _PAYLOAD, "assignment"))
 
 
 def _is_consumer(body: dict[str, Any], known: _Assignments) -> bool:
-    """Whether the group is one of consumers: SyncGroup says so from version 5 on, before that its JoinGroup did."""
+    """Whether it is a consumer group. SyncGroup has the protocol type from version 5 on, JoinGroup in all versions."""
     return (body.get("protocol_type") or known.types.get(body.get("group_id", ""))) == "consumer"

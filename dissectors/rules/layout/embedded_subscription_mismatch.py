@@ -1,4 +1,4 @@
-"""L028: a member's subscription that ends before its version does."""
+"""L028: a subscription that lacks fields of its version."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import diagnosed
-from dissectors.rules.helpers.payload_problems import departure_of, fault_of
+from dissectors.rules.helpers.layout_findings import with_diagnosis
+from dissectors.rules.helpers.payload_problems import payload_departure, payload_error
 from dissectors.trackers.state import ConnectionState
 
 
@@ -45,7 +45,7 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
     ## Looks alike
     ```story
     > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols":
-      [{"name": "range", "metadata": "00 00 00 00 00 01 00 01 61 00 00 00 00"}]}    # version 0 has no more
+      [{"name": "range", "metadata": "00 00 00 00 00 01 00 01 61 00 00 00 00"}]}    # version 0 has no more fields
     > JoinGroup v5 {"group_id": "g", "protocol_type": "consumer", "protocols":
       [{"name": "range", "metadata": {"type": "ConsumerProtocolSubscription", "version": 3,
         "data": {"topics": ["a"]}}}]}
@@ -64,11 +64,13 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
     group = body.get("group_id", "")
     for index, protocol in enumerate(body.get("protocols") or ()):
         data = protocol.get("metadata") or b""
-        if fault := fault_of(data, consumer.subscription):
+        if error := payload_error(data, consumer.subscription):
             problem = Problem(
-                f"the subscription for {protocol.get('name')!r} that a member sends to group {group!r} {fault}",
+                f"the subscription for {protocol.get('name')!r} that a member sends to group {group!r} {error}",
                 **locate(message, "protocols", index, "metadata"),
                 hint="write all fields of the subscription's version, or version 0: the leader may fail to read it",
                 cause=group,
             )
-            yield diagnosed(problem, departure_of(data, "ConsumerProtocolSubscription", "protocols[].metadata"))
+            yield with_diagnosis(
+                problem, payload_departure(data, "ConsumerProtocolSubscription", "protocols[].metadata")
+            )

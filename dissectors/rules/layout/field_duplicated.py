@@ -1,4 +1,4 @@
-"""L035: a field written twice."""
+"""L035: a field is written twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L005: a field that only another version has."""
+"""L005: a field of another version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L004: a field that this version has is not there."""
+"""L004: a field of this version is missing."""
 
 from __future__ import annotations
 

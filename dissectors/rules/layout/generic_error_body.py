@@ -1,4 +1,4 @@
-"""L007: an error code where a whole body should be."""
+"""L007: a bare error code instead of a complete body."""
 
 from __future__ import annotations
 

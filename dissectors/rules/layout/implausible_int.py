@@ -1,4 +1,4 @@
-"""L026: a value that can hardly be, in a frame that reads well otherwise."""
+"""L026: an implausible value in a frame that decodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import more, noted, place, side
+from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_place, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -41,10 +41,10 @@ def implausible_int(event: RequestReceived | ResponseReceived, _: ConnectionStat
     https://kafka.apache.org/protocol#protocol_error_codes
     """
     message = event.message
-    if message is not None and (odd := noted(message, "implausible")):
+    if message is not None and (warnings := warnings_of(message, "implausible")):
         yield Problem(
-            f"{message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
-            **place(message, odd[0]),
+            f"{message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
+            **warning_place(message, warnings[0]),
             hint="check the fields before it: one may be missing or extra",
-            blame=side(message),
+            blame=sender_of(message),
         )

@@ -1,4 +1,4 @@
-"""L022: a length that nothing in this frame can have."""
+"""L022: a length that is negative or exceeds the frame."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import error_place, side, unexplained
+from dissectors.rules.helpers.decode_warnings import error_place, is_unexplained, sender_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -52,7 +52,7 @@ def impossible_length(event: RequestReceived | ResponseReceived, _: ConnectionSt
     00 00 00 11              # length
     00 03 00 00 00 00 00 01 ff ff
     00 00 00 01              # one topic
-    00 04 61                 # a name of four bytes, of which one is there: cut off, L002
+    00 04 61                 # a name of four bytes, but only one follows: truncated, L002
     ```
 
     ## Sources
@@ -61,7 +61,7 @@ def impossible_length(event: RequestReceived | ResponseReceived, _: ConnectionSt
     https://github.com/tulios/kafkajs/issues/715
     """
     message = event.message
-    if message is None or event.damaged or not unexplained(message, "length"):
+    if message is None or event.damaged or not is_unexplained(message, "length"):
         return
     assert message.error is not None
     where = error_place(message)
@@ -70,6 +70,6 @@ def impossible_length(event: RequestReceived | ResponseReceived, _: ConnectionSt
         f"{message.error.message}, in a frame of {len(message.frame)}",
         **where,
         hint="the number was not meant as a length: compare the fields before it with the layout of this version",
-        blame=side(message),
+        blame=sender_of(message),
         diagnosis=message.diagnosis,
     )

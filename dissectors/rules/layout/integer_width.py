@@ -1,4 +1,4 @@
-"""L036: an integer of another width."""
+"""L036: an integer of the wrong width."""
 
 from __future__ import annotations
 

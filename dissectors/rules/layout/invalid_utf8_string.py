@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import more, noted, place, side
+from dissectors.rules.helpers.decode_warnings import others_suffix, sender_of, warning_place, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -50,11 +50,11 @@ def invalid_utf8_string(event: RequestReceived | ResponseReceived, _: Connection
     https://kafka.apache.org/protocol#protocol_types
     """
     message = event.message
-    if message is not None and (odd := noted(message, "utf8")):
-        where = place(message, odd[0])
+    if message is not None and (warnings := warnings_of(message, "utf8")):
+        where = warning_place(message, warnings[0])
         yield Problem(
-            f"{where['path']} of {message.api} v{message.version} is not UTF-8{more(len(odd))}",
+            f"{where['path']} of {message.api} v{message.version} is not UTF-8{others_suffix(len(warnings))}",
             **where,
             hint="encode text as UTF-8; encode binary ids as hex or base64",
-            blame=side(message),
+            blame=sender_of(message),
         )

@@ -1,4 +1,4 @@
-"""L020: null in a version before the first that allows it."""
+"""L020: null in a version that does not allow it yet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def null_before_nullable_version(event: RequestReceived | ResponseReceived, _: C
 
     ## Example
     ```story
-    # topics is null, which Metadata v0 does not have
+    # topics is null, which Metadata v0 does not allow
     > hex 00000011 00030000 00000001 00036170 70ffffff ff
     ```
 

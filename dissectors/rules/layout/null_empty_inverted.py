@@ -1,4 +1,4 @@
-"""L021: null for empty or empty for null, where one means all topics and the other none."""
+"""L021: a Metadata request for all topics gets none, or a request for no topics gets some."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.state import ConnectionState
 
 @dataclass(slots=True)
 class _Seen:
-    """A topic that this connection was told about: the client may see it."""
+    """A topic that a Metadata response on this connection listed, so the client may see it."""
 
     topic: str | None = None
 
@@ -76,8 +76,8 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
     message, asked = event.message, event.request_body
     if message is None or asked is None or "topics" not in asked:
         return
-    wanted, topics, seen = asked["topics"], message.body.get("topics") or (), connection.state(_Seen)
-    if wanted == [] and message.version > 0:
+    requested, topics, seen = asked["topics"], message.body.get("topics") or (), connection.state(_Seen)
+    if requested == [] and message.version > 0:
         if topics:
             yield Problem(
                 f"Metadata v{message.version} requested no topics (an empty list) but got {len(topics)}",
@@ -86,13 +86,13 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
                 expected="no topics",
                 got=f"{len(topics)} topics",
             )
-    elif not wanted and not topics and seen.topic is not None:
-        how = "null" if message.version else "an empty list"
+    elif not requested and not topics and seen.topic is not None:
+        all_topics = "null" if message.version else "an empty list"
         yield Problem(
-            f"Metadata v{message.version} requested all topics ({how}) but got none, "
+            f"Metadata v{message.version} requested all topics ({all_topics}) but got none, "
             f"though {seen.topic!r} existed before",
             **locate(message, "topics"),
-            hint=f"in this version, {how} requests all topics; unless topics were deleted, the server mistakes "
+            hint=f"in this version, {all_topics} requests all topics; unless topics were deleted, the server mistakes "
             "it for none",
             severity=Severity.INFO,
         )

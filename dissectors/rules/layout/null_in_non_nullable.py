@@ -1,4 +1,4 @@
-"""L019: null where the protocol allows none."""
+"""L019: null in a non-nullable field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L033: the length of record data in the wrong encoding."""
+"""L033: the length of record data is in the wrong encoding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import layout_problems, of_records
+from dissectors.rules.helpers.layout_findings import is_records_edit, layout_problems
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -49,4 +49,4 @@ def record_set_length_encoding(event: RequestReceived | ResponseReceived, _: Con
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
     https://github.com/seaweedfs/seaweedfs/pull/7231
     """
-    yield from layout_problems(event, "length_encoding", only=of_records)
+    yield from layout_problems(event, "length_encoding", only=is_records_edit)

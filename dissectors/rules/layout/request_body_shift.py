@@ -1,4 +1,4 @@
-"""L027: a response about topics that nobody named."""
+"""L027: a response about topics that the request does not name."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     for array, index, name in _names(event.message.body) if named else ():
         if name not in named:
             yield Problem(
-                f"{event.message.api} v{event.message.version} was answered for topic {name!r}, which the request does "
-                f"not name: it names {', '.join(sorted(map(repr, named))[:3])}",
+                f"{event.message.api} v{event.message.version} got a response for topic {name!r}, which the request "
+                f"does not name: it names {', '.join(sorted(map(repr, named))[:3])}",
                 **locate(event.message, array, index),
                 hint="check at which byte the server starts to read the request's body",
                 expected=f"one of {len(named)} topics of the request" if len(named) > 1 else repr(next(iter(named))),
@@ -59,7 +59,7 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
 
 
 def _names(body: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
-    """The topics that a body names: the array, the index in it, and the name."""
+    """The topics that a body names, as (array field, index, topic name)."""
     for array, rows in body.items():
         if type(rows) is list:
             for index, row in enumerate(rows):

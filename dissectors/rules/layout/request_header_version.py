@@ -1,4 +1,4 @@
-"""L009: a request with the header of another version."""
+"""L009: a request with the wrong header version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def request_header_version(event: RequestReceived, _: ConnectionState) -> Iterat
 
     ## Example
     ```story
-    # no tag buffer behind the client id
+    # no tag buffer after the client id
     > hex 0000001a 00030009 00000001 00036170 7002076f 72646572 73000100 0000
     ```
 

@@ -1,4 +1,4 @@
-"""L008: a response with the header of another version."""
+"""L008: a response with the wrong header version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def response_header_version(event: ResponseReceived, _: ConnectionState) -> Iter
     ## Example
     ```story
     > Metadata v9 {"topics": [{"name": "orders"}]}
-    # no tag buffer behind the correlation id
+    # no tag buffer after the correlation id
     < hex 0000002b 00000001 00000000 02000000 01093130 2e302e30 2e310000 23840000 056b5232 68000000
              01018000 000000
     ```

@@ -28,7 +28,7 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
 
     ## Example
     ```story
-    # tag 1 is replica_state, which came with version 15
+    # tag 1 is replica_state, added in version 15
     > Fetch v12 {"_tags": [[1, "00 00 00 01 00 00 00 00 00 00 00 01 00"]]}
     ```
 
@@ -50,13 +50,13 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
             if known is None:
                 continue
             place = locate(message, *path, "_tags", f"tag {tag}")
-            came = f"{known.name}, added in version {known.version}"
-            said = f"{message.api} v{message.version} carries tag {tag}: {came}"
+            origin = f"{known.name}, added in version {known.version}"
+            sentence = f"{message.api} v{message.version} carries tag {tag}: {origin}"
             hint = f"do not write {known.name} below version {known.version}"
             yield Problem(
-                said,
+                sentence,
                 **place,
                 hint=hint,
                 blame="client" if message.is_request else "broker",
-                diagnosis=certain(known.edit, place["path"], place["start"], place["end"], said, hint),
+                diagnosis=certain(known.edit, place["path"], place["start"], place["end"], sentence, hint),
             )

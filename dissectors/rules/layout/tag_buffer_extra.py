@@ -1,4 +1,4 @@
-"""L013: a tag buffer where there is none."""
+"""L013: a tag buffer in the wrong place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tag_buffer_extra(event: RequestReceived | ResponseReceived, _: ConnectionSta
     ## Example
     ```story
     > ListOffsets v2 {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
-    # a byte 0 behind the body of version 2
+    # a byte 0 after the body of version 2
     < hex 0000002f 00000001 00000000 00000001 00066f72 64657273 00000001 00000000 0000ffff ffffffff
              ffff0000 00000000 002a00
     ```

@@ -32,7 +32,7 @@ def tag_buffer_missing(event: RequestReceived | ResponseReceived, _: ConnectionS
     ## Example
     ```story
     > OffsetFetch v6 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0]}]}
-    # no tag buffer behind the partition
+    # no tag buffer after the partition
     < hex 0000003e 00000001 00000000 0002076f 72646572 73030000 00000000 00000000 0007ffff ffff0278
              00000000 00010000 00000000 0009ffff ffff0278 00000000 0000
     ```

@@ -1,4 +1,4 @@
-"""L018: a tagged field that says what its absence would say."""
+"""L018: a tagged field that is written with its default value."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dissectors.trackers.triggers import FrameFlags
 
 
 @dataclass(slots=True)
-class _Told:
-    """What was said in this run: a peer that writes a default writes it in every message."""
+class _Reported:
+    """Fields that were reported in this run: a peer that writes a default writes it in every message."""
 
     fields: BoundedDict[tuple[int, bool, str], None] = field(default_factory=lambda: BoundedDict(1000))
 
@@ -56,19 +56,19 @@ def tag_default_encoded(event: RequestReceived | ResponseReceived, connection: C
     https://github.com/redpanda-data/redpanda/issues/11443
     """
     message = event.message
-    assert message is not None  # it reads well
+    assert message is not None  # the rule gets only frames that decode
     for path, layout, row in tagged(message):
-        for one in layout.tagged:
-            if one.name not in row or not is_default(one, row[one.name]):
+        for tagged_field in layout.tagged:
+            if tagged_field.name not in row or not is_default(tagged_field, row[tagged_field.name]):
                 continue
-            told = connection.run.state(_Told).fields
-            if (key := (message.api_key, message.is_request, one.name)) in told:
+            reported = connection.run.state(_Reported).fields
+            if (key := (message.api_key, message.is_request, tagged_field.name)) in reported:
                 continue
-            told[key] = None
+            reported[key] = None
             yield Problem(
-                f"{message.api} v{message.version} writes the tagged field {one.name} with its default value, "
+                f"{message.api} v{message.version} writes the tagged field {tagged_field.name} with its default value, "
                 "which should be omitted",
-                **locate(message, *path, "_tags", one.name),
+                **locate(message, *path, "_tags", tagged_field.name),
                 hint="write a tagged field only if its value differs from the default",
                 blame="client" if message.is_request else "broker",
             )

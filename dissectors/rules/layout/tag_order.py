@@ -9,7 +9,7 @@ from dissectors.diagnosis import certain
 from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import noted, place, side
+from dissectors.rules.helpers.decode_warnings import sender_of, warning_place, warnings_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import schema_path
@@ -50,12 +50,12 @@ def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> 
     message = event.message
     if message is None:
         return
-    for odd in noted(message, "tag_order"):
-        where = place(message, odd)
-        said = f"{message.api} v{message.version}: {odd.message}; tags must ascend"
+    for warning in warnings_of(message, "tag_order"):
+        where = warning_place(message, warning)
+        sentence = f"{message.api} v{message.version}: {warning.message}; tags must ascend"
         hint = "write tags in ascending order, each once"
-        edit = Edit.of("tag_order", schema_path(odd.path), tag=int(odd.message.split()[1]))
+        edit = Edit.of("tag_order", schema_path(warning.path), tag=int(warning.message.split()[1]))
         yield Problem(
-            said, **where, hint=hint, blame=side(message),
-            diagnosis=certain(edit, where["path"], where["start"], where["end"], said, hint),
+            sentence, **where, hint=hint, blame=sender_of(message),
+            diagnosis=certain(edit, where["path"], where["start"], where["end"], sentence, hint),
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""L017: a tagged field of another size than it says."""
+"""L017: a tagged field whose size prefix is wrong."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tag_size_mismatch(event: RequestReceived | ResponseReceived, _: ConnectionSt
     ## Example
     ```story
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
-    # tag 1 says nine bytes, its value has eight
+    # tag 1 has size 9, but its value has eight bytes
     < hex 00000024 00000001 00000300 03000000 09000012 00000003 00000000 00010109 00000000 00000007
     ```
 

@@ -1,4 +1,4 @@
-"""L002: the bytes do not fit the layout."""
+"""L002: a message that ends before its layout does, or otherwise does not decode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def truncated_body(event: RequestReceived | ResponseReceived, _: ConnectionState
     00 00 00 01              # correlation_id 1
     ff ff                    # client_id null
     00 00 00 01              # one topic
-    00 04 61                 # a name of four bytes, of which one is there
+    00 04 61                 # a name of four bytes, but only one follows
     ```
 
     ## Looks alike
@@ -49,7 +49,7 @@ def truncated_body(event: RequestReceived | ResponseReceived, _: ConnectionState
     """
     message = event.message
     if message is None or message.error is None or message.error.kind or event.damaged:
-        return  # impossible lengths and varints that never end have rules of their own
+        return  # L022 and L024 report impossible lengths and overlong varints
     diagnosis = message.diagnosis
     if diagnosis is None or diagnosis.edit.kind == "truncated":
         error = message.error

@@ -1,4 +1,4 @@
-"""L031: no API has this key."""
+"""L031: an API key that no Kafka release has."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from dissectors.trackers.triggers import FrameFlags
 
 
 @dataclass(slots=True)
-class _Told:
-    """What was said in this run: a peer that sends a tag sends it in every message."""
+class _Reported:
+    """Tags that were reported in this run: a peer that sends a tag sends it in every message."""
 
     tags: BoundedDict[tuple[int, bool, int], None] = field(default_factory=lambda: BoundedDict(1000))
 
@@ -44,8 +44,8 @@ def unknown_tag(event: RequestReceived | ResponseReceived, connection: Connectio
     ## Looks alike
     ```story
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
-    < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": 7}    # tag 1, which is known
-    # tag 1, which came with version 15: L015
+    < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": 7}    # tag 1 is known
+    # tag 1 exists from version 15 on: L015
     > Fetch v12 {"_tags": [[1, "00 00 00 01 00 00 00 00 00 00 00 01 00"]]}
     ```
 
@@ -54,13 +54,13 @@ def unknown_tag(event: RequestReceived | ResponseReceived, connection: Connectio
     https://github.com/IBM/sarama/issues/2107
     """
     message = event.message
-    assert message is not None  # it reads well
+    assert message is not None  # the rule gets only frames that decode
     for path, _, row in tagged(message):
         for tag, data in row.get("_tags", ()):
-            told = connection.run.state(_Told).tags
-            if (key := (message.api_key, message.is_request, tag)) in told or of_other_version(message, path, tag):
+            reported = connection.run.state(_Reported).tags
+            if (key := (message.api_key, message.is_request, tag)) in reported or of_other_version(message, path, tag):
                 continue
-            told[key] = None
+            reported[key] = None
             yield Problem(
                 f"{message.api} v{message.version} carries tag {tag} ({counted(len(data), 'byte')}), "
                 "which no Kafka release known to kproxy has; readers must skip it",

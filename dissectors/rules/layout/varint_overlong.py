@@ -1,4 +1,4 @@
-"""L024: a varint that never ends, or is longer than need be."""
+"""L024: a varint that is too long, or padded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.decode_warnings import error_place, more, noted, place, side, unexplained
+from dissectors.rules.helpers.decode_warnings import (
+    error_place,
+    is_unexplained,
+    others_suffix,
+    sender_of,
+    warning_place,
+    warnings_of,
+)
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -63,23 +70,23 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
     message = event.message
     if message is None or event.damaged:
         return
-    if unexplained(message, "varint"):
+    if is_unexplained(message, "varint"):
         assert message.error is not None
         where = error_place(message)
         yield Problem(
             f"{message.api} v{message.version} cannot be read at {where['path']}: {message.error.message}",
             **where,
             hint="these bytes are not a varint: flexible versions have compact lengths, others int16 and int32",
-            blame=side(message),
+            blame=sender_of(message),
             expected="at most 5 bytes and 32 bits",
             got=message.frame[where["start"] : where["end"]].hex(" "),
             diagnosis=message.diagnosis,
         )
-    elif message.well_formed and (odd := noted(message, "varint")):
+    elif message.well_formed and (warnings := warnings_of(message, "varint")):
         yield Problem(
-            f"{message.api} v{message.version}: {odd[0].message}{more(len(odd))}",
-            **place(message, odd[0]),
+            f"{message.api} v{message.version}: {warnings[0].message}{others_suffix(len(warnings))}",
+            **warning_place(message, warnings[0]),
             hint="write varints with the minimum number of bytes",
-            blame=side(message),
+            blame=sender_of(message),
             severity=Severity.INFO,
         )

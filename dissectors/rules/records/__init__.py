@@ -1,1 +1,1 @@
-"""R: records and batches."""
+"""Family R: records and batches."""

@@ -1,4 +1,4 @@
-"""R025: records of an aborted transaction that a consumer takes for committed."""
+"""R025: records of an aborted transaction that a read_committed consumer cannot filter out."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
 
 
 def _unlisted(part: PartitionData) -> tuple[int, BatchSpan] | None:
-    """The first batch of a transaction that is aborted further on and not listed."""
+    """Index and span of the first batch of a transaction that a later marker aborts and that is not listed."""
     listed = part.row.get("aborted_transactions") or ()
     open_batches: dict[int, tuple[int, BatchSpan]] = {}
     for index, batch in enumerate(part.batches):

@@ -1,4 +1,4 @@
-"""R019: a count of records that the bytes cannot hold."""
+"""R019: a record count that is impossible for the size of the batch."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
     ```
 
     ## Looks alike
-    The base offset and the leader epoch are outside the CRC: a broker sets them without computing it anew.
+    The base offset and the leader epoch are outside the CRC: a broker sets them without recomputing it:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 8, "records": [

@@ -41,7 +41,7 @@ def batch_length_mismatch(event: RequestReceived | ResponseReceived, connection:
     ```
 
     ## Looks alike
-    A fetched field that ends in the middle of a batch, as fetches legally do:
+    Fetched records that end in the middle of a batch, which is allowed:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 9, "records":

@@ -1,4 +1,4 @@
-"""R003: a batch that is not given out as it was taken."""
+"""R003: a batch that the broker returns with other bytes than were produced."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _is_damaged(event: ResponseReceived, connection: ConnectionState, part: Part
 
 
 def _kafka_rewrites(produced: BatchSpan, fetched: BatchSpan) -> bool:
-    """Whether they differ as Kafka may have made them."""
+    """Whether the batches differ in a field that Kafka itself may change."""
     return (produced.attributes, produced.max_timestamp, produced.records_count) != (
         fetched.attributes,
         fetched.max_timestamp,

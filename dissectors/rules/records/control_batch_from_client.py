@@ -1,4 +1,4 @@
-"""R023: a control batch that a client sends."""
+"""R023: a control batch from a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R009: records that the broker rewrites in an old format for an old client."""
+"""R009: records that the broker down-converts to an old format for an old client."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
     ```
 
     ## Looks alike
-    Old messages that are stored as such:
+    Old messages that are stored in the old format:
     ```story
     > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"magic": 1, "records": [{"value": "a"}]}]}]}]}
@@ -74,6 +74,6 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
                 f"{label(part.place, connection)} holds batches of format 2, but Fetch v{message.version} makes the "
                 f"broker rewrite them in format {batch.magic}",
                 **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, "0", "magic"),
-                hint="use a client that speaks Fetch v4 or later; Kafka 4.0 refuses older ones",
+                hint="use a client that supports Fetch v4 or later; Kafka 4.0 refuses older ones",
                 cause=part.place[0],
             )

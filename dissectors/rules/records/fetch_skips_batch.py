@@ -1,4 +1,4 @@
-"""R017: a fetch that leaves out the batch with the offset that was asked for."""
+"""R017: a fetch that omits the batch with the requested offset."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.records import decode
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.compacted_topics import Compacted
 from dissectors.trackers.partitions import label, topic_of
 from dissectors.trackers.producers import Producers
@@ -18,19 +19,19 @@ from dissectors.trackers.record_data import sent_records
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_INVALID_RECORD = 87
+_INVALID_RECORD = Error.INVALID_RECORD
 
-#: Batches that were taken are looked into so often for each topic of a connection.
-_TIMES = 8
-_MOST_TOPICS = 256
-_MOST_BYTES = 1 << 20
+#: Accepted batches that are inspected for each topic of a connection.
+_MAX_INSPECTED = 8
+_MAX_TOPICS = 256
+_MAX_BYTES = 1 << 20
 
 
-class _Looked:
-    """How often batches of a compacted topic were looked into."""
+class _Inspected:
+    """Number of inspected batches per compacted topic."""
 
     def __init__(self) -> None:
-        self.times: BoundedDict[str, int] = BoundedDict(_MOST_TOPICS)
+        self.times: BoundedDict[str, int] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -92,18 +93,19 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
             place, code = (topic_of(topic), row.get("index", 0)), row.get("error_code")
             name = connection.run.topic_names.get(place[0], place[0])
             known = (connection.server, name) in compacted
-            if code not in (0, _INVALID_RECORD) or not (known or (code and _names_keys(row))):
+            if code not in (0, _INVALID_RECORD) or not (known or (code and _mentions_key(row))):
                 continue
             if code == 0:
-                times = connection.state(_Looked).times
+                times = connection.state(_Inspected).times
                 times[name] = times.get(name, 0) + 1
-                if times[name] > _TIMES:
+                if times[name] > _MAX_INSPECTED:
                     continue
-            which = _without_key(sent_records(asked).get(place))
-            if which is not None:
+            record_index = _without_key(sent_records(asked).get(place))
+            if record_index is not None:
                 outcome = "was refused with INVALID_RECORD" if code else "was accepted, should be INVALID_RECORD"
                 yield Problem(
-                    f"{label(place, connection)} is compacted: a batch whose record {which} has no key {outcome}",
+                    f"{label(place, connection)} is compacted: a batch whose record {record_index} has no key "
+                    f"{outcome}",
                     **locate(message, "responses", i, "partition_responses", j, "error_code"),
                     hint="give every record a key, or set cleanup.policy=delete on the topic",
                     blame="client" if code else "broker",
@@ -111,15 +113,15 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
                 )
 
 
-def _names_keys(row: dict[str, Any]) -> bool:
-    """Whether the broker's own words are about keys."""
-    said = [row.get("error_message")]
-    said += [each.get("batch_index_error_message") for each in row.get("record_errors") or ()]
-    return any(text and "key" in text.lower() for text in said)
+def _mentions_key(row: dict[str, Any]) -> bool:
+    """Whether the broker's error message mentions keys."""
+    messages = [row.get("error_message")]
+    messages += [each.get("batch_index_error_message") for each in row.get("record_errors") or ()]
+    return any(text and "key" in text.lower() for text in messages)
 
 
 def _without_key(data: memoryview | None) -> int | None:
-    """The first record without a key in record data."""
-    batches = decode(data, limit=_MOST_BYTES) if data is not None and len(data) <= _MOST_BYTES else ()
+    """Index of the first record without a key, None if all have one or the data is too large."""
+    batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()
     records = (record for batch in batches for record in batch.get("records", ()))
-    return next((which for which, record in enumerate(records) if record["key"] is None), None)
+    return next((record_index for record_index, record in enumerate(records) if record["key"] is None), None)

@@ -1,4 +1,4 @@
-"""R006: last_offset_delta is not that of the last record."""
+"""R006: last_offset_delta differs from the offset delta of the last record."""
 
 from __future__ import annotations
 

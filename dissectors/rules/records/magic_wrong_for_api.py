@@ -1,4 +1,4 @@
-"""R008: record data in a format that the version of its API does not have."""
+"""R008: record data in a format that its API version does not support."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
     ```
 
     ## Looks alike
-    A topic that still holds old messages:
+    A topic that still has messages in old formats:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "records": [
@@ -85,18 +85,18 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
     allowed = _allowed(message.api, message.version)
     if not record_data(event, connection).magics & ~sum(1 << magic for magic in allowed):
         return
-    should = " or ".join(map(str, allowed))
+    allowed_text = " or ".join(map(str, allowed))
     for part in record_data(event, connection).parts:
         for index, batch in enumerate(part.batches):
             if batch.magic not in allowed:
                 yield Problem(
                     f"{label(part.place, connection)}, batch {index}: record format {batch.magic} in {message.api} "
-                    f"v{message.version}, should be {should}",
+                    f"v{message.version}, should be {allowed_text}",
                     **place_of(event, part, batch.start + _MAGIC, batch.start + _MAGIC + 1, str(index), "magic"),
                     hint=f"write the records in format {allowed[-1]}, or use another version of {message.api}",
                     blame="client" if message.is_request else "broker",
                     severity=severity_in_traffic(connection),
-                    expected=should,
+                    expected=allowed_text,
                     got=str(batch.magic),
                     cause=part.place[0],
                 )
@@ -105,7 +105,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
 
 def _allowed(api: str, version: int) -> tuple[int, ...]:
     if api == "Produce":
-        return (2,) if version >= _PRODUCE_2 else (0, 1, 2)  # brokers take any from old versions
+        return (2,) if version >= _PRODUCE_2 else (0, 1, 2)  # brokers accept any format in old versions
     if api == "Fetch" and version < _FETCH_2:
         return (0, 1) if version >= _FETCH_1 else (0,)
     return (0, 1, 2)

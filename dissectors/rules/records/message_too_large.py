@@ -1,4 +1,4 @@
-"""R021: a batch that the broker does not take because of its size."""
+"""R021: a batch that the broker refuses because of its size."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dissectors.trackers.triggers import FrameFlags
 
 _MESSAGE_TOO_LARGE = Error.MESSAGE_TOO_LARGE
 
-#: Refusals of single records in a topic from which on they are no accident.
-_TIMES = 3
-_MOST_TOPICS = 1_000
+#: From this many refused single records in a topic on, the severity is error.
+_THRESHOLD = 3
+_MAX_TOPICS = 1_000
 
 
 class _Refused:
-    """How often a single record was too large, by server and topic."""
+    """Refusals of single records, per server and topic."""
 
     def __init__(self) -> None:
-        self.times: BoundedDict[tuple[str, str], int] = BoundedDict(_MOST_TOPICS)
+        self.times: BoundedDict[tuple[str, str], int] = BoundedDict(_MAX_TOPICS)
 
 
 @rule(
@@ -81,15 +81,15 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
         if batch is not None:
             several = batch.records_count > 1
             times = 0 if several else _count(place, connection)
-            what = f"{batch.records_count} records" if several else "one record"
-            again = f", {times} times now" if times >= _TIMES else ""
+            content = f"{batch.records_count} records" if several else "one record"
+            repeats = f", {times} times now" if times >= _THRESHOLD else ""
             yield Problem(
-                f"{label(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with {what} was "
-                f"refused with MESSAGE_TOO_LARGE{again}",
+                f"{label(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with {content} was "
+                f"refused with MESSAGE_TOO_LARGE{repeats}",
                 **locate(event.message, *where),
                 hint="raise max.message.bytes of the topic, or send smaller records; a client may split a batch",
-                severity=None if again else Severity.INFO,
-                cause=f"{place[0]} {bool(again)}",
+                severity=None if repeats else Severity.INFO,
+                cause=f"{place[0]} {bool(repeats)}",
             )
 
 

@@ -1,4 +1,4 @@
-"""R024: several batches where a Produce has one."""
+"""R024: several batches for one partition in a Produce request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def multi_batch_produce(event: RequestReceived, connection: ConnectionState) -> 
     ```
 
     ## Looks alike
-    Messages of format 1 stand one after the other:
+    Format 1 has no batches, so several messages follow each other:
     ```story
     > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"magic": 1, "records": [{"value": "a"}]}, {"magic": 1, "records": [{"value": "b", "offset": 1}]}]}]}]}

@@ -1,4 +1,4 @@
-"""R014: null where a fetch should have no records."""
+"""R014: null instead of an empty records field."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterat
     ```
 
     ## Looks alike
-    Nothing new, and a partition with an error:
+    No new records, and a partition with an error:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}, {"partition": 1}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": ""},

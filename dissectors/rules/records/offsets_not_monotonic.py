@@ -1,4 +1,4 @@
-"""R016: offsets that stand still or go back."""
+"""R016: offsets that do not increase."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def offsets_not_monotonic(event: RequestReceived | ResponseReceived, connection:
     ```
 
     ## Looks alike
-    Gaps, as compaction and transaction markers leave them:
+    Gaps that compaction and transaction markers leave:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 9, "records": [

@@ -1,4 +1,4 @@
-"""R010: a fetch that brings a piece of a batch and nothing whole."""
+"""R010: a fetch that returns only part of a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dissectors.trackers.record_data import RecordData, place_of, record_data
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: From this version on a broker sends the first batch whole, whatever the limits (KIP-74).
+#: From this version on, a broker sends the first batch whole, whatever the limits (KIP-74).
 _FIRST_BATCH_WHOLE = 3
 
 
@@ -45,7 +45,7 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
     ```
 
     ## Looks alike
-    A whole batch, and a piece of the next one:
+    A whole batch, and part of the next one:
     ```story
     > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0, "partition_max_bytes": 90}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 9, "records":

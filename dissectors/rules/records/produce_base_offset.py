@@ -1,4 +1,4 @@
-"""R015: a base offset that cannot be."""
+"""R015: an invalid base offset in a Produce request or response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R005: the count of records in the header is not that of the records."""
+"""R005: a record count that differs from the number of records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def record_count_mismatch(event: RequestReceived | ResponseReceived, connection:
     ```
 
     ## Looks alike
-    A compacted batch: fewer records than offsets, and as many as its header says.
+    A compacted batch has fewer records than offsets, but its count is correct:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 10, "records": [

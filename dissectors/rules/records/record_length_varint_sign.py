@@ -1,4 +1,4 @@
-"""R007: records that are written in another way than the format has it."""
+"""R007: records in another encoding than format 2 defines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import diagnosed
+from dissectors.rules.helpers.layout_findings import with_diagnosis
 from dissectors.trackers.record_data import RecordData, fault_problem, faults
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -73,4 +73,4 @@ def record_length_varint_sign(
         written = fault.departure.written
         topics, _, partitions, _ = part.path
         edit = Edit.of("record_encoding", f"{topics}[].{partitions}[].records", written=written)
-        yield diagnosed(replace(problem, cause=f"{part.place[0]} {written}"), edit)
+        yield with_diagnosis(replace(problem, cause=f"{part.place[0]} {written}"), edit)

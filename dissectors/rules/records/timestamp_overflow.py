@@ -1,4 +1,4 @@
-"""R018: timestamps that cannot be."""
+"""R018: implausible timestamps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dissectors.trackers.triggers import FrameFlags
 _DAY = 24 * 3600 * 1000
 _NO_TIMESTAMP = -1
 
-#: What a timestamp in another unit has to be multiplied or divided by to be one in milliseconds.
+#: (unit, factor, divisor): how to convert a timestamp in this unit to milliseconds.
 _UNITS = (("seconds", 1000, 1), ("microseconds", 1, 1000), ("nanoseconds", 1, 1_000_000))
 
 
@@ -60,7 +60,7 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
     ```
 
     ## Looks alike
-    No timestamp, one of now, and one of long ago:
+    No timestamp, a current one, and an old one:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"records": [{"value": "a", "timestamp": -1}]}]}]}]}
@@ -84,10 +84,10 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
     now = event.at // 1_000_000
     for part in record_data(event, connection).parts:
         for index, batch in enumerate(part.batches):
-            if batch.magic and not is_recent(batch, event) and (why := _wrong(batch.max_timestamp, now)):
+            if batch.magic and not is_recent(batch, event) and (fault_text := _fault(batch.max_timestamp, now)):
                 name, span = _field(batch)
                 yield Problem(
-                    f"{label(part.place, connection)}: the timestamp {batch.max_timestamp} {why}",
+                    f"{label(part.place, connection)}: the timestamp {batch.max_timestamp} {fault_text}",
                     **place_of(event, part, batch.start + span[0], batch.start + span[1], str(index), name),
                     hint="write timestamps in milliseconds since 1970, or -1 for none",
                     blame="client",
@@ -98,7 +98,7 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
                 break
 
 
-def _wrong(timestamp: int, now: int) -> str | None:
+def _fault(timestamp: int, now: int) -> str | None:
     if timestamp < _NO_TIMESTAMP:
         return "is negative, should be milliseconds since 1970"
     for unit, factor, divisor in _UNITS:

@@ -1,4 +1,4 @@
-"""R002: a checksum of another kind, or of other bytes."""
+"""R002: a CRC with the wrong polynomial, or over the wrong bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wrong_crc_polynomial(event: RequestReceived | ResponseReceived, connection: 
     ```
 
     ## Looks alike
-    Messages of format 1, which have the CRC-32 of IEEE:
+    Messages of format 1, which use the IEEE polynomial:
     ```story
     > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"magic": 1, "records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}

@@ -1,4 +1,4 @@
-"""R013: zstd in a version that does not have it."""
+"""R013: zstd in an API version that does not support it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dissectors.trackers.record_data import RecordData, place_of, record_data, s
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: The first versions with zstd (KIP-110), and the error that answers older ones.
-_PRODUCE, _FETCH = 7, 10
+#: The first versions of Produce and Fetch with zstd (KIP-110).
+_PRODUCE_ZSTD, _FETCH_ZSTD = 7, 10
 _UNSUPPORTED_COMPRESSION_TYPE = Error.UNSUPPORTED_COMPRESSION_TYPE
 
 _ZSTD = CODECS.index("zstd")
@@ -41,7 +41,7 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
     at the first zstd batch.
 
     ## Usual cause
-    A client that has the codec but not the versions, or that chose its versions without asking the broker; or a topic
+    A client that has the codec but not the versions, or that chooses its versions without ApiVersions; or a topic
     with `compression.type=zstd` that an old consumer reads.
 
     ## Example
@@ -70,7 +70,7 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
     https://github.com/aio-libs/aiokafka/issues/1112
     """
     message = event.message
-    if message is None or message.version >= (_PRODUCE if message.is_request else _FETCH):
+    if message is None or message.version >= (_PRODUCE_ZSTD if message.is_request else _FETCH_ZSTD):
         return
     data = record_data(event, connection)
     if isinstance(event, ResponseReceived):
@@ -78,9 +78,9 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
             if part.row["error_code"] == _UNSUPPORTED_COMPRESSION_TYPE and event.request_body is not None:
                 yield Problem(
                     f"{label(part.place, connection)} is compressed with zstd, which Fetch v{message.version} does "
-                    f"not support: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH} or later",
+                    f"not support: UNSUPPORTED_COMPRESSION_TYPE, should be v{_FETCH_ZSTD} or later",
                     **locate(message, *part.path, "error_code"),
-                    hint=f"use a client that speaks Fetch v{_FETCH}, or another compression.type for the topic",
+                    hint=f"use a client that supports Fetch v{_FETCH_ZSTD}, or another compression.type for the topic",
                     cause=part.place[0],
                 )
         return
@@ -91,10 +91,10 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
             if batch.magic == 2 and batch.attributes & 7 == _ZSTD:
                 start = batch.start + _ATTRIBUTES
                 yield Problem(
-                    f"{label(part.place, connection)}: zstd in Produce v{message.version}, should be v{_PRODUCE} or "
-                    "later",
+                    f"{label(part.place, connection)}: zstd in Produce v{message.version}, should be "
+                    f"v{_PRODUCE_ZSTD} or later",
                     **place_of(event, part, start, start + 2, str(index), "attributes"),
-                    hint=f"send zstd with Produce v{_PRODUCE} or later, and ask the broker for its versions first",
+                    hint=f"send zstd with Produce v{_PRODUCE_ZSTD} or later, and request ApiVersions first",
                     severity=severity_in_traffic(connection),
                     cause=part.place[0],
                 )

@@ -1,1 +1,1 @@
-"""X: security and other protocols."""
+"""Family X: security and other protocols."""

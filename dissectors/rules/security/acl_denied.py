@@ -1,4 +1,4 @@
-"""X014: what the broker's access control lists do not allow."""
+"""X014: requests that the broker's access control lists (ACLs) deny."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages import summary
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-_TOPIC, _GROUP, _CLUSTER, _TRANSACTION, _TOKEN = 29, 30, 31, 53, 65
-_OFTEN = 3
-_MOST_TOLD = 10
+_TOPIC = Error.TOPIC_AUTHORIZATION_FAILED
+_GROUP = Error.GROUP_AUTHORIZATION_FAILED
+_CLUSTER = Error.CLUSTER_AUTHORIZATION_FAILED
+_TRANSACTION = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_TOKEN = Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+_THRESHOLD = 3
+_MAX_REPORTED = 10
 
-#: Code -> what it is about, and the fields that name it: first in the response around the code, then in the request.
+#: Error code -> (kind of resource, fields with its name). The fields are searched in the response around the error
+#: code, then in the request.
 _RESOURCES: dict[int, tuple[str, tuple[str, ...]]] = {
     _TOPIC: ("topic", ("name", "topic", "topic_name", "resource_name", "topic_id")),
     _GROUP: ("group", ("group_id", "key")),
@@ -30,7 +36,7 @@ _RESOURCES: dict[int, tuple[str, tuple[str, ...]]] = {
     _TOKEN: ("delegation token", ()),
 }
 
-#: Code -> operation -> the APIs that need it, after Kafka's table of operations and resources.
+#: Error code -> operation -> APIs that need it. Source: Kafka's documentation, "Operations and Resources on Protocols".
 _OPERATIONS: dict[int, dict[str, str]] = {
     _TOPIC: {
         "WRITE": "Produce AddPartitionsToTxn",
@@ -68,7 +74,7 @@ _OPERATIONS: dict[int, dict[str, str]] = {
 
 
 class _Denials(Recurrence):
-    """By server, client and resource."""
+    """Denials per server, client and resource."""
 
 
 @rule(
@@ -114,38 +120,39 @@ def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator
     message = event.message
     if message is None:
         return
-    told: set[tuple[int, str]] = set()
+    reported: set[tuple[int, str]] = set()
     for error in summary.errors(message):
         if error.code not in _RESOURCES or is_idempotent_write(event, error.code):
             continue
         name = _name(error.code, error.path, event, connection)
-        if (error.code, name) in told or len(told) == _MOST_TOLD:
+        if (error.code, name) in reported or len(reported) == _MAX_REPORTED:
             continue
-        told.add((error.code, name))
+        reported.add((error.code, name))
         kind = _RESOURCES[error.code][0]
         resource = f"{kind} {name!r}" if name else kind
         operation = _operation(error.code, message.api)
-        sentence = f"{who(connection)} is not allowed to {operation} {resource}: {message.api} returned {error.name}"
+        client = principal_or_client(connection)
+        sentence = f"{client} is not allowed to {operation} {resource}: {message.api} returned {error.name}"
         hint = f"grant {operation} on {resource} (kafka-acls --add), or check which principal the client logs in as"
         place = locate(message, *re.findall(r"[^.\[\]]+", error.path))
         key = (connection.server, host_of(connection.client), connection.client_id, error.code, name)
         times = connection.run.state(_Denials).count(key, event.at)
-        if times < _OFTEN:
+        if times < _THRESHOLD:
             yield Problem(sentence, severity=Severity.INFO, hint=hint, cause=resource, **place)
         else:
             yield Problem(f"{sentence} ({times} times)", hint=hint, cause=f"{resource} again", **place)
 
 
 def is_idempotent_write(event: ResponseReceived, code: int | None) -> bool:
-    """Whether a producer without a transactional id was denied a producer id: X015."""
+    """Whether a producer without a transactional id was denied a producer id, which X015 reports."""
     asked, message = event.request_body, event.message
     if code != _CLUSTER or message is None or message.api != "InitProducerId" or asked is None:
         return False
     return asked.get("transactional_id") is None
 
 
-def who(connection: ConnectionState) -> str:
-    """The principal if this connection's login told it, else the client."""
+def principal_or_client(connection: ConnectionState) -> str:
+    """The principal if the login revealed it, else client id and host."""
     if principal := connection.state(Authentication).principal:
         return repr(principal)
     host = host_of(connection.client)
@@ -157,7 +164,7 @@ def _operation(code: int, api: str) -> str:
 
 
 def _name(code: int, path: str, event: ResponseReceived, connection: ConnectionState) -> str:
-    """The resource that an error code is about, empty if no field says so."""
+    """The name of the resource that an error code is about, empty if no field has it."""
     assert event.message is not None
     fields = _RESOURCES[code][1]
     value: Any = event.message.body

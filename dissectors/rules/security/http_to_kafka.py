@@ -32,7 +32,7 @@ def http_to_kafka(event: FramingLost, _: ConnectionState) -> Iterator[Problem]:
     ```
 
     ## Looks alike
-    A client that calls itself "GET /":
+    A client whose id is "GET /":
     ```hex request
     00 00 00 0f  00 12 00 00  00 00 00 01  00 05 47 45 54 20 2f
     ```

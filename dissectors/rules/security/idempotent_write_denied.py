@@ -1,4 +1,4 @@
-"""X015: an idempotent producer that is not allowed to be one."""
+"""X015: an idempotent producer without permission for idempotent writes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.security.acl_denied import is_idempotent_write, who
+from dissectors.rules.security.acl_denied import is_idempotent_write, principal_or_client
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 
-_OFTEN = 3
+_THRESHOLD = 3
 
 
 class _Denials(Recurrence):
-    """By server and client."""
+    """Denials per server and client."""
 
 
 @rule(
@@ -64,12 +64,12 @@ def idempotent_write_denied(event: ResponseReceived, connection: ConnectionState
     if message is None or not is_idempotent_write(event, message.body.get("error_code")):
         return
     times = connection.run.state(_Denials).count((connection.server, connection.client_id), event.at)
-    often = times >= _OFTEN
+    repeated = times >= _THRESHOLD
     yield Problem(
-        f"{who(connection)} is not allowed idempotent writes, the default of clients since 3.0: "
-        "InitProducerId returned CLUSTER_AUTHORIZATION_FAILED" + (f" ({times} times)" if often else ""),
-        severity=Severity.ERROR if often else None,
+        f"{principal_or_client(connection)} is not allowed idempotent writes, the default of clients since 3.0: "
+        "InitProducerId returned CLUSTER_AUTHORIZATION_FAILED" + (f" ({times} times)" if repeated else ""),
+        severity=Severity.ERROR if repeated else None,
         hint="grant IDEMPOTENT_WRITE on the cluster (WRITE on a topic from 2.8), or set enable.idempotence=false",
-        cause="again" if often else "",
+        cause="again" if repeated else "",
         **locate(message, "error_code"),
     )

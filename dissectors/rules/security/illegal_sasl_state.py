@@ -1,4 +1,4 @@
-"""X017: a request that the SASL exchange has no place for."""
+"""X017: a request that is not allowed in the current SASL state."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: Co
     ```
 
     ## Looks alike
-    A client that does not wait for the answer to its only token:
+    A client that does not wait for the response to its only token:
     ```story
     > ApiVersions v0
     < {"api_keys": [{"api_key": 17, "max_version": 1}]}

@@ -32,7 +32,7 @@ def other_protocol(event: FramingLost | ProxyHeaderReceived, connection: Connect
     ```
 
     ## Looks alike
-    A client that calls itself "SSH-2":
+    A client whose id is "SSH-2":
     ```hex request
     00 00 00 0f  00 12 00 00  00 00 00 01  00 05 53 53 48 2d 32
     ```

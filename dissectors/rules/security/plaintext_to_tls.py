@@ -1,4 +1,4 @@
-"""X002: plain Kafka where TLS is expected."""
+"""X002: plain Kafka on a TLS listener."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dissectors.trackers.state import ConnectionState
 
 
 class _Client:
-    """Whether the client's side of the connection is TLS too."""
+    """Whether the client uses TLS on this connection too."""
 
-    speaks_tls = False
+    uses_tls = False
 
 
 @rule("X002", severity=Severity.ERROR, events=(FramingLost,), since="0.1", blame="client")
@@ -35,7 +35,7 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
     ```
 
     ## Looks alike
-    TLS on both sides is no such thing; kproxy just cannot read it:
+    Both sides use TLS, which kproxy cannot decode:
     ```story
     > hex 16 03 01 02 00 01 00 01 fc 03 03
     < hex 16 03 03 00 7a 02 00 00 76 03 03
@@ -50,8 +50,8 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
         return
     client = connection.state(_Client)
     if event.direction is Direction.REQUEST:
-        client.speaks_tls = True
-    elif not client.speaks_tls:
+        client.uses_tls = True
+    elif not client.uses_tls:
         yield Problem(
             f"server {connection.server} answers with TLS to a client that sends plain Kafka",
             hint="set security.protocol=SSL or SASL_SSL on the client, or use the port of a plaintext listener",

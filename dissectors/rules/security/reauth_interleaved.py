@@ -1,4 +1,4 @@
-"""X011: requests in the middle of a re-authentication."""
+"""X011: other requests during a re-authentication."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def reauth_interleaved(event: RequestReceived, connection: ConnectionState) -> I
     ```
 
     ## Looks alike
-    What was asked before is still answered:
+    A request from before the re-authentication is still answered:
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}

@@ -1,4 +1,4 @@
-"""X010: a session that ran out."""
+"""X010: a request on an expired SASL session."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Itera
     expired = authentication.expires_at
     if expired is None or event.at <= expired or event.message.api in _LOGIN:
         return
-    authentication.expires_at = None  # once is enough: the broker closes
+    authentication.expires_at = None  # report once: the broker closes the connection
     yield Problem(
         f"{event.message.api} of client {connection.client_id!r} was sent {(event.at - expired) / 1e9:.3f} s after "
         "its SASL session expired: the broker closes the connection",

@@ -1,4 +1,4 @@
-"""X012: a broker that does not let a client log in anew."""
+"""X012: a broker that refuses re-authentication."""
 
 from __future__ import annotations
 

@@ -9,17 +9,18 @@ from dissectors.connections.events import ConnectionEnded, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.rules import rule
+from dissectors.schemas.codes import Error
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 
-_SASL_AUTHENTICATION_FAILED = 58
-_OFTEN = 3
-_MOST_TEXT = 160
+_SASL_AUTHENTICATION_FAILED = Error.SASL_AUTHENTICATION_FAILED
+_THRESHOLD = 3
+_MAX_TEXT = 160
 
 
 class _Failures(Recurrence):
-    """By server, client and user."""
+    """Failed logins per server, client and user."""
 
 
 @rule(
@@ -52,7 +53,7 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
     < {"error_code": 58, "error_message": "Authentication failed: Invalid username or password"}
     close by=server how=fin
     ```
-    After SaslHandshake v0 there is no error code; the broker just closes:
+    After SaslHandshake v0, the broker closes the connection without an error code:
     ```story
     > SaslHandshake v0 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}
@@ -79,12 +80,12 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
     """
     authentication = connection.state(Authentication)
     place: ProblemPlace = {}
-    why = ""
+    reason = ""
     key = (connection.server, host_of(connection.client), connection.client_id, authentication.user)
     if isinstance(event, ConnectionEnded):
         if not authentication.raw or authentication.phase is not SaslPhase.TOKENS or event.by != "server":
             return
-        why = "closed after the tokens"
+        reason = "closed after the tokens"
     elif event.message is not None:
         body = event.message.body
         if authentication.phase is SaslPhase.DONE:
@@ -92,12 +93,12 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
         if body.get("error_code") != _SASL_AUTHENTICATION_FAILED:
             return
         place = locate(event.message, "error_code")
-        why = repr((body.get("error_message") or "SASL_AUTHENTICATION_FAILED")[:_MOST_TEXT])
+        reason = repr((body.get("error_message") or "SASL_AUTHENTICATION_FAILED")[:_MAX_TEXT])
     times = connection.run.state(_Failures).count(key, event.at)
     mechanism = authentication.mechanism or "SASL"
     failed = f"{mechanism} login of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
     hint = "check user, password and sasl.mechanism; the broker's log names the user"
-    if times < _OFTEN:
-        yield Problem(f"{failed}: {why}", hint=hint, **place)
+    if times < _THRESHOLD:
+        yield Problem(f"{failed}: {reason}", hint=hint, **place)
     else:
-        yield Problem(f"{failed} {times} times, never successfully: {why}", hint=hint, cause="again", **place)
+        yield Problem(f"{failed} {times} times, never successfully: {reason}", hint=hint, cause="again", **place)

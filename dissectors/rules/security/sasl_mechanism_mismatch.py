@@ -1,4 +1,4 @@
-"""X007: a SASL mechanism that the listener does not have."""
+"""X007: a SASL mechanism that the listener does not support."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState
         return
     if connection.state(Authentication).is_reauthentication:
         return  # X012
-    wanted, offered = asked.get("mechanism"), message.body.get("mechanisms") or []
+    requested, offered = asked.get("mechanism"), message.body.get("mechanisms") or []
     names = ", ".join(map(str, offered)) or "none"
-    if wanted in offered:
+    if requested in offered:
         yield Problem(
-            f"server {connection.server} refuses SASL mechanism {wanted!r} but lists it as supported ({names})",
+            f"server {connection.server} refuses SASL mechanism {requested!r} but lists it as supported ({names})",
             hint="fix the broker: it must accept a handshake in this state",
             blame="broker",
             **locate(message, "error_code"),
         )
     else:
         yield Problem(
-            f"the client requests SASL mechanism {wanted!r}, but server {connection.server} supports {names}",
+            f"the client requests SASL mechanism {requested!r}, but server {connection.server} supports {names}",
             hint="set sasl.mechanism on the client, or sasl.enabled.mechanisms of this listener",
             expected=f"one of {names}",
-            got=repr(wanted),
-            cause=str(wanted),
+            got=repr(requested),
+            cause=str(requested),
             **locate(message, "mechanisms"),
         )

@@ -1,4 +1,4 @@
-"""X005: a password that anybody on the way can read."""
+"""X005: a credential that is sent without encryption."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
-_WHAT = {"PLAIN": "the password", "OAUTHBEARER": "the bearer token"}
+_CREDENTIALS = {"PLAIN": "the password", "OAUTHBEARER": "the bearer token"}
 
 
 @rule(
@@ -52,12 +52,12 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
     https://www.rfc-editor.org/rfc/rfc4616#section-6
     """
     mechanism = event.message.body.get("mechanism")
-    if mechanism not in _WHAT or connection.tls or not connection.client:
+    if mechanism not in _CREDENTIALS or connection.tls or not connection.client:
         return
     local = is_local(connection.client) and is_local(connection.server)
     yield Problem(
-        f"{_WHAT[mechanism]} of SASL {mechanism} is sent from {host_of(connection.client)} to {connection.server} "
-        "without TLS",
+        f"{_CREDENTIALS[mechanism]} of SASL {mechanism} is sent from {host_of(connection.client)} to "
+        f"{connection.server} without TLS",
         severity=Severity.INFO if local else None,
         hint="use security.protocol=SASL_SSL, or a SCRAM mechanism; change the credential if others may have seen it",
         expected="TLS",

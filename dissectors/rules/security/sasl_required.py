@@ -1,4 +1,4 @@
-"""X006: a client without SASL at a listener that wants it."""
+"""X006: a client without SASL on a listener that requires it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dissectors.trackers.connection_endings import TURNED_AWAY, ConnectionEnding
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 
-_OFTEN = 3
+_THRESHOLD = 3
 
 
-class _TurnedAway(Recurrence):
-    """By server."""
+class _Rejections(Recurrence):
+    """Closed connections per server."""
 
 
 @rule(
@@ -72,13 +72,13 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != TURNED_AWAY:
         return
-    what = f"server {connection.server} closed at the first {endings.unanswered[0].message.api}"
+    ending = f"server {connection.server} closed at the first {endings.unanswered[0].message.api}"
     hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
     if connection.server in connection.run.state(Listeners).sasl:
-        yield Problem(f"{what} of a client without SASL: this listener requires it", hint=hint)
+        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=hint)
         return
-    times = connection.run.state(_TurnedAway).count(connection.server, event.at)
-    if times < _OFTEN:
-        yield Problem(f"{what} unanswered: it may require SASL", severity=Severity.INFO, hint=hint)
+    times = connection.run.state(_Rejections).count(connection.server, event.at)
+    if times < _THRESHOLD:
+        yield Problem(f"{ending} unanswered: it may require SASL", severity=Severity.INFO, hint=hint)
     else:
-        yield Problem(f"{what} unanswered, {times} times: it seems to require SASL", hint=hint, cause="again")
+        yield Problem(f"{ending} unanswered, {times} times: it seems to require SASL", hint=hint, cause="again")

@@ -1,4 +1,4 @@
-"""X013: a SCRAM nonce that is not the one agreed on."""
+"""X013: a SCRAM nonce that differs from the one that both sides agreed on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def scram_nonce(event: RequestReceived | ResponseReceived, connection: Connectio
     a character that it takes for the end. A server that generates its own nonce. Kafka 4 compares the nonces strictly.
 
     ## Example
-    The client's last message has nonce "abX" where the server said "abc":
+    The client's last message has nonce "abX" where the server sent "abc":
     ```story
     > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}
     < {"mechanisms": ["SCRAM-SHA-256"]}
@@ -57,11 +57,11 @@ def scram_nonce(event: RequestReceived | ResponseReceived, connection: Connectio
     https://github.com/confluentinc/librdkafka/pull/4895
     """
     authentication = connection.state(Authentication)
-    ours, theirs = authentication.client_nonce, authentication.server_nonce
-    if theirs is None or event.message is None:
+    client_nonce, server_nonce = authentication.client_nonce, authentication.server_nonce
+    if server_nonce is None or event.message is None:
         return
     if isinstance(event, RequestReceived):
-        if authentication.final_nonce is not None and authentication.final_nonce != theirs:
+        if authentication.final_nonce is not None and authentication.final_nonce != server_nonce:
             yield Problem(
                 f"client {connection.client_id!r} ends its {authentication.mechanism} login with another nonce than "
                 "the server's",
@@ -69,10 +69,14 @@ def scram_nonce(event: RequestReceived | ResponseReceived, connection: Connectio
                 "server's nonce, byte for byte",
                 **locate(event.message, "auth_bytes"),
             )
-    elif authentication.tokens == 1 and ours is not None and (not theirs.startswith(ours) or theirs == ours):
+    elif (
+        authentication.tokens == 1
+        and client_nonce is not None
+        and (not server_nonce.startswith(client_nonce) or server_nonce == client_nonce)
+    ):
         yield Problem(
             f"the {authentication.mechanism} nonce of server {connection.server} does not begin with the client's",
-            hint="a fault of the server: its nonce is the client's with more behind it",
+            hint="a fault of the server: its nonce must start with the client's nonce and append its own part",
             blame="broker",
             **locate(event.message, "auth_bytes"),
         )

@@ -1,4 +1,4 @@
-"""X001: TLS where plain Kafka is expected."""
+"""X001: TLS on a plaintext listener."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tls_to_plaintext(event: FramingLost, _: ConnectionState) -> Iterator[Problem
     ```
 
     ## Looks alike
-    A client id that begins like a TLS hello, behind a length and a header that are right:
+    A client id that begins like a TLS hello, after a valid length and header:
     ```hex request
     00 00 00 10  00 12 00 00  00 00 00 01  00 06 16 03 01 02 00 01
     ```

@@ -1,4 +1,4 @@
-"""X016: data for a client that has not logged in."""
+"""X016: data is served to a client that has not logged in."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
     ```
 
     ## Looks alike
-    A connection whose beginning the capture does not have:
+    A connection whose start is not in the capture:
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}
@@ -72,7 +72,7 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
     """
     authentication = connection.state(Authentication)
     if authentication.phase is SaslPhase.DONE:
-        connection.run.subscribe("X016")  # others at this listener may leave the login out
+        connection.run.subscribe("X016")  # other clients of this listener may skip the login
     if not authentication.unauthenticated or isinstance(event, TokenReceived):
         return
     never = not authentication.started_at
@@ -89,7 +89,7 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
         or summary.errors(message)
     ):
         return
-    how = (
+    login_state = (
         "has not logged in"
         if never
         else "failed to log in"
@@ -97,7 +97,7 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
         else "has not finished its login"
     )
     yield Problem(
-        f"server {connection.server} serves {message.api} to {host_of(connection.client)}, which {how}",
+        f"server {connection.server} serves {message.api} to {host_of(connection.client)}, which {login_state}",
         severity=Severity.WARNING if never else None,
         hint="unless it is meant to serve both, fix the broker: it must close on a request before the login",
         expected="a closed connection",

@@ -1,1 +1,1 @@
-"""V: version negotiation."""
+"""Family V: version negotiation."""

@@ -1,4 +1,4 @@
-"""V001: a version above what the server serves."""
+"""V001: a version above the server's highest."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def above_advertised_max(event: RequestReceived, connection: ConnectionState) ->
     ```
 
     ## Looks alike
-    The highest version itself; and ApiVersions, which is how a client finds out: it may ask with any version.
+    The highest version itself; and ApiVersions, which a client may send in any version to learn the others:
     ```story
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}
     < as ApiVersions v0 {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 3}]}
@@ -58,7 +58,7 @@ def above_advertised_max(event: RequestReceived, connection: ConnectionState) ->
     < {"api_keys": [{"api_key": 1, "min_version": 4, "max_version": 12}, {"api_key": 18, "max_version": 3}]}
     > Fetch v12 {}
     ```
-    A server whose ranges are no longer known for sure, because it was upgraded while connections come and go:
+    A server whose ranges are uncertain because it was upgraded in between:
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}

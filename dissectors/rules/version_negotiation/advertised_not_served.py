@@ -1,4 +1,4 @@
-"""V007: a version that the server advertises and then does not serve."""
+"""V007: a version that the server advertises but does not serve."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import PRE_LOGIN_APIS, Ranges, Versions, closing_request, range_text
 
-#: Connections that a server closes on a version before it is told.
-AGAIN = 3
+#: Reported after this many connections that a server closed on a version.
+THRESHOLD = 3
 
 
 class _Closes:
     """How often a server closed a connection on an API's version, and when it last did (ns)."""
 
     def __init__(self) -> None:
-        self.seen: BoundedDict[tuple[str, int, int], tuple[int, int]] = BoundedDict(10_000)
+        self.closes: BoundedDict[tuple[str, int, int], tuple[int, int]] = BoundedDict(10_000)
 
 
 @rule(
@@ -74,7 +74,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
     ```
 
     ## Looks alike
-    A broker that goes down takes what is in flight with it, on all connections at once:
+    A broker that goes down closes all connections at once, with their requests in flight:
     ```story
     > Metadata v1 {}
     < {}
@@ -87,7 +87,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
     2 close by=server
     3 close by=server
     ```
-    A listener that wants SASL first:
+    A listener that requires SASL first:
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}]}
@@ -133,13 +133,13 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
         return
     if not server.serves_without_sasl and connection.sasl_mechanism is None:
         return
-    seen = connection.run.state(_Closes).seen
+    closes = connection.run.state(_Closes).closes
     key = (connection.server, message.api_key, message.version)
-    count, last = seen.get(key, (0, -1))
-    if server.answered_at <= last:  # not up again since
+    count, last = closes.get(key, (0, -1))
+    if server.answered_at <= last:  # the server has answered nothing since the last close
         return
-    seen[key] = (count + 1, event.at)
-    if count + 1 >= AGAIN:
+    closes[key] = (count + 1, event.at)
+    if count + 1 >= THRESHOLD:
         yield Problem(
             f"{connection.server} closes the connection on {message.api} v{message.version} each time although it"
             f" advertises {range_text(ranges[message.api_key])}",

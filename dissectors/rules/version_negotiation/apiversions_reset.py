@@ -1,4 +1,4 @@
-"""V005: a server that closes the connection on a new version of ApiVersions."""
+"""V005: a server that closes the connection on an unknown ApiVersions version."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dissectors.trackers.versions import API_VERSIONS, Versions, closing_request
 
 
 @dataclass(slots=True)
-class _Cut:
-    """The server closed a connection on a version; `lower` is one below it that it has answered since."""
+class _Close:
+    """A version on which the server closed a connection. `lower`: a lower version that it has answered since."""
 
     lower: int | None = None
 
 
-class _Cuts:
+class _Closes:
     def __init__(self) -> None:
-        self.by_server: BoundedDict[str, BoundedDict[int, _Cut]] = BoundedDict(1_000)
+        self.by_server: BoundedDict[str, BoundedDict[int, _Close]] = BoundedDict(1_000)
 
 
 @rule(
@@ -59,7 +59,7 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
     ```
 
     ## Looks alike
-    A restart: what was in flight is lost once, later it is answered.
+    A restart loses the request in flight once; later the version is answered:
     ```story
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}
     close by=server how=reset
@@ -70,7 +70,7 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
     4> ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}
     4 close by=server how=reset
     ```
-    A server that is not there, behind a load balancer that is:
+    A load balancer without a server behind it:
     ```story
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}
     close by=server how=reset
@@ -83,14 +83,14 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
     https://github.com/dpkp/kafka-python/issues/2602
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-511%3A+Collect+and+Expose+Client%27s+Name+and+Version+in+the+Brokers
     """
-    of_server = connection.run.state(_Cuts).by_server
+    by_server = connection.run.state(_Closes).by_server
     if isinstance(event, ResponseReceived):
-        if (cuts := of_server.get(connection.server)) and event.request is not None:
+        if (closes := by_server.get(connection.server)) and event.request is not None:
             answered = event.request.message.version
-            cuts.pop(answered, None)
-            for version, cut in cuts.items():
+            closes.pop(answered, None)
+            for version, close in closes.items():
                 if answered < version:
-                    cut.lower = answered
+                    close.lower = answered
         return
     request = closing_request(event, connection)
     versions = connection.state(Versions)
@@ -99,12 +99,12 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
     version = request.message.version
     if (API_VERSIONS, version) in versions.server(connection).answered:
         return
-    cut = of_server.touch(connection.server, lambda: BoundedDict(10)).touch(version, _Cut)
-    if cut.lower is not None:
+    close = by_server.touch(connection.server, lambda: BoundedDict(10)).touch(version, _Close)
+    if close.lower is not None:
         yield Problem(
             f"{connection.server} closes the connection on ApiVersions v{version} instead of answering"
-            f" UNSUPPORTED_VERSION; it answers v{cut.lower}",
-            hint=f"make the client use ApiVersions v{cut.lower} or below (e.g. a lower maximum version), or upgrade"
+            f" UNSUPPORTED_VERSION; it answers v{close.lower}",
+            hint=f"make the client use ApiVersions v{close.lower} or below (e.g. a lower maximum version), or upgrade"
             " the server",
             cause=f"v{version}",
         )

@@ -1,4 +1,4 @@
-"""V009: a range of versions that is none."""
+"""V009: an invalid version range."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     https://kafka.apache.org/protocol#The_Messages_ApiVersions
     """
     message = event.message
-    assert message is not None  # it reads well
+    assert message is not None  # the rule gets only frames that decode
     entries = message.body["api_keys"]
     faults = list(_faults(entries))
     if not faults or 2 * len(faults) > len(entries):

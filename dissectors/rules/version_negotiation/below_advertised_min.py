@@ -1,4 +1,4 @@
-"""V002: a version below what the server serves."""
+"""V002: a version below the server's lowest."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from dissectors.trackers.versions import API_VERSIONS, SASL_HANDSHAKE, Versions,
 def below_advertised_min(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a request's version is not below the lowest version that the server advertises.
 
-    The ApiVersions response of this connection counts. A client that never asks is checked against what the server
-    told other clients, if it has never advertised anything else.
+    The ApiVersions response of this connection counts. A client that never sends ApiVersions is checked
+    against the ranges that other clients got, if the server has never advertised anything else.
 
     ## Why it matters
     Kafka closes the connection without a response. The client reconnects, sends the same request again, and hangs.
@@ -42,7 +42,7 @@ def below_advertised_min(event: RequestReceived, connection: ConnectionState) ->
     < {"api_keys": [{"api_key": 1, "min_version": 4, "max_version": 17}, {"api_key": 18, "max_version": 4}]}
     > Fetch v2 {}
     ```
-    Another client never asks; the server's answer to the first one holds for it too:
+    Another client never sends ApiVersions; the ranges that the first one got apply to it too:
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 8, "min_version": 2, "max_version": 9}, {"api_key": 18, "max_version": 4}]}
@@ -55,7 +55,7 @@ def below_advertised_min(event: RequestReceived, connection: ConnectionState) ->
     < {"api_keys": [{"api_key": 1, "min_version": 4, "max_version": 17}, {"api_key": 18, "max_version": 4}]}
     > Fetch v4 {}
     ```
-    Nobody has asked this server; V011 tells that Kafka 4 would refuse it.
+    The ranges of this server are unknown; V011 reports that Kafka 4 would refuse the request:
     ```story
     > Fetch v2 {}
     ```

@@ -1,4 +1,4 @@
-"""V008: brokers of one cluster that serve different versions."""
+"""V008: brokers of one cluster that advertise different versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dissectors.trackers.versions import Ranges, Versions, range_text
 
 
 class _Seen:
-    """By cluster id: the broker that the others are held against, and its ranges."""
+    """Per cluster id: the broker that others are compared with, and its version ranges."""
 
     def __init__(self) -> None:
         self.by_cluster: BoundedDict[str, tuple[str, Ranges]] = BoundedDict(1_000)
@@ -68,7 +68,7 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
     2> Metadata v9 {}
     2< {"cluster_id": "d"}
     ```
-    One broker, upgraded:
+    One broker that was upgraded:
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 1, "max_version": 13}, {"api_key": 3, "max_version": 12}]}
@@ -93,10 +93,10 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
         seen[server.cluster_id] = (other, server.ranges)
     elif ranges != server.ranges:
         keys = [key for key in sorted(ranges.keys() | server.ranges) if ranges.get(key) != server.ranges.get(key)]
-        first, more = keys[0], f" and {len(keys) - 1} other APIs" if len(keys) > 1 else ""
+        first, others = keys[0], f" and {len(keys) - 1} other APIs" if len(keys) > 1 else ""
         yield Problem(
             f"{connection.server} advertises {_range(first, server.ranges)} and {other} of the same cluster"
-            f" {_range(first, ranges)}; they differ in {api_name(first)}{more}",
+            f" {_range(first, ranges)}; they differ in {api_name(first)}{others}",
             hint="finish the upgrade, so that all brokers of the cluster run the same release",
             cause=other,
         )

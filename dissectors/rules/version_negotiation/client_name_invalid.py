@@ -73,7 +73,7 @@ def client_name_invalid(event: RequestReceived | ResponseReceived, _: Connection
 
 
 def _faults(asked: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The fields that are not as they must be, and what they say."""
+    """The invalid fields and their values, shortened to `SHOWN` characters."""
     for field in ("client_software_name", "client_software_version"):
         value = asked.get(field)
         if value is not None and not _VALID(value):

@@ -1,4 +1,4 @@
-"""V017: a client that stays far below what its server serves."""
+"""V017: a client that uses much older versions than its server supports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import Versions, client_text
 
-#: By API: the version below which a client goes without something that matters, and what that is.
-GAINS = {
+#: API -> (first version with a feature that matters, the feature).
+FEATURES = {
     "Produce": (7, "zstd (KIP-110)"),
     "Fetch": (10, "zstd (KIP-110)"),
 }
@@ -23,7 +23,7 @@ GAINS = {
     "V017",
     severity=Severity.INFO,
     events=(RequestReceived,),
-    apis=tuple(GAINS),
+    apis=tuple(FEATURES),
     only=FrameFlags.FIRST,
     needs=(Versions,),
     since="0.1",
@@ -50,7 +50,7 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     ```
 
     ## Looks alike
-    The server serves no more:
+    The server has no later version:
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 1, "max_version": 5}, {"api_key": 18, "max_version": 0}]}
@@ -69,7 +69,7 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-110%3A+Add+Codec+for+ZStandard+Compression
     """
     message = event.message
-    least, gain = GAINS[message.api]
+    least, feature = FEATURES[message.api]
     if message.version >= least or removed_versions.is_removed(message.api_key, message.version):
         return
     ranges = connection.state(Versions).ranges(connection)
@@ -80,7 +80,7 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     if connection.run.is_new_cause(("V017", software, message.api_key), event.at):
         yield Problem(
             f"{software} uses {message.api} v{message.version} although {connection.server} serves up to"
-            f" v{served[1]}; it misses {gain}, which needs v{least}",
+            f" v{served[1]}; it misses {feature}, which needs v{least}",
             6,
             8,
             "header.request_api_version",

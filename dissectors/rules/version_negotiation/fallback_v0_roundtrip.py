@@ -1,4 +1,4 @@
-"""V006: a server that refuses an ApiVersions version and does not say which it serves."""
+"""V006: a server that refuses an ApiVersions version without listing those that it serves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import Versions, client_key
 
-#: Connections of a client to a server after which it is told.
-AGAIN = 3
+#: Reported after this many connections of a client to a server.
+THRESHOLD = 3
 
 
 class _Refusals(Recurrence):
-    """By server and client."""
+    """Refusals per server and client."""
 
-    within = 86_400 * SECOND  # connections last
+    within = 86_400 * SECOND  # connections may last for hours
 
 
 @rule(
@@ -81,7 +81,7 @@ def fallback_v0_roundtrip(event: ResponseReceived, connection: ConnectionState) 
     if connection.state(Versions).answers > 1:  # each connection counts once
         return
     key = (connection.server, client_key(connection))
-    if connection.run.state(_Refusals).count(key, event.at) >= AGAIN:
+    if connection.run.state(_Refusals).count(key, event.at) >= THRESHOLD:
         yield Problem(
             f"{connection.server} refuses ApiVersions v{message.version} of client {connection.client_id!r}"
             " on every connection without naming the versions it serves",

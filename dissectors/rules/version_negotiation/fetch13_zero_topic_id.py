@@ -1,4 +1,4 @@
-"""V013: a Fetch by topic id without the id."""
+"""V013: a Fetch by topic id with an all-zero id."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, connection:
     from a server that advertises such a Fetch: it tells the client to stay at version 12.
 
     ## Why it matters
-    The broker answers UNKNOWN_TOPIC_ID, the client asks for Metadata and again gets no id: it never consumes anything.
+    The broker answers UNKNOWN_TOPIC_ID, the client requests Metadata and again gets no id: it never consumes anything.
 
     ## Usual cause
     A cluster whose ``inter.broker.protocol.version`` is below 2.8 has no topic ids, but its brokers advertise Fetch

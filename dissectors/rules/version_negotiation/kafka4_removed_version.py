@@ -54,7 +54,7 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
     > Fetch v4 {}
     > JoinGroup v0 {"group_id": "g"}
     ```
-    The server does not serve it: that is V002.
+    The server does not serve the version (V002):
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 1, "min_version": 4, "max_version": 17}, {"api_key": 18}]}

@@ -1,4 +1,4 @@
-"""V003: a client that never asks which versions its server serves."""
+"""V003: a client that does not send ApiVersions."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from dissectors.trackers.versions import Servers, Versions, client_key
     blame="client",
 )
 def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Reports that a client sends requests without asking for the server's versions (ApiVersions) first.
+    """Reports that a client sends requests without negotiating versions first (ApiVersions).
 
-    The severity is info: with a broker that still serves those versions, nothing is wrong. If the server told others
-    that it does not serve them, V001 and V002 report an error. Only clients that request Metadata are checked, as
-    every client must; brokers talk to each other without ApiVersions.
+    The severity is info: with a broker that still serves those versions, nothing is wrong. If the server has
+    advertised to others that it does not serve them, V001 and V002 report an error. Only clients that request Metadata
+    are checked, as every client must; brokers talk to each other without ApiVersions.
 
     ## Why it matters
     The client sends fixed versions. When the broker stops serving one, it closes the connection, and the client cannot
-    learn why: Kafka 4.0 does this to every client that speaks like Kafka 0.10 or earlier.
+    learn why: Kafka 4.0 does this to every client that uses the versions of Kafka 0.10 or earlier.
 
     ## Usual cause
     A client older than Kafka 0.10, or one configured with the broker's version (``api.version.request=false``,
@@ -48,7 +48,7 @@ def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iter
     > Metadata v1 {}
     < {}
     ```
-    A client that asked on another connection, and remembers:
+    A client that sent ApiVersions on another connection:
     ```story
     open 1 client=10.0.0.7:50001
     open 2 client=10.0.0.7:50002
@@ -56,13 +56,13 @@ def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iter
     2> as kafkajs Metadata v6 {}
     2< {}
     ```
-    A client that does not wait for the answer:
+    A client that sends ApiVersions later:
     ```story
     > Metadata v1 {}
     > ApiVersions v0 {}
     < {}
     ```
-    The beginning of a connection was not seen:
+    The start of the connection is not in the capture:
     ```story
     open 1 midstream
     > Metadata v1 {}
@@ -87,8 +87,8 @@ def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iter
     if client not in connection.run.state(Servers).version_clients:
         host, name = client
         yield Problem(
-            f"client {name!r} at {host} uses Metadata v{message.version}"
-            f" without asking {connection.server} for its versions",
+            f"client {name!r} at {host} sends Metadata v{message.version}"
+            f" to {connection.server} without ApiVersions first",
             hint="make the client send ApiVersions first: upgrade it, or remove the setting that pins its version",
             cause=host,
         )

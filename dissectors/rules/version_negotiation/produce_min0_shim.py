@@ -1,4 +1,4 @@
-"""V012: a version that is advertised for the sake of old clients only."""
+"""V012: a Produce version that Kafka 4 advertises but does not serve."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def produce_min0_shim(event: RequestReceived, connection: ConnectionState) -> It
     from v3 on. kproxy recognizes such a server by its other ranges: they lack everything that Kafka 4 removed.
 
     ## Why it matters
-    The client did nothing wrong: it asked, and sent an advertised version. The broker closes the connection, which
+    The client did nothing wrong: it sent an advertised version. The broker closes the connection, which
     V007 also reports if it repeats.
 
     ## Usual cause

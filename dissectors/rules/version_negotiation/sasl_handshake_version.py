@@ -1,4 +1,4 @@
-"""V014: a SaslHandshake of a version that the server does not serve."""
+"""V014: a SaslHandshake version that the server does not serve."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def sasl_handshake_version(event: RequestReceived, connection: ConnectionState) 
     requests. With any other version, the server closes the connection, and the client cannot log in.
 
     ## Usual cause
-    A client that uses the broker's highest version without supporting it, or its own highest version without asking.
+    A client that uses the broker's highest version without supporting it, or its own highest version without sending
+    ApiVersions first.
 
     ## Example
     ```hex request

@@ -1,4 +1,4 @@
-"""V004: the answer to an unknown ApiVersions version, not written as version 0."""
+"""V004: an UNSUPPORTED_VERSION response to ApiVersions that is not written as version 0."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def unsupported_reply_wrong_shape(event: ResponseReceived, _: ConnectionState) -
         return
     if message.diagnosis is None and message.layout is not layout("ApiVersionsResponse", 0):
         yield Problem(
-            f"ApiVersions v{message.version} is answered with UNSUPPORTED_VERSION in the layout of v{message.version};"
-            " it must be that of v0",
+            f"ApiVersions v{message.version} got UNSUPPORTED_VERSION in the layout of v{message.version};"
+            " it must be in the layout of v0",
             **locate(message, "api_keys"),
             hint="write this response as version 0 (KIP-511), whatever version was requested",
             expected="v0",

@@ -1,4 +1,4 @@
-"""V018: error UNSUPPORTED_VERSION in the answer to anything but ApiVersions."""
+"""V018: UNSUPPORTED_VERSION in a response to another API than ApiVersions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import API_VERSIONS, Versions
 
-#: Refused by brokers that have no plugin for it, which is nobody's fault; S044 counts it.
+#: Brokers without a telemetry plugin refuse these APIs, which is not a fault; S044 counts the refusals.
 TELEMETRY = frozenset({"GetTelemetrySubscriptions", "PushTelemetry"})
 
 
@@ -36,7 +36,7 @@ def unsupported_version_elsewhere(event: ResponseReceived, connection: Connectio
     The whole request was refused, and will be refused again.
 
     ## Usual cause
-    A client that never asks for the server's versions, or a feature that the cluster has not enabled (an old
+    A client that never sends ApiVersions, or a feature that the cluster has not enabled (an old
     ``inter.broker.protocol.version``, the new group protocol).
 
     ## Example
@@ -52,7 +52,7 @@ def unsupported_version_elsewhere(event: ResponseReceived, connection: Connectio
     > ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}
     < {"api_keys": [{"api_key": 18, "max_version": 3}]}
     ```
-    One group of those that were asked for is of another kind:
+    One of the requested groups has another type:
     ```story
     > ConsumerGroupDescribe v0 {"group_ids": ["classic"]}
     < {"groups": [{"group_id": "classic", "error_code": 35}]}

@@ -1,4 +1,4 @@
-"""V015: a version that does not go with what the client otherwise does."""
+"""V015: an API version that does not match the group protocol or the transaction version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRODUCE_ADDS_PARTITIONS, TRANSACTIONS_V2 = 12, 2
 
 
 class _Members:
-    """Members of the new group protocols: group and member id."""
+    """Members of the new group protocols, as (group, member id)."""
 
     def __init__(self) -> None:
         self.known: BoundedDict[tuple[str, str], None] = BoundedDict(10_000)
@@ -90,7 +90,7 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+Transactions+Server-Side+Defense
     """
     message = event.message
-    assert message is not None  # it reads well
+    assert message is not None  # the rule gets only frames that decode
     if isinstance(event, ResponseReceived):
         if (asked := event.request_body) and message.body["error_code"] == 0:
             connection.run.state(_Members).known[asked["group_id"], message.body["member_id"]] = None

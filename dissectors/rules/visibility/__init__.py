@@ -1,1 +1,1 @@
-"""K: what kproxy could not see."""
+"""Family K: what kproxy could not inspect."""

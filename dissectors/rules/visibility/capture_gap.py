@@ -1,4 +1,4 @@
-"""K001: bytes that the capture does not have."""
+"""K001: bytes that are missing from the capture."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def capture_gap(event: BytesSkipped, connection: ConnectionState) -> Iterator[Pr
     ## Looks alike
     ```story
     open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 midstream
-    > hex 00 00 00                 # the end of a frame that began before: K002
+    > hex 00 00 00                 # the end of a frame that began before the capture: K002
     > ApiVersions v0
     > ApiVersions v0
     ```

@@ -1,4 +1,4 @@
-"""K005: the relay kept up, the inspector did not."""
+"""K005: the inspector could not keep up and skipped frames."""
 
 from __future__ import annotations
 

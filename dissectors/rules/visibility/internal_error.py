@@ -1,4 +1,4 @@
-"""K007: kproxy itself failed."""
+"""K007: an error in kproxy itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Prob
 
     ## Looks alike
     ```story
-    > hex 00 00 00 0a  00 12 00 00  00 00 00 01  00 05    # a frame that ends too early: its sender is wrong
+    > hex 00 00 00 0a  00 12 00 00  00 00 00 01  00 05    # a truncated frame: a fault of its sender
     ```
 
     ## Sources
@@ -63,5 +63,5 @@ def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Prob
 def _may_hold_secrets(message: Message) -> bool:
     try:
         return sensitive.may_hold_secrets(message) or embedded.holds_secret_topic(message)
-    except Exception:  # noqa: BLE001  # it may be the step that has failed already
+    except Exception:  # noqa: BLE001  # this may be the step that failed
         return True

@@ -1,4 +1,4 @@
-"""K004: what kproxy withholds on purpose."""
+"""K004: secrets that kproxy withholds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dissectors.trackers.state import ConnectionState
 
 
 @dataclass(slots=True)
-class _Told:
-    """The APIs of which it was said: there are only so many that hold secrets."""
+class _Reported:
+    """The APIs that were reported. Few APIs carry secrets, so the set stays small."""
 
     apis: set[str] = field(default_factory=set)
 
@@ -46,8 +46,8 @@ def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     ## Looks alike
     ```story
     > CreateTopics v7 {"topics": [{"name": "a", "num_partitions": 1, "replication_factor": 1,
-      "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}    # a configuration that is no secret
-    > SaslHandshake v1 {"mechanism": "PLAIN"}                             # only a name
+      "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}    # not a secret
+    > SaslHandshake v1 {"mechanism": "PLAIN"}                             # only the name of a mechanism
     ```
 
     ## Sources
@@ -55,10 +55,10 @@ def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     https://kafka.apache.org/documentation/#security_sasl
     """
     message = event.message
-    if message is None or event.damaged or message.api in (told := connection.run.state(_Told)).apis:
+    if message is None or event.damaged or message.api in (reported := connection.run.state(_Reported)).apis:
         return
     if sensitive.holds_secret(message):
-        told.apis.add(message.api)
+        reported.apis.add(message.api)
         yield Problem(
             f"{message.api} carries secrets: kproxy shows and writes only their length",
             hint="look for (redacted, N bytes) in the body; the bytes were relayed unchanged",

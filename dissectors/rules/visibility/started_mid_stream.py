@@ -1,4 +1,4 @@
-"""K002: a connection that was open before kproxy saw it."""
+"""K002: a connection that was opened before kproxy observed it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def started_mid_stream(event: ResponseReceived | BytesSkipped, connection: Conne
     ## Example
     ```story
     open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 midstream
-    > hex 00 05 68 65 6c 6c 6f     # the end of a request that began before
+    > hex 00 05 68 65 6c 6c 6f     # the end of a request that began earlier
     > ApiVersions v0
     ```
 

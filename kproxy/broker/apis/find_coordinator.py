@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from dissectors.schemas.codes import ApiKey
 from dissectors.schemas.lines import ReleaseLine
 from kproxy.broker.access import CLUSTER, require
 from kproxy.broker.auto_creation import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, AutoCreation
@@ -23,7 +24,7 @@ from kproxy.broker.topics import Topics
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
-_SHARE_GROUP_HEARTBEAT: Final = 76
+_SHARE_GROUP_HEARTBEAT: Final = ApiKey.SHARE_GROUP_HEARTBEAT
 _STATE: Final = {_GROUP: CONSUMER_OFFSETS, _TRANSACTION: TRANSACTION_STATE, _SHARE: SHARE_GROUP_STATE}
 #: The operation to authorize for each type of key.
 _LEAVE: Final = (("DESCRIBE", "GROUP"), ("DESCRIBE", "TRANSACTIONAL_ID"), ("CLUSTER_ACTION", "CLUSTER"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dissectors import schemas
 from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
 from kproxy.counting.in_flight import RequestPairing
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.counting.percentiles import Histogram
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -111,11 +111,11 @@ class Apis:
             if version is not None:
                 self._response(version, line, row)
         elif isinstance(line, OpenLine | CloseLine):  # ids can be reused, and the close line may be missing
-            for version in self._in_flight.ended(line.connection_id):
+            for version in self._in_flight.remove_connection(line.connection_id):
                 version.in_flight -= 1
                 version.unanswered += 1
         elif isinstance(line, GapLine):
-            for version in self._in_flight.missed(line):
+            for version in self._in_flight.remove_gap(line):
                 version.in_flight -= 1
 
     def _new(self, line: RequestLine | ResponseLine) -> _Version | None:
@@ -126,7 +126,7 @@ class Apis:
                 self.others += 1
                 return None
             self._unknown += 1
-        made = self._versions[key] = _Version(line.api and line.api[:LONGEST], self._clock.series())
+        made = self._versions[key] = _Version(line.api and line.api[:MAX_NAME_LENGTH], self._clock.series())
         return made
 
     def _request(self, version: _Version, line: RequestLine, row: int) -> None:
@@ -136,7 +136,7 @@ class Apis:
         version.last_row = row
         if line.acks == 0:
             version.one_way += 1
-        elif line.api_key is not None and self._in_flight.asked(line, version):
+        elif line.api_key is not None and self._in_flight.add(line, version):
             version.in_flight += 1
         if line.findings:
             version.findings.add(line.findings)
@@ -147,7 +147,7 @@ class Apis:
         version.last_row = row
         us = line.latency_us
         if us is not None:
-            asked = self._in_flight.answered(line)
+            asked = self._in_flight.match(line)
             if asked is not None:
                 asked.in_flight -= 1
             latencies = version.latencies

@@ -12,7 +12,7 @@ from dissectors.schemas import removed_versions
 from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Most clients that are listed, and how many are dropped at once beyond that.
@@ -206,7 +206,7 @@ class Clients:
         if connection.server is None:
             connection.host = host_of(line.client)
             connection.server = self._servers.touch(line.server, lambda: HighestVersions(line.server))
-        name = line.client_id and line.client_id[:LONGEST]
+        name = line.client_id and line.client_id[:MAX_NAME_LENGTH]
         client = connection.clients.get(name)
         if client is None or not client.listed:
             key = (name, *connection.software, connection.host)
@@ -263,7 +263,7 @@ class Clients:
 
 def _set_software(connection: _Connection, name: str, version: str) -> None:
     """Record the software name and version; a change on one connection makes it a different client."""
-    software = name[:LONGEST], version[:LONGEST]
+    software = name[:MAX_NAME_LENGTH], version[:MAX_NAME_LENGTH]
     if software != connection.software:
         connection.software, connection.client = software, None
         connection.clients.clear()

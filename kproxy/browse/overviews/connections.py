@@ -9,7 +9,7 @@ from itertools import chain
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
 from kproxy.counting.counts import ErrorCounts, SeverityCounts
 from kproxy.counting.in_flight import RequestPairing
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
@@ -80,7 +80,7 @@ class ConnectionsOverview:
             return
         connection_id = line.connection_id
         if isinstance(line, GapLine):
-            self._in_flight.missed(line)
+            self._in_flight.remove_gap(line)
             if not connection_id:  # lines missing from the trace
                 for each in self._open.values():
                     each.summary = None
@@ -133,7 +133,7 @@ class ConnectionsOverview:
         """Drop a connection from the list, if it is listed."""
         if connections.pop(connection_id, None) is not None:
             self.others += 1
-            self._in_flight.ended(connection_id)
+            self._in_flight.remove_connection(connection_id)
 
     def _request(self, state: _State, line: RequestLine, row: int, at: int) -> None:
         state.requests += 1
@@ -144,7 +144,7 @@ class ConnectionsOverview:
         if api is not None and version is not None:
             if (api, version) not in state.versions and len(state.versions) < MOST_VERSIONS:
                 state.versions.add((api, version))
-            self._in_flight.asked(line, (api, version, line.correlation_id, at, row))
+            self._in_flight.add(line, (api, version, line.correlation_id, at, row))
         if line.findings:
             state.findings.add(line.findings)
 
@@ -152,7 +152,7 @@ class ConnectionsOverview:
         state.responses += 1
         state.response_bytes += line.size
         if line.latency_us is not None:
-            self._in_flight.answered(line)
+            self._in_flight.match(line)
             state.latencies.add(line.latency_us)
         if line.errors:
             state.errors.add(line.errors)
@@ -169,7 +169,7 @@ class ConnectionsOverview:
         state.closed, state.closed_at = line, at
         state.client, state.server = line.client, line.server
         state.repeated += sum(repeat.count for repeat in line.repeated)
-        self._in_flight.ended(line.connection_id)
+        self._in_flight.remove_connection(line.connection_id)
         if self._open.pop(line.connection_id, None) is not None:
             self._closed[line.connection_id] = state
 
@@ -180,7 +180,7 @@ class ConnectionsOverview:
 
     def _row(self, connection_id: str, state: _State) -> ConnectionSummary:
         opened, closed = state.opened, state.closed
-        waiting = self._in_flight.of(connection_id)
+        waiting = self._in_flight.values_of(connection_id)
         oldest = next(iter(waiting), None)
         p50, p99 = state.latencies.percentiles(0.5, 0.99)
         versions: dict[str, tuple[int, ...]] = {}
@@ -234,10 +234,10 @@ class ConnectionsOverview:
 def _introduce(state: _State, line: RequestLine) -> None:
     """Record the client id, software name and version."""
     state.client, state.server = line.client, line.server
-    client_id = line.client_id and line.client_id[:LONGEST]
+    client_id = line.client_id and line.client_id[:MAX_NAME_LENGTH]
     state.last_client_id = client_id
     if line.software_name is not None:
-        state.software = line.software_name[:LONGEST], (line.software_version or "")[:LONGEST]
+        state.software = line.software_name[:MAX_NAME_LENGTH], (line.software_version or "")[:MAX_NAME_LENGTH]
     if client_id is not None and client_id not in state.client_ids:
         state.more_client_ids = len(state.client_ids) == MOST_CLIENT_IDS
         if not state.more_client_ids:
@@ -247,7 +247,7 @@ def _introduce(state: _State, line: RequestLine) -> None:
 def _login(state: _State, line: ResponseLine) -> None:
     """Update the login state from a response."""
     if line.api in _SASL and line.errors:
-        state.sasl, state.sasl_error = "failed", line.errors[0].name[:LONGEST]
+        state.sasl, state.sasl_error = "failed", line.errors[0].name[:MAX_NAME_LENGTH]
     elif line.api == "SaslHandshake":
         state.sasl, state.sasl_error = "asked", None
     elif line.api is not None and line.api != "ApiVersions":  # after a v0 handshake, tokens have no API

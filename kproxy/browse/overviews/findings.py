@@ -10,7 +10,7 @@ from dissectors.findings import Severity
 from kproxy.browse.overviews.causes import CauseConnection, CauseRows, RuleRows
 from kproxy.counting.bounded_dict import Recent
 from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
-from kproxy.outputs.reports.causes import MOST_SENTENCES
+from kproxy.outputs.reports.causes import MAX_SENTENCES
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
@@ -124,7 +124,7 @@ class Findings:
         if cause is None:
             self._drop_causes()
             cause = self._causes[key] = _Cause(key, finding, api, version, direction, row, at, row, at)
-        elif finding.message != cause.finding.message and len(cause.sentences) < MOST_SENTENCES:
+        elif finding.message != cause.finding.message and len(cause.sentences) < MAX_SENTENCES:
             cause.sentences[finding.message] = None
         cause.reported += 1
         cause.last_row, cause.last_at = row, at

@@ -10,7 +10,7 @@ from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.visible_rows import VisibleRows
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Bits of `_counted`: which lines of a row have been counted.
@@ -140,8 +140,8 @@ class Matching:
     def _mention(self, line: Line) -> None:
         self.connections.add(line.connection_id)
         if isinstance(line, RequestLine | ResponseLine):
-            self.clients.add((line.client_id and line.client_id[:LONGEST], host_of(line.client)))
+            self.clients.add((line.client_id and line.client_id[:MAX_NAME_LENGTH], host_of(line.client)))
             if line.group_id is not None:
-                self.groups.add(line.group_id[:LONGEST])
+                self.groups.add(line.group_id[:MAX_NAME_LENGTH])
             for topic in line.topics:
-                self.topics.update(name[:LONGEST] for name in (topic.topic, topic.topic_id) if name)
+                self.topics.update(name[:MAX_NAME_LENGTH] for name in (topic.topic, topic.topic_id) if name)

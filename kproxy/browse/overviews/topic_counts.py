@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.counts import ErrorCounts, most_first
-from kproxy.counting.names import Who
+from kproxy.counting.names import ClientKey
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import TopicEntry
 
@@ -127,7 +127,7 @@ class TopicState:
     key: str
     sides: tuple[TopicTraffic, TopicTraffic]
     partitions: Recent[int, PartitionState]
-    clients: Recent[Who, ClientState]
+    clients: Recent[ClientKey, ClientState]
     readers: Recent[tuple[str, bool], ReaderState]
     first_row: int
     topic: str | None = None
@@ -201,7 +201,7 @@ class TopicState:
             for number, each in sorted(self.partitions.items())
         ]
 
-    def client_rows(self, groups: Mapping[Who, str]) -> list[TopicClient]:
+    def client_rows(self, groups: Mapping[ClientKey, str]) -> list[TopicClient]:
         """Return the clients, most recent first; `groups` by host and client id."""
         return [
             TopicClient(

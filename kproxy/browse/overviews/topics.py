@@ -14,7 +14,7 @@ from kproxy.browse.overviews.topic_counts import (
     count,
 )
 from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.names import LONGEST, Who, who_of
+from kproxy.counting.names import MAX_NAME_LENGTH, ClientKey, client_key
 from kproxy.counting.rates import RateClock
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
 
@@ -57,12 +57,12 @@ class TopicsOverview:
         self._topics: Recent[str, TopicState] = Recent(MOST_TOPICS)
         self._names: Recent[str, str] = Recent(MOST_IDS)
         self._sessions: Recent[str, dict[str, None]] = Recent(MOST_CONNECTIONS)
-        self._groups: Recent[Who, str] = Recent(MOST_CLIENTS)
+        self._groups: Recent[ClientKey, str] = Recent(MOST_CLIENTS)
 
     @property
     def evicted(self) -> int:
         """Number of topics that are no longer listed."""
-        return self._topics.let_go
+        return self._topics.evicted
 
     @property
     def width(self) -> int:
@@ -92,13 +92,13 @@ class TopicsOverview:
 
     def _produced(self, line: RequestLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = who_of(line)
+        who = client_key(line)
         for entry in line.topics:
             self._count(self._topic(entry, row, at), 0, entry, who, row, at)
 
     def _fetched(self, line: ResponseLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = who_of(line)
+        who = client_key(line)
         for entry in line.topics:
             topic = self._topic(entry, row, at)
             self._count(topic, 1, entry, who, row, at)
@@ -123,8 +123,8 @@ class TopicsOverview:
 
     def _record_group(self, line: RequestLine) -> None:
         """Record the group of a client; if it is in several groups, its reads belong to none."""
-        who = who_of(line)
-        group = (line.group_id or "")[:LONGEST]
+        who = client_key(line)
+        group = (line.group_id or "")[:MAX_NAME_LENGTH]
         recorded = self._groups.get(who)
         if recorded is None:
             self._groups[who] = group
@@ -134,8 +134,8 @@ class TopicsOverview:
     def _key(self, entry: TopicEntry) -> str:
         """Return the key of a topic: its name, or its id while the name is unknown."""
         if entry.topic is not None:
-            return entry.topic[:LONGEST]
-        topic_id = (entry.topic_id or "")[:LONGEST]
+            return entry.topic[:MAX_NAME_LENGTH]
+        topic_id = (entry.topic_id or "")[:MAX_NAME_LENGTH]
         return self._names.get(topic_id) or "\0" + topic_id
 
     def _topic(self, entry: TopicEntry, row: int, at: int) -> TopicState:
@@ -150,7 +150,7 @@ class TopicsOverview:
         else:
             self._topics.move_to_end(key)
         if entry.topic_id is not None:
-            topic.topic_id = entry.topic_id[:LONGEST]
+            topic.topic_id = entry.topic_id[:MAX_NAME_LENGTH]
         topic.last_at, topic.last_row = at, row
         return topic
 
@@ -170,7 +170,7 @@ class TopicsOverview:
         for entry in entries:
             if entry.topic is None or entry.topic_id is None:
                 continue
-            topic_id, name = entry.topic_id[:LONGEST], entry.topic[:LONGEST]
+            topic_id, name = entry.topic_id[:MAX_NAME_LENGTH], entry.topic[:MAX_NAME_LENGTH]
             if topic_id != _NO_ID and self._names.get(topic_id) != name:
                 self._names[topic_id] = name
                 unnamed = self._topics.pop("\0" + topic_id, None)
@@ -186,7 +186,7 @@ class TopicsOverview:
             unnamed.key = unnamed.topic = name
             self._topics[name] = unnamed
 
-    def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: Who, row: int, at: int) -> None:
+    def _count(self, topic: TopicState, side: int, entry: TopicEntry, who: ClientKey, row: int, at: int) -> None:
         size, records = count(entry.bytes), count(entry.records)
         topic.sides[side].add(entry, size, records)
         client = topic.clients.get(who)
@@ -216,10 +216,10 @@ class TopicsOverview:
         return partition
 
     def _lags(
-        self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: Who, row: int, at: int
+        self, topic: TopicState, entry: TopicEntry, lag: int, group: str | None, who: ClientKey, row: int, at: int
     ) -> None:
         """Record the lag in a Fetch response over the partitions that it contains."""
-        key = (group[:LONGEST], True) if group else (f"{who[1]} at {who[0]}", False)
+        key = (group[:MAX_NAME_LENGTH], True) if group else (f"{who[1]} at {who[0]}", False)
         reader = topic.readers.get(key)
         if reader is None:
             reader = topic.readers[key] = ReaderState()

@@ -1,4 +1,4 @@
-"""`kproxy analyze`: what traces and captures say about a whole fleet, with Spark."""
+"""`kproxy analyze`: aggregates traces and captures of a whole fleet with Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from kproxy.cli import options
 from kproxy.cli.analyze.convert import convert_files, repair_table
 from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
-from kproxy.cli.analyze.lines import wanted
+from kproxy.cli.analyze.lines import line_selection
 from kproxy.cli.analyze.session import is_short, spark_for
 from kproxy.cli.analyze.tables import analyze
 from kproxy.errors import CLEAN, UserError
@@ -95,13 +95,13 @@ def _count(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command; the exit status."""
+    """Run the command; return the exit status."""
     converts = args.traces[0] == _CONVERT
     if converts:
         args.traces = args.traces[1:]
     _check(args, converts)
     settings = dict(_setting(each) for each in args.conf)
-    asked = wanted(args)
+    selection = line_selection(args)
     if args.follow:
         settings = SETTINGS | settings
     with spark_for(args.master, settings, short=not args.follow and is_short(args.traces)) as spark:
@@ -110,9 +110,9 @@ def run(args: argparse.Namespace) -> int:
         elif converts:
             convert_files(spark, args)
         elif args.follow:
-            follow_traces(spark, args, asked)
+            follow_traces(spark, args, selection)
         else:
-            analyze(spark, args, asked)
+            analyze(spark, args, selection)
     return CLEAN
 
 

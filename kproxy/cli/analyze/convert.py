@@ -1,4 +1,4 @@
-"""`kproxy analyze convert`: traces and captures to a table."""
+"""`kproxy analyze convert`: converts traces and captures to a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
-    """Convert what is new, and say how much that was."""
+    """Convert new files, and report their number."""
     from kproxy.outputs.stderr import say, warn
     from kproxy.spark.ingest.convert import batches, convert, grown
     from kproxy.spark.ingest.inputs import find_files
@@ -21,7 +21,7 @@ def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
 
     files = find_files(spark, args.traces, empty=warn_empty)
     for file in grown(files, batches(spark, args.out) or []):
-        warn(f"{file.path} has grown since it was converted; the new lines are left out: convert only finished files")
+        warn(f"{file.path} has grown since it was converted; the new lines were skipped: convert only complete files")
     with progress(spark, "convert"):
         added = convert(
             spark, files, args.out, decoding(args), form=args.format, made=warn_unread, waiting=_waiting(args)
@@ -31,7 +31,7 @@ def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
 
 
 def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
-    """Leave each line of a table in it once, and say what was wrong."""
+    """Remove duplicate lines from a table, and report what was wrong."""
     from kproxy.outputs.stderr import say, warn
     from kproxy.spark.ingest.repair import repair
     from kproxy.spark.session.progress import progress

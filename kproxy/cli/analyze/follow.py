@@ -1,4 +1,4 @@
-"""`kproxy analyze --follow`: what traces say while they are written."""
+"""`kproxy analyze --follow`: queries traces while they are written."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from kproxy.spark.streaming.execution import RunningQueries
     from kproxy.spark.streaming.queries import Span
 
-#: State is in so many parts, and there are so many files of a table each time; it is little.
+#: Partitions of the state, and files per table and batch. The amount of data is small.
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 _WINDOW, _LATE = "1m", "30s"
-_LEAST_US = 1_000_000
-#: How often there are new figures, in seconds; on a terminal, and in files, of which there is one for each time.
-_SHOWN_S, _FILES_S = 2, 10
-_LOOK_S = 0.5
-#: The figures of a terminal roll on so many times in a window.
-_STEPS = 5
+_MIN_WINDOW_US = 1_000_000
+#: Seconds between batches: on a terminal; in files, where each batch writes a new file.
+_SCREEN_S, _FILES_S = 2, 10
+_POLL_S = 0.5
+#: Number of updates per window on a terminal.
+_UPDATES_PER_WINDOW = 5
 
 
 class _Output(Protocol):
@@ -40,7 +40,11 @@ class _Output(Protocol):
 
 
 def check_follow(args: argparse.Namespace) -> None:
-    """Say what is wrong with the options, before anything starts."""
+    """Check the options before Spark starts.
+
+    Raises:
+        UserError: The options are invalid or cannot be combined.
+    """
     from kproxy.spark.streaming.queries import names
 
     if unknown := sorted(set(args.job) - set(names())):
@@ -55,17 +59,17 @@ def check_follow(args: argparse.Namespace) -> None:
 
 
 def _span(args: argparse.Namespace, *, shown: bool) -> Span:
-    """The time that queries look at; `shown`: on a terminal, where windows overlap."""
+    """The windows of the queries. `shown`: on a terminal, where windows overlap."""
     from kproxy.spark.streaming.queries import Span
 
     window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
-    if window < _LEAST_US:
+    if window < _MIN_WINDOW_US:
         raise UserError(f"invalid --window {args.window}: use 1s or more, e.g. 1m")
-    step = window // _STEPS
-    return Span(step * _STEPS, step, late) if shown else Span(window, window, late)
+    step = window // _UPDATES_PER_WINDOW
+    return Span(step * _UPDATES_PER_WINDOW, step, late) if shown else Span(window, window, late)
 
 
-def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: LineSelection) -> None:
+def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: LineSelection) -> None:
     """Follow traces until Ctrl-C or SIGTERM."""
     from kproxy.outputs.stderr import say
     from kproxy.spark.streaming.execution import RunningQueries
@@ -74,26 +78,26 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, asked: LineSele
 
     shown = not args.out and args.format in (None, "table") and sys.stdout.isatty()
     span = _span(args, shown=shown)
-    chosen = args.job or names()
-    output, notes = _output(args, chosen, span, shown=shown), StreamWarnings(chosen[0], args.late or _LATE)
-    with _until_signal() as over, RunningQueries(spark, every=_FILES_S if args.out else _SHOWN_S) as running:
-        _start(spark, running, args, asked, chosen, span, shown=shown)
-        with output as told:
-            while (event := running.next_event(0 if over.is_set() else _LOOK_S)) is not None or not over.is_set():
+    query_names = args.job or names()
+    output, notes = _output(args, query_names, span, shown=shown), StreamWarnings(query_names[0], args.late or _LATE)
+    with _until_signal() as stopped, RunningQueries(spark, every=_FILES_S if args.out else _SCREEN_S) as running:
+        _start(spark, running, args, selection, query_names, span, shown=shown)
+        with output as screen:
+            while (event := running.next_event(0 if stopped.is_set() else _POLL_S)) is not None or not stopped.is_set():
                 if event is None:
-                    told.refresh()
+                    screen.refresh()
                     continue
-                told.handle(event)
+                screen.handle(event)
                 notes.handle(event)
-            told.refresh()
+            screen.refresh()
             notes.close()
-    if args.out and set(chosen) & set(ROLLING):
+    if args.out and set(query_names) & set(ROLLING):
         say(f"incomplete windows are written to {args.out} when you run --follow on it again")
 
 
 def _start(
-    spark: SparkSession, running: RunningQueries, args: argparse.Namespace, asked: LineSelection, chosen: list[str],
-    span: Span, *, shown: bool,
+    spark: SparkSession, running: RunningQueries, args: argparse.Namespace, selection: LineSelection,
+    query_names: list[str], span: Span, *, shown: bool,
 ) -> None:  # fmt: skip
     from pyspark.sql.utils import is_remote
 
@@ -105,15 +109,15 @@ def _start(
 
     if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
         raise UserError("on a cluster, --follow needs --out DIR, a directory that all machines can reach")
-    wanted = Period(asked.since, asked.until).column()
-    if asked.filter is not None:
-        wanted &= where(asked.filter)
+    condition = Period(selection.since, selection.until).column()
+    if selection.filter is not None:
+        condition &= where(selection.filter)
     files = Files(args.out, args.format or "parquet") if args.out else None
     if files is not None:
-        claim(spark, files.directory, chosen, _question(args, span))
-    for name in chosen:
-        lines = follow_lines(spark, args.traces, late=span.watermark(name), since=asked.since)
-        table = find(name).run(lines.where(wanted), span)
+        claim(spark, files.directory, query_names, _description(args, span))
+    for name in query_names:
+        lines = follow_lines(spark, args.traces, late=span.watermark(name), since=selection.since)
+        table = find(name).run(lines.where(condition), span)
         if files is not None:
             running.to_files(table, name, files)
         else:
@@ -131,7 +135,7 @@ def _output(args: argparse.Namespace, names: list[str], span: Span, *, shown: bo
 
 
 class _Files:
-    """Who writes to files shows nothing."""
+    """Shows nothing: queries write to files."""
 
     def handle(self, event: QueryRows | MicroBatch) -> None:
         pass
@@ -141,7 +145,7 @@ class _Files:
 
 
 class _Lines(_Files):
-    """JSON lines on standard output."""
+    """Writes JSON lines to standard output."""
 
     def handle(self, event: QueryRows | MicroBatch) -> None:
         from kproxy.spark.streaming.events import QueryRows
@@ -151,8 +155,8 @@ class _Lines(_Files):
             write_rows(event.rows, event.query, sys.stdout)
 
 
-def _question(args: argparse.Namespace, span: Span) -> str:
-    """What tables in a directory are of: who goes on with them has to ask the same."""
+def _description(args: argparse.Namespace, span: Span) -> str:
+    """A description of the query, stored with its tables. A later run on the same directory must match it."""
     from kproxy.trace.formatting import duration
 
     local = (urlsplit(path).scheme == "" for path in args.traces)
@@ -164,13 +168,13 @@ def _question(args: argparse.Namespace, span: Span) -> str:
 
 @contextmanager
 def _until_signal() -> Iterator[threading.Event]:
-    """Set by Ctrl-C and SIGTERM, which end nothing else."""
-    over = threading.Event()
+    """An event that Ctrl-C and SIGTERM set, instead of ending the process."""
+    stopped = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, lambda *_: stopped.set())
     try:
-        yield over
+        yield stopped
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Which lines a command is about, and what it says of those that it cannot read."""
+"""The selection of lines, and warnings about lines that cannot be read."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ if TYPE_CHECKING:
     from kproxy.spark.ingest.decode import CaptureOptions
 
 
-#: Bad files that a message names.
-_MOST_NAMED = 10
+#: Limit for the files that a message names.
+_MAX_NAMED = 10
 
 
 class LineSelection(NamedTuple):
-    """Which lines an analysis is about."""
+    """The lines to analyze."""
 
     filter: Filter | None
     since: datetime | None
     until: datetime | None
 
 
-def wanted(args: argparse.Namespace) -> LineSelection:
-    """What the options ask for; their mistakes are found before Spark starts."""
+def line_selection(args: argparse.Namespace) -> LineSelection:
+    """The lines that the options select. Call it before Spark starts, to report invalid options early.
+
+    Raises:
+        UserError: An option is invalid.
+    """
     from kproxy.outputs.line_outputs import filter_for
 
     return LineSelection(filter_for(args.where), _moment("--since", args.since), _moment("--until", args.until))
@@ -47,12 +51,12 @@ def _moment(option: str, text: str | None) -> datetime | None:
     try:
         return datetime.fromisoformat(instant(BY_NAME["ts"], Value(text, quoted=True)))
     except ValueError as error:
-        why = error.args[1] if isinstance(error, FilterError) else error
-        raise UserError(f"{option} {text}: {why}") from None
+        reason = error.args[1] if isinstance(error, FilterError) else error
+        raise UserError(f"{option} {text}: {reason}") from None
 
 
 def duration_us(option: str, text: str) -> int:
-    """A duration as filters have it, in microseconds."""
+    """Parse a duration as in filters; in microseconds."""
     from kproxy.filters import FilterError
     from kproxy.filters.fields import BY_NAME
     from kproxy.filters.nodes import Value
@@ -65,14 +69,14 @@ def duration_us(option: str, text: str) -> int:
 
 
 def decoding(args: argparse.Namespace) -> CaptureOptions:
-    """How captures are read."""
+    """How to read captures."""
     from kproxy.spark.ingest.decode import CaptureOptions
 
     return CaptureOptions(frozenset(args.port), args.keylog)
 
 
 def warn_unread(batch: TableBatch) -> None:
-    """Say which lines and which files of a batch could not be read."""
+    """Warn about lines and files of a batch that could not be read."""
     from kproxy.outputs.stderr import warn
     from kproxy.trace.formatting import safe
 
@@ -86,7 +90,7 @@ def warn_unread(batch: TableBatch) -> None:
 
 
 def warn_empty(path: str) -> None:
-    """Say that a file is left out because it has no bytes."""
+    """Warn that an empty file is skipped."""
     from kproxy.outputs.stderr import warn
     from kproxy.trace.formatting import safe
 
@@ -96,5 +100,5 @@ def warn_empty(path: str) -> None:
 def _listed(texts: Sequence[str], separator: str) -> str:
     from kproxy.trace.formatting import safe
 
-    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
-    return separator.join(map(safe, texts[:_MOST_NAMED])) + more
+    more = f" and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
+    return separator.join(map(safe, texts[:_MAX_NAMED])) + more

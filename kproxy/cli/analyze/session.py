@@ -1,4 +1,4 @@
-"""A session while a command lasts; what goes wrong in it ends the command with one sentence."""
+"""A Spark session for a command; its errors become one sentence."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from kproxy.errors import UserError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: What no other sentence of Spark's says, but the innermost of its causes.
+#: A message that only the innermost of Spark's nested errors has.
 _FULL = "No space left on device"
-#: Spark's words for a format that is a package of somebody else's.
+#: Spark's errors for a format that needs a third-party package.
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
-_GIVE_PACKAGE = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
+_PACKAGE_HINT = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
-#: Up to so many bytes of local input, starting quickly saves more than running fast.
+#: Up to this many bytes of local input, a fast start saves more time than a fast run.
 _SHORT = 96 << 20
-#: Bytes of a trace that a byte of Parquet stands for.
+#: Bytes of a trace per byte of Parquet.
 _PARQUET = 20
 
 
 @contextmanager
 def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> Iterator[SparkSession]:
-    """A session while it lasts, `short` if its work is small; what goes wrong in it as one sentence.
+    """A Spark session as a context manager. `short`: the job is small, so that startup time matters.
 
-    Its JVM may write an archive of classes at the end, for which the user waits.
+    At the end, its JVM may write an archive of classes, which delays the exit.
+
+    Raises:
+        UserError: Spark is missing or failed.
     """
     try:
         import pyspark
@@ -55,7 +58,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
         writer.finish(end_java, warn)
     except FilterError as error:
         raise UserError(f"filter: {error}") from None
-    except BrokenPipeError:  # of our output: those of its own sockets py4j wraps
+    except BrokenPipeError:  # standard output; py4j wraps errors of its own sockets
         raise
     except ConnectionError:
         more = "raise the limit: --conf spark.driver.memory=4g"
@@ -67,7 +70,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
 
 
 def is_short(paths: Sequence[str]) -> bool:
-    """Whether all of it is here, and little."""
+    """Whether all inputs are local and small."""
     found = (each for path in map(Path, paths) for each in (path.rglob("*") if path.is_dir() else (path,)))
     return sum(_size(each) for each in found) < _SHORT
 
@@ -79,17 +82,17 @@ def _size(path: Path) -> int:
 
 
 def _cause(error: Exception) -> str:
-    """Of what Spark says, which may go on with the stacks of two languages, the cause."""
+    """The cause in Spark's error message, which may contain stack traces of two languages."""
     inner: object = error
-    while (deeper := getattr(inner, "_cause", None)) is not None:
-        inner = deeper
+    while (cause := getattr(inner, "_cause", None)) is not None:
+        inner = cause
     if _FULL in str(inner):
         return _FULL
     text = str(error)
     _, raised, trace = text.partition("Traceback (most recent call last):\n")
-    if raised:  # by Python: its sentence stands behind the frames, which are indented, and behind its class
+    if raised:  # a Python traceback: the message follows the indented frames and the exception class
         [*_, text] = next((line for line in trace.splitlines() if line[:1].strip()), text).split(": ", 1)
     lines = (line.removeprefix(": ").strip() for line in text.splitlines())
-    told = (line for line in lines if line and not line.startswith("An error occurred while calling"))
-    said = _JAVA_CLASS.sub("", next(told, type(error).__name__))[:400]
-    return f"{said}; {_GIVE_PACKAGE}" if any(each in said for each in _NO_PACKAGE) else said
+    messages = (line for line in lines if line and not line.startswith("An error occurred while calling"))
+    message = _JAVA_CLASS.sub("", next(messages, type(error).__name__))[:400]
+    return f"{message}; {_PACKAGE_HINT}" if any(each in message for each in _NO_PACKAGE) else message

@@ -1,4 +1,4 @@
-"""The tables of jobs, and the report."""
+"""Writes the tables of jobs, and the HTML report."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from kproxy.spark.ingest.lines import Lines
 
 
-def analyze(spark: SparkSession, args: argparse.Namespace, wanted: LineSelection) -> None:
-    """Write the tables that are asked for, or the report, or both."""
+def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection) -> None:
+    """Write the requested tables, the report, or both."""
     from kproxy.spark import jobs
     from kproxy.spark.derived.shared import shared
     from kproxy.spark.filter_columns import where
     from kproxy.spark.ingest.lines import Period, open_lines
     from kproxy.spark.session.progress import progress
 
-    period = Period(wanted.since, wanted.until)
-    condition = None if wanted.filter is None else where(wanted.filter)
+    period = Period(selection.since, selection.until)
+    condition = None if selection.filter is None else where(selection.filter)
     with ExitStack() as stack:
         with progress(spark, "read"):
             opened = open_lines(
@@ -62,7 +62,7 @@ def _write_report(spark: SparkSession, lines: Lines, args: argparse.Namespace) -
 def _write(
     spark: SparkSession, made: Callable[[], DataFrame], name: str, args: argparse.Namespace, *, several: bool
 ) -> None:
-    """Write a table; for people with its clusters if there are `several`, for programs always."""
+    """Write a table. As text, it has the cluster column only if there are `several` clusters."""
     from kproxy.spark.derived.clusters import CLUSTER
     from kproxy.spark.session.progress import progress
     from kproxy.spark.tables import first_rows, write_csv, write_files, write_json, write_table

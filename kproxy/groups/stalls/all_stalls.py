@@ -1,4 +1,4 @@
-"""All stalls of a group, those that last and those that are over, each once."""
+"""All stalls of a group, lasting and ended, each once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kproxy.groups.model import SECOND, GroupHistory, Stall, StallKind
 from kproxy.groups.stalls import members, waits
 from kproxy.trace.formatting import RANK
 
-#: Rules that say what a stall says, so that it is told once.
-_SAME = {
+#: Rule code -> kinds of stalls that report the same, so that it is shown once.
+_EQUIVALENT = {
     "S013": (StallKind.SYNC_MISSING, StallKind.LOST),
     "S014": (StallKind.JOIN_WAITS,),
     "S015": (StallKind.REFUSED,),
@@ -21,68 +21,71 @@ _SAME = {
     "S023": (StallKind.COORDINATOR,),
 }
 
-#: What the stall of those who wait for a member says of it too.
-_SAID = frozenset({StallKind.NOT_REJOINING, StallKind.LOST, StallKind.SILENT})
+#: Stalls of a member that the stall of those who wait for it includes.
+_INCLUDED = frozenset({StallKind.NOT_REJOINING, StallKind.LOST, StallKind.SILENT})
 
-#: A rule waits for its deadline, which can be behind the end of what it tells of.
-_NEAR = 5 * SECOND
+#: A rule may report a stall this long after its end (ns), at the rule's deadline.
+_MAX_DELAY = 5 * SECOND
 
 
 def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
-    """What stands still, the worst first, then what did, the latest first; rules that say the same are codes of it."""
+    """Lasting stalls, the most severe first, then ended ones, the latest first.
+
+    A finding that reports the same as a stall is not listed: its code is added to the stall's `codes`.
+    """
     lasting = sorted(lasting_stalls(group, now), key=lambda stall: (-RANK.get(stall.severity, 0), stall.since))
-    told = _distinct(lasting + sorted(group.past, key=lambda stall: -stall.since), now)
-    own = [stall for stall in told if stall.kind is not StallKind.FINDING]
+    stalls = _distinct(lasting + sorted(group.ended_stalls, key=lambda stall: -stall.since), now)
+    detected = [stall for stall in stalls if stall.kind is not StallKind.FINDING]
     rest: list[Stall] = []
-    for finding in (stall for stall in told if stall.kind is StallKind.FINDING):
-        for place, stall in enumerate(own):
-            if _says(finding, stall, now):
+    for finding in (stall for stall in stalls if stall.kind is StallKind.FINDING):
+        for place, stall in enumerate(detected):
+            if _reports_same(finding, stall, now):
                 if finding.codes[0] not in stall.codes:
-                    own[place] = replace(stall, codes=(*stall.codes, *finding.codes))
+                    detected[place] = replace(stall, codes=(*stall.codes, *finding.codes))
                 break
         else:
             rest.append(finding)
-    lasts = [stall for stall in own if stall.until is None]
-    return (*lasts, *sorted((*own[len(lasts) :], *rest), key=lambda stall: -stall.since))
+    lasting_detected = [stall for stall in detected if stall.until is None]
+    return (*lasting_detected, *sorted((*detected[len(lasting_detected) :], *rest), key=lambda stall: -stall.since))
 
 
 def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
-    """What stands still in a group at `now` (ns)."""
-    yield from waits.joins(group, now)
-    yield from waits.syncs(group, now)
-    yield from waits.lagging(group, now)
-    yield from waits.coordinator(group, now)
+    """The stalls of a group that last at `now` (ns)."""
+    yield from waits.join_waits(group, now)
+    yield from waits.sync_waits(group, now)
+    yield from waits.lagging_epochs(group, now)
+    yield from waits.no_coordinator(group, now)
     for lane in group.lanes.values():
         yield from members.not_rejoining(group, lane, now)
         yield from members.silence(group, lane, now)
         yield from members.lost(group, lane, now)
         yield from members.looping(group, lane, now)
         yield from members.unanswered(group, lane, now)
-        for streak in lane.refused.values():
+        for streak in lane.refusals.values():
             yield from members.refusal(group, lane, streak)
 
 
-def _distinct(told: list[Stall], now: int) -> list[Stall]:
-    """Without what is said of a member where others wait for it."""
-    waited = [stall for stall in told if stall.kind is StallKind.JOIN_WAITS]
+def _distinct(stalls: list[Stall], now: int) -> list[Stall]:
+    """Without stalls of a member that are part of the stall of others that wait for it."""
+    join_waits = [stall for stall in stalls if stall.kind is StallKind.JOIN_WAITS]
     return [
         stall
-        for stall in told
-        if stall.kind not in _SAID
+        for stall in stalls
+        if stall.kind not in _INCLUDED
         or not any(
             {*each.blamed}.issuperset(stall.blamed)
             and each.since <= (now if stall.until is None else stall.until)
             and stall.since <= (now if each.until is None else each.until)
-            for each in waited
+            for each in join_waits
         )
     ]
 
 
-def _says(finding: Stall, stall: Stall, now: int) -> bool:
-    """Whether a finding tells of that stall: its kind, time and member."""
+def _reports_same(finding: Stall, stall: Stall, now: int) -> bool:
+    """Whether a finding reports the same as a stall: same kind, time and member."""
     ends = now if stall.until is None else stall.until
     return (
-        stall.kind in _SAME.get(finding.codes[0], ())
-        and stall.since <= finding.since <= ends + _NEAR
-        and (not finding.who or not {*finding.who}.isdisjoint((*stall.who, *stall.blamed)))
+        stall.kind in _EQUIVALENT.get(finding.codes[0], ())
+        and stall.since <= finding.since <= ends + _MAX_DELAY
+        and (not finding.waiting or not {*finding.waiting}.isdisjoint((*stall.waiting, *stall.blamed)))
     )

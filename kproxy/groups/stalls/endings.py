@@ -1,46 +1,51 @@
-"""Stalls that come to their end: they are told as they were just before."""
+"""Ended stalls, kept as they were just before their end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kproxy.groups.model import SECOND, GroupHistory, Lane, Stall, StallKind, Standing
+from kproxy.groups.model import SECOND, GroupHistory, Lane, MembershipState, Stall, StallKind
 from kproxy.groups.stalls import members, waits
 
 
-def over(group: GroupHistory, found: Iterable[Stall], until: int) -> None:
-    """Keep stalls that have come to their end."""
-    for stall in found:
-        if any(each.row == stall.row and each.kind is stall.kind and each.codes == stall.codes for each in group.past):
-            continue  # told when it ended for another of those who waited
-        if len(group.past) == group.past.maxlen:
-            group.stalls_let_go += 1
-        group.past.append(replace(stall, until=until))
-        group.just_over += 1
+def end_stalls(group: GroupHistory, stalls: Iterable[Stall], until: int) -> None:
+    """Record that stalls ended at `until` (ns)."""
+    for stall in stalls:
+        if any(
+            each.row == stall.row and each.kind is stall.kind and each.codes == stall.codes
+            for each in group.ended_stalls
+        ):
+            continue  # recorded when it ended for another waiting member
+        if len(group.ended_stalls) == group.ended_stalls.maxlen:
+            group.stalls_evicted += 1
+        group.ended_stalls.append(replace(stall, until=until))
+        group.newly_ended += 1
 
 
-def goes(group: GroupHistory, lane: Lane, at: int) -> None:
-    """A member is no longer one: what stood still with it is over."""
-    if lane.standing is Standing.MEMBER:
-        over(group, members.silence(group, lane, at), at)
-        over(group, members.not_rejoining(group, lane, at), at)
-    elif lane.standing is Standing.LOST:
-        over(group, members.lost(group, lane, at), at)
-    elif at - lane.since > waits.SYNC_PATIENCE and not _just_told(group, at):
-        if lane.standing is Standing.JOINING:
-            over(group, waits.joins(group, at), at)
-        elif lane.standing in (Standing.JOINED, Standing.SYNCING):
-            over(group, waits.syncs(group, at), at)
+def end_member_stalls(group: GroupHistory, lane: Lane, at: int) -> None:
+    """End the stalls of a member that has left the group or was removed."""
+    if lane.state is MembershipState.MEMBER:
+        end_stalls(group, members.silence(group, lane, at), at)
+        end_stalls(group, members.not_rejoining(group, lane, at), at)
+    elif lane.state is MembershipState.LOST:
+        end_stalls(group, members.lost(group, lane, at), at)
+    elif at - lane.since > waits.MAX_SYNC_WAIT and not _just_ended(group, at):
+        if lane.state is MembershipState.JOINING:
+            end_stalls(group, waits.join_waits(group, at), at)
+        elif lane.state in (MembershipState.JOINED, MembershipState.SYNCING):
+            end_stalls(group, waits.sync_waits(group, at), at)
     if lane.unsynced:
-        over(group, members.looping(group, lane, at), at)
-    lane.told = None
+        end_stalls(group, members.looping(group, lane, at), at)
+    lane.rejoin_signals = None
     lane.unsynced = 0
 
 
-def _just_told(group: GroupHistory, at: int) -> bool:
-    """Whether the same was told a moment ago, of another member that goes: in a large group it is dear to find out."""
-    return any(each.kind in _OF_ALL and each.until is not None and at - each.until < SECOND for each in group.past)
+def _just_ended(group: GroupHistory, at: int) -> bool:
+    """Whether a group-wide stall ended within the last second. Finding them again is expensive in a large group."""
+    return any(
+        each.kind in _GROUP_WIDE and each.until is not None and at - each.until < SECOND for each in group.ended_stalls
+    )
 
 
-_OF_ALL = frozenset({StallKind.JOIN_WAITS, StallKind.SYNC_MISSING, StallKind.SYNC_WAITS})
+_GROUP_WIDE = frozenset({StallKind.JOIN_WAITS, StallKind.SYNC_MISSING, StallKind.SYNC_WAITS})

@@ -1,7 +1,7 @@
-"""What stands still with one member, since when and why: sentences for people who have a consumer that hangs.
+"""Stalls of a single member: since when, why, and what to check.
 
-Each function looks at a member as it is at a time `at` (ns), and yields what stands still then. So the same words serve
-what stands still now and what is over: for that they are asked just before it ends.
+Each function yields the stalls of a member at time `at` (ns). For ended stalls, it is called just before the end, so
+that lasting and ended stalls have the same text.
 """
 
 from __future__ import annotations
@@ -9,68 +9,83 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.groups import explanations
-from kproxy.groups.model import SECOND, EventKind, GroupHistory, Lane, Protocol, Stall, StallKind, Standing, Streak
-from kproxy.groups.stalls.wording import ago, severe
+from kproxy.groups.model import (
+    SECOND,
+    EventKind,
+    GroupHistory,
+    Lane,
+    MembershipState,
+    Protocol,
+    Stall,
+    StallKind,
+    Streak,
+)
+from kproxy.groups.stalls.wording import elapsed, severity_after
 from kproxy.trace.formatting import safe
 
-#: Heartbeats are missed when so many usual intervals have passed without one, and at least so long (ns): twice the
-#: defaults of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms, since they come in bursts at first.
-MISSED = 3
-LEAST_SILENCE = 6 * SECOND
-LEAST_SILENCE_OF_EPOCHS = 10 * SECOND
-#: A member that is gone for less (ns) may be on its way to another connection.
-LEAST_LOSS = 3 * SECOND
-#: Kafka's default session timeout (ns): what is lost for longer, and seen by nobody, is no news any more.
-SESSION = 45 * SECOND
+#: Heartbeats are missing after this many usual intervals without one, and at least after this time (ns): twice the
+#: defaults of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms, because the first ones come in bursts.
+MISSED_HEARTBEATS = 3
+MIN_SILENCE = 6 * SECOND
+MIN_SILENCE_OF_EPOCHS = 10 * SECOND
+#: A member that disappeared less than this time ago (ns) may be reconnecting.
+MIN_LOSS = 3 * SECOND
+#: Kafka's default session timeout (ns). A member that disappeared earlier is reported only if others are active.
+SESSION_TIMEOUT = 45 * SECOND
 
-#: Answers, but for those to JoinGroup and SyncGroup, that come later than this (ns) are waited for.
-PATIENCE = 5 * SECOND
+#: A response is late after this time (ns), except to JoinGroup and SyncGroup.
+MAX_LATENCY = 5 * SECOND
 
-TOLD = 3  # REBALANCE_IN_PROGRESS in a row,
-TOLD_FOR = 3 * SECOND  # and over so long (ns)
-UNSYNCED = 4  # joins in a row without an assignment
+MIN_REJOIN_SIGNALS = 3  # consecutive REBALANCE_IN_PROGRESS errors,
+MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
+MAX_UNSYNCED = 4  # consecutive joins without an assignment
 
 
 def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """A member that is told again and again to join, and only sends heartbeats."""
-    told = lane.told
-    if told is None or told.count < TOLD or told.last - told.first < TOLD_FOR or lane.standing is not Standing.MEMBER:
+    """A member that keeps getting REBALANCE_IN_PROGRESS but only sends heartbeats."""
+    signals = lane.rejoin_signals
+    if (
+        signals is None
+        or signals.count < MIN_REJOIN_SIGNALS
+        or signals.last - signals.first < MIN_REJOIN_DURATION
+        or lane.state is not MembershipState.MEMBER
+    ):
         return
     yield Stall(
         StallKind.NOT_REJOINING,
-        severe(at - told.first),
-        told.first,
-        told.row,
-        f"{lane.label} was told {told.count} times within {ago(told.last - told.first)} that the group rebalances "
-        "(REBALANCE_IN_PROGRESS), but has not rejoined: it sends heartbeats, but its application does not poll",
+        severity_after(at - signals.first),
+        signals.first,
+        signals.row,
+        f"{lane.label} got REBALANCE_IN_PROGRESS {signals.count} times within {elapsed(signals.last - signals.first)}, "
+        "but has not rejoined: it sends heartbeats, but its application does not poll",
         "check what the application does between two polls; after max.poll.interval.ms the group continues without it",
         blamed=(lane.key,),
-        error=told.error,
-        times=told.count,
+        error=signals.error,
+        times=signals.count,
     )
 
 
 def silence_limit(group: GroupHistory, lane: Lane, at: int) -> int | None:
-    """How long a member may be silent, in ns, if it has now been for longer; else None."""
+    """The time (ns) that a member may send nothing, if it has exceeded it; else None."""
     usual = lane.interval
-    if lane.standing is not Standing.MEMBER or lane.gone or not usual:
+    if lane.state is not MembershipState.MEMBER or lane.end_reason or not usual:
         return None
-    floor = LEAST_SILENCE if group.protocol is Protocol.CLASSIC else LEAST_SILENCE_OF_EPOCHS
-    limit = max(MISSED * usual, floor)
-    return limit if at - lane.beat_at > limit else None
+    floor = MIN_SILENCE if group.protocol is Protocol.CLASSIC else MIN_SILENCE_OF_EPOCHS
+    limit = max(MISSED_HEARTBEATS * usual, floor)
+    return limit if at - lane.heartbeat_at > limit else None
 
 
 def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member whose heartbeats stopped."""
-    if silence_limit(group, lane, at) is None or any(each.at >= lane.beat_at for each in lane.waiting.values()):
-        return  # who has not been answered is not silent: see `unanswered`
+    if silence_limit(group, lane, at) is None or any(each.at >= lane.heartbeat_at for each in lane.in_flight.values()):
+        return  # a member that waits for a response is not silent: see `unanswered`
     yield Stall(
         StallKind.SILENT,
-        severe(at - lane.beat_at),
-        lane.beat_at,
-        lane.beat_row,
-        f"{lane.label} has sent nothing for {ago(at - lane.beat_at)}, after a heartbeat every {ago(lane.interval)}"
-        "; its connection is open, so its process is blocked",
+        severity_after(at - lane.heartbeat_at),
+        lane.heartbeat_at,
+        lane.heartbeat_row,
+        f"{lane.label} has sent nothing for {elapsed(at - lane.heartbeat_at)}, after a heartbeat every "
+        f"{elapsed(lane.interval)}; its connection is open, so its process is blocked",
         "find out what blocks the process (a debugger, garbage collection, a suspended container, no CPU); after "
         "session.timeout.ms, other members get its partitions",
         blamed=(lane.key,),
@@ -78,20 +93,20 @@ def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 
 def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """A member that went away and did not say so."""
+    """A member that disappeared without LeaveGroup."""
     since = lane.since
-    if lane.standing is not Standing.LOST or at - since < LEAST_LOSS:
+    if lane.state is not MembershipState.LOST or at - since < MIN_LOSS:
         return
-    others = any(each.standing is Standing.MEMBER and each.beat_at > since for each in group.lanes.values())
-    if not others and at - since > SESSION:
+    others = any(each.state is MembershipState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
+    if not others and at - since > SESSION_TIMEOUT:
         return
     yield Stall(
         StallKind.LOST,
         "warning",
         since,
-        lane.row if lane.beat_row < 0 else lane.beat_row,
-        f"{lane.label} disappeared without LeaveGroup ({lane.gone}) and has been silent for {ago(at - since)}: "
-        "until its session expires, nobody reads its partitions",
+        lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
+        f"{lane.label} disappeared without LeaveGroup ({lane.end_reason}) and has been silent for "
+        f"{elapsed(at - since)}: until its session expires, nobody reads its partitions",
         "check whether it was killed or crashed; session.timeout.ms limits the wait (a static member gets its "
         "partitions back when it restarts)",
         blamed=(lane.key,),
@@ -99,16 +114,17 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 
 def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """A member that joins again and again and is never given an assignment."""
+    """A member that joins repeatedly and never gets an assignment."""
     since, row = lane.unsynced_since
-    if lane.unsynced < UNSYNCED or at - lane.last > SESSION:
+    if lane.unsynced < MAX_UNSYNCED or at - lane.last > SESSION_TIMEOUT:
         return
     yield Stall(
         StallKind.JOIN_LOOP,
         "error",
         since,
         row,
-        f"{lane.label} has joined {lane.unsynced} times within {ago(lane.last - since)} without getting an assignment",
+        f"{lane.label} has joined {lane.unsynced} times within {elapsed(lane.last - since)} without getting an "
+        "assignment",
         "check its JoinGroup and SyncGroup responses: the client may be unable to read them, or they may all be "
         "REBALANCE_IN_PROGRESS because another member keeps joining",
         (lane.key,),
@@ -118,10 +134,10 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 
 def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
-    """What a member was refused, if it is worth telling."""
-    told = explanations.meaning(streak.error)
+    """Consecutive refusals of a member, if they exceed the threshold of their error."""
+    explanation = explanations.explanation(streak.error)
     commit = streak.kind is EventKind.COMMIT
-    if streak.count < (1 if commit else told.times):
+    if streak.count < (1 if commit else explanation.threshold):
         return
     kind = (
         StallKind.FENCED
@@ -130,34 +146,34 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
         if commit
         else StallKind.REFUSED
     )
-    times = f" {streak.count} times within {ago(streak.last - streak.first)}" if streak.count > 1 else ""
-    text = f"the {streak.kind} of {lane.label} was answered with {safe(streak.error)}{times}"
-    text += f": {told.why}" if told.why else ""
+    times = f" {streak.count} times within {elapsed(streak.last - streak.first)}" if streak.count > 1 else ""
+    text = f"the {streak.kind} of {lane.label} got {safe(streak.error)}{times}"
+    text += f": {explanation.reason}" if explanation.reason else ""
     text += "; the offsets are not stored, so these records will be read again" if commit else ""
-    severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, told.times) else "warning"
+    severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, explanation.threshold) else "warning"
     yield Stall(
-        kind, severity, streak.first, streak.row, text, told.look, (lane.key,), (lane.key,), error=streak.error,
+        kind, severity, streak.first, streak.row, text, explanation.hint, (lane.key,), (lane.key,), error=streak.error,
         times=streak.count,
     )  # fmt: skip
 
 
 def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
-    """Requests of a member that nobody answers, but for those that have to wait."""
+    """Late responses to a member, except to requests that normally block."""
     late = [
         event
-        for event in lane.waiting.values()
-        if at - event.at > PATIENCE
+        for event in lane.in_flight.values()
+        if at - event.at > MAX_LATENCY
         and (event.kind not in (EventKind.JOIN, EventKind.SYNC) or group.protocol is not Protocol.CLASSIC)
     ]
-    if not late or lane.gone:
+    if not late or lane.end_reason:
         return
     first = late[0]
     yield Stall(
         StallKind.UNANSWERED,
-        severe(at - first.at),
+        severity_after(at - first.at),
         first.at,
         first.row,
-        f"{lane.label} has waited {ago(at - first.at)} for the response to its {first.kind} request"
+        f"{lane.label} has waited {elapsed(at - first.at)} for the response to its {first.kind} request"
         + (f", and for {len(late) - 1} more" if len(late) > 1 else ""),
         "check whether the coordinator answers others, and whether something in between drops packets",
         (lane.key,),

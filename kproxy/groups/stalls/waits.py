@@ -1,7 +1,7 @@
-"""What a whole group waits for, since when and why: sentences for people who have a consumer that hangs.
+"""Stalls of a whole group: what it waits for, since when, why, and what to check.
 
-Each function looks at a group as it is at a time `at` (ns), and yields what stands still then, as those of
-`kproxy.groups.stalls.members` do of one member.
+Each function yields the stalls of a group at time `at` (ns), as those of `kproxy.groups.stalls.members` do for one
+member.
 """
 
 from __future__ import annotations
@@ -9,58 +9,65 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kproxy.groups import explanations
-from kproxy.groups.model import SECOND, GroupHistory, Lane, Protocol, Stall, StallKind, Standing
-from kproxy.groups.stalls.members import SESSION, silence_limit
-from kproxy.groups.stalls.wording import ago, have, keys, names, severe
+from kproxy.groups.model import SECOND, GroupHistory, Lane, MembershipState, Protocol, Stall, StallKind
+from kproxy.groups.stalls.members import SESSION_TIMEOUT, silence_limit
+from kproxy.groups.stalls.wording import elapsed, has_or_have, keys, names, severity_after
 from kproxy.trace.formatting import safe
 
-#: A JoinGroup is waited for when it takes longer than this (ns): that of a new group takes 3 s
-#: (group.initial.rebalance.delay.ms), others until all members have sent their next heartbeat.
-JOIN_PATIENCE = 5 * SECOND
-#: So long (ns) may a leader take for its assignment, or a member to ask for it.
-SYNC_PATIENCE = 3 * SECOND
+#: A JoinGroup stalls after this time (ns). In a new group it takes 3 s (group.initial.rebalance.delay.ms), later until
+#: all members have sent their next heartbeat.
+MAX_JOIN_WAIT = 5 * SECOND
+#: How long (ns) a leader may take to send the assignment, or a member to request it.
+MAX_SYNC_WAIT = 3 * SECOND
 
-EPOCH_PATIENCE = 10 * SECOND
-DENIED_PATIENCE = 3 * SECOND
+MAX_EPOCH_LAG = 10 * SECOND
+MIN_OUTAGE = 3 * SECOND
 
-#: Members of whom it is said why they have not joined.
-_MOST_REASONS = 3
+#: Missing members whose reason is given.
+_MAX_REASONS = 3
 
 
-def joins(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """JoinGroup requests without an answer: the coordinator waits until every member has joined."""
+def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
+    """JoinGroup requests without a response: the coordinator waits until every member has joined."""
     if group.protocol is not Protocol.CLASSIC:
         return
-    waiting = [(lane.asked.at, lane) for lane in group.in_standing(Standing.JOINING) if lane.asked is not None]
+    waiting = [(lane.request.at, lane) for lane in group.in_state(MembershipState.JOINING) if lane.request is not None]
     waiting.sort(key=_since)
-    if not waiting or at - waiting[0][0] <= JOIN_PATIENCE:
+    if not waiting or at - waiting[0][0] <= MAX_JOIN_WAIT:
         return
-    # A round of joining is answered to all at once: who had asked long before that was left out.
+    # The coordinator answers all joins of a round at the same time: earlier requests without a response were omitted.
     left_out = [lane for since, lane in waiting if since + SECOND < group.generation_at < at - SECOND]
     if left_out:
         yield _left_out(group, left_out, at)
         return
     since, first = waiting[0]
     lanes = [lane for _, lane in waiting]
-    missing = [lane for lane in group.counted() if lane.standing is not Standing.JOINING]
-    missing.sort(key=_silent_first)
-    reasons = [_missing(group, lane, at) for lane in missing[:_MOST_REASONS]]
-    if len(missing) > _MOST_REASONS:
-        reasons.append(f"{len(missing) - _MOST_REASONS} more")
+    missing = [lane for lane in group.current_members() if lane.state is not MembershipState.JOINING]
+    missing.sort(key=_likely_cause_first)
+    reasons = [_missing(group, lane, at) for lane in missing[:_MAX_REASONS]]
+    if len(missing) > _MAX_REASONS:
+        reasons.append(f"{len(missing) - _MAX_REASONS} more")
     reasons += [
-        f"the member id that {given.label} got {ago(at - given.at)} earlier but has not used"
-        for given in list(group.given.values())[-1:]
-        if at - given.at <= SESSION
+        f"the member id that {pending.label} got {elapsed(at - pending.at)} earlier but has not used"
+        for pending in list(group.pending_ids.values())[-1:]
+        if at - pending.at <= SESSION_TIMEOUT
     ]
-    wait = f"{names(lanes)} {have(lanes)} waited {ago(at - since)} for the JoinGroup response"
+    wait = f"{names(lanes)} {has_or_have(lanes)} waited {elapsed(at - since)} for the JoinGroup response"
     if reasons:
         text = f"{wait}: the coordinator waits until every member has joined; missing: {'; '.join(reasons)}"
     else:
         text = f"{wait}, but no member visible here is missing"
-    assert first.asked is not None
-    look = _look(missing, bool(group.given))
+    assert first.request is not None
+    hint = _hint(missing, bool(group.pending_ids))
     yield Stall(
-        StallKind.JOIN_WAITS, severe(at - since), since, first.asked.row, text, look, keys(lanes), keys(missing)
+        StallKind.JOIN_WAITS,
+        severity_after(at - since),
+        since,
+        first.request.row,
+        text,
+        hint,
+        keys(lanes),
+        keys(missing),
     )
 
 
@@ -68,46 +75,46 @@ def _since(waiting: tuple[int, Lane]) -> int:
     return waiting[0]
 
 
-def _silent_first(lane: Lane) -> int:
-    """Who is gone says most of why the others wait, then who was told to join."""
-    return 0 if lane.standing is Standing.LOST else 1 if lane.told is not None else 2
+def _likely_cause_first(lane: Lane) -> int:
+    """Sort key: members that disappeared first, then those that got REBALANCE_IN_PROGRESS."""
+    return 0 if lane.state is MembershipState.LOST else 1 if lane.rejoin_signals is not None else 2
 
 
 def _left_out(group: GroupHistory, lanes: list[Lane], at: int) -> Stall:
-    first = lanes[0].asked
+    first = lanes[0].request
     assert first is not None
     return Stall(
         StallKind.JOIN_UNANSWERED,
         "error",
         first.at,
         first.row,
-        f"JoinGroup of {names(lanes)} has had no response for {ago(at - first.at)}, although others that joined in the "
-        f"same round got generation {group.generation} {ago(at - group.generation_at)} earlier",
+        f"JoinGroup of {names(lanes)} has had no response for {elapsed(at - first.at)}, although others that joined in "
+        f"the same round got generation {group.generation} {elapsed(at - group.generation_at)} earlier",
         "the coordinator lost this request: check its log; the client gives up after its request timeout and rejoins",
         keys(lanes),
     )
 
 
 def _missing(group: GroupHistory, lane: Lane, at: int) -> str:
-    """A member that has not joined, and what can be said of it."""
-    if lane.standing is Standing.LOST:
-        return f"{lane.label} ({lane.gone} {ago(at - lane.since)} earlier, without LeaveGroup)"
-    if lane.told is not None:
-        beats = "it sends heartbeats" if silence_limit(group, lane, at) is None else "now silent"
-        times = f"{lane.told.count} times" if lane.told.count > 1 else "once"
-        return f"{lane.label} ({beats}, was told {times} to rejoin but does not)"
+    """A member that has not joined, with its label and the probable reason."""
+    if lane.state is MembershipState.LOST:
+        return f"{lane.label} ({lane.end_reason} {elapsed(at - lane.since)} earlier, without LeaveGroup)"
+    if lane.rejoin_signals is not None:
+        heartbeats = "it sends heartbeats" if silence_limit(group, lane, at) is None else "now silent"
+        times = f"{lane.rejoin_signals.count} times" if lane.rejoin_signals.count > 1 else "once"
+        return f"{lane.label} ({heartbeats}, got REBALANCE_IN_PROGRESS {times} but does not rejoin)"
     if silence_limit(group, lane, at) is not None:
-        return f"{lane.label} (silent for {ago(at - lane.beat_at)})"
+        return f"{lane.label} (silent for {elapsed(at - lane.heartbeat_at)})"
     return f"{lane.label} (has not rejoined yet)"
 
 
-def _look(missing: list[Lane], given: bool) -> str:
-    if any(lane.standing is Standing.LOST for lane in missing):
+def _hint(missing: list[Lane], pending: bool) -> str:
+    if any(lane.state is MembershipState.LOST for lane in missing):
         return (
             "find out why that process disappeared (killed, or a static member); the coordinator waits for it "
             "until its session.timeout.ms expires"
         )
-    if any(lane.told for lane in missing):
+    if any(lane.rejoin_signals for lane in missing):
         return (
             "check the poll loop of the missing member: it joins only in poll(), so check its work between "
             "two polls; the "
@@ -117,7 +124,7 @@ def _look(missing: list[Lane], given: bool) -> str:
         return (
             "find out what blocks the silent process (a debugger, garbage collection, no CPU); check session.timeout.ms"
         )
-    if given:
+    if pending:
         return "a client requested a member id but did not join with it: the group waits for one session.timeout.ms"
     return (
         "check for members that do not use this proxy (kafka-consumer-groups --describe --members lists all); a new "
@@ -125,69 +132,73 @@ def _look(missing: list[Lane], given: bool) -> str:
     )
 
 
-def syncs(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """Generations without an assignment: the leader has not sent it, or a member does not ask for it."""
-    late = [lane for lane in group.in_standing(Standing.JOINED) if at - lane.since > SYNC_PATIENCE]
+def sync_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
+    """Generations without an assignment: the leader has not sent it, or a member has not requested it."""
+    late = [lane for lane in group.in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
     waiting = [
         lane
-        for lane in group.in_standing(Standing.SYNCING)
-        if lane.asked is not None and at - lane.asked.at > SYNC_PATIENCE
+        for lane in group.in_state(MembershipState.SYNCING)
+        if lane.request is not None and at - lane.request.at > MAX_SYNC_WAIT
     ]
     if not late and not waiting:
         return
     leader = group.lanes.get(group.leader)
-    if leader is not None and leader.standing is Standing.SYNCING and leader not in waiting:
-        return  # the assignment is there since a moment
+    if leader is not None and leader.state is MembershipState.SYNCING and leader not in waiting:
+        return  # the leader has just sent the assignment
     if leader in late or (late and not waiting):
         assert late
-        yield _not_asked(group, late, waiting, leader if leader in late else None, at)
+        yield _sync_missing(group, late, waiting, leader if leader in late else None, at)
     elif waiting:
-        asked = waiting[0].asked
-        assert asked is not None
-        served = [lane for lane in group.lanes.values() if lane.standing is Standing.MEMBER and lane.since > asked.at]
+        request = waiting[0].request
+        assert request is not None
+        served = [
+            lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER and lane.since > request.at
+        ]
         if served:
             since = min(lane.since for lane in served)
             if at - since < SECOND:
                 return
-            cause = f"{names(served)} {have(served)} been answered {ago(at - since)} earlier"
-            look = "the coordinator lost this request: check its log; the client gives up after its request timeout"
+            cause = f"{names(served)} {has_or_have(served)} been answered {elapsed(at - since)} earlier"
+            hint = "the coordinator lost this request: check its log; the client gives up after its request timeout"
         elif leader in waiting:
             cause = f"the leader, {leader.label}, has sent the assignment, but the coordinator does not respond"
-            look = "check the broker: it must write the assignment to __consumer_offsets first (min.insync.replicas)"
+            hint = "check the broker: it must write the assignment to __consumer_offsets first (min.insync.replicas)"
         else:
-            whom = f"{leader.label}, the leader," if leader is not None else "the leader, which is not visible here,"
-            cause = f"{whom} has not sent the assignment"
-            look = "check the leader (its assignor runs in the client): a blocked leader blocks the whole group"
+            leader_name = (
+                f"{leader.label}, the leader," if leader is not None else "the leader, which is not visible here,"
+            )
+            cause = f"{leader_name} has not sent the assignment"
+            hint = "check the leader (its assignor runs in the client): a blocked leader blocks the whole group"
         yield Stall(
             StallKind.SYNC_WAITS,
-            severe(at - asked.at),
-            asked.at,
-            asked.row,
-            f"{names(waiting)} {have(waiting)} waited {ago(at - asked.at)} for the SyncGroup response in generation "
-            f"{group.generation}: {cause}",
-            look,
+            severity_after(at - request.at),
+            request.at,
+            request.row,
+            f"{names(waiting)} {has_or_have(waiting)} waited {elapsed(at - request.at)} for the SyncGroup response in "
+            f"generation {group.generation}: {cause}",
+            hint,
             keys(waiting),
             () if served or leader is None or leader in waiting else (leader.key,),
         )
 
 
-def _not_asked(group: GroupHistory, late: list[Lane], waiting: list[Lane], leader: Lane | None, at: int) -> Stall:
-    """Members that have joined and send no SyncGroup."""
+def _sync_missing(group: GroupHistory, late: list[Lane], waiting: list[Lane], leader: Lane | None, at: int) -> Stall:
+    """Members that have joined but send no SyncGroup."""
     first = leader or min(late, key=lambda lane: lane.since)
     text = (
-        f"{first.label if leader else names(late)} {'has' if leader else have(late)} sent no SyncGroup for "
-        f"{ago(at - first.since)} after the JoinGroup response (generation {group.generation})"
+        f"{first.label if leader else names(late)} {'has' if leader else has_or_have(late)} sent no SyncGroup for "
+        f"{elapsed(at - first.since)} after the JoinGroup response (generation {group.generation})"
     )
     if leader is not None:
         text += "; it is the leader, so no member has an assignment"
-        text += f", and {names(waiting)} {have(waiting)} to wait" if waiting else ""
+        text += f", and {names(waiting)} {has_or_have(waiting)} to wait" if waiting else ""
     else:
         text += ": it has no assignment and reads nothing"
     return Stall(
         StallKind.SYNC_MISSING,
-        severe(at - first.since),
+        severity_after(at - first.since),
         first.since,
-        first.asked.row if first.asked is not None else first.row,
+        first.request.row if first.request is not None else first.row,
         text,
         "check whether the client can read the JoinGroup response (its log; that frame's findings), and whether it is "
         "blocked in its assignor or a rebalance callback",
@@ -196,54 +207,54 @@ def _not_asked(group: GroupHistory, late: list[Lane], waiting: list[Lane], leade
     )
 
 
-def lagging(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """Members whose epoch stays behind (KIP-848): they have not given up what others are to get."""
-    if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < EPOCH_PATIENCE:
+def lagging_epochs(group: GroupHistory, at: int) -> Iterator[Stall]:
+    """Members whose epoch stays behind (KIP-848): they have not revoked partitions that others wait for."""
+    if group.protocol in (Protocol.CLASSIC, Protocol.UNKNOWN) or at - group.generation_at < MAX_EPOCH_LAG:
         return
-    here = [lane for lane in group.lanes.values() if lane.standing is Standing.MEMBER]
-    behind = [lane for lane in here if 0 <= lane.generation < group.generation]
+    members = [lane for lane in group.lanes.values() if lane.state is MembershipState.MEMBER]
+    behind = [lane for lane in members if 0 <= lane.generation < group.generation]
     if not behind:
         return
     epochs = ", ".join(sorted({str(lane.generation) for lane in behind}))
     last = group.boundaries[-1] if group.boundaries else None
     yield Stall(
         StallKind.LAGGING,
-        severe(at - group.generation_at),
+        severity_after(at - group.generation_at),
         group.generation_at,
         last.row if last is not None else group.row,
         f"{names(behind)} {'are' if len(behind) > 1 else 'is'} at epoch {epochs}, and the group at {group.generation} "
-        f"for {ago(at - group.generation_at)}: partitions that others wait for have not been revoked",
+        f"for {elapsed(at - group.generation_at)}: partitions that others wait for have not been revoked",
         "check the poll loop of the member that is behind: it gives up partitions in poll(); after "
         "max.poll.interval.ms it is fenced",
-        keys([lane for lane in here if lane not in behind]),
+        keys([lane for lane in members if lane not in behind]),
         keys(behind),
         times=len(behind),
     )
 
 
-def coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
-    """A coordinator that is none, is not there, or is not ready."""
+def no_coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
+    """A broker that is not the coordinator, or a coordinator that is unavailable or still loading."""
     denied = group.denied
     if denied is None:
         return
-    told = explanations.meaning(denied.error)
-    if denied.count < told.times or denied.last - denied.first < DENIED_PATIENCE:
+    explanation = explanations.explanation(denied.error)
+    if denied.count < explanation.threshold or denied.last - denied.first < MIN_OUTAGE:
         return
     yield Stall(
         StallKind.COORDINATOR,
-        severe(denied.last - denied.first),
+        severity_after(denied.last - denied.first),
         denied.first,
         denied.row,
-        f"members of the group got {denied.error} {denied.count} times within {ago(denied.last - denied.first)}: "
-        f"{told.why}",
-        told.look,
+        f"members of the group got {denied.error} {denied.count} times within {elapsed(denied.last - denied.first)}: "
+        f"{explanation.reason}",
+        explanation.hint,
         error=denied.error,
         times=denied.count,
     )
 
 
-def moved(group: GroupHistory, server: str, at: int, row: int) -> Stall:
-    """Another broker, `server`, is the group's coordinator; the one before has not answered since `coordinated_at`."""
+def coordinator_moved(group: GroupHistory, server: str, at: int, row: int) -> Stall:
+    """The group's coordinator moved to the broker `server`; the previous one last answered at `coordinated_at`."""
     since = group.coordinated_at
     return Stall(
         StallKind.COORDINATOR,
@@ -251,6 +262,6 @@ def moved(group: GroupHistory, server: str, at: int, row: int) -> Stall:
         since,
         row,
         f"the group's coordinator is {safe(server)}, previously {safe(group.coordinator)}: members found it "
-        f"{ago(at - since)} after the last response of the previous one",
+        f"{elapsed(at - since)} after the last response of the previous one",
         "check whether the previous broker restarted or lost a partition of __consumer_offsets",
     )

@@ -1,4 +1,4 @@
-"""Reports: the findings of whole inputs, each cause once, as text, JSON, SARIF or JUnit XML."""
+"""Reports of findings, each cause once, as text, JSON, SARIF or JUnit XML."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kproxy.trace.lines import Line
 
 
 class Report(Output):
-    """Gathers findings, and writes them at the end."""
+    """Collects findings and writes a report at the end."""
 
-    def __init__(self, file: TextIO, chosen: Filter | None, form: str, selection: Selection) -> None:
-        super().__init__(file, chosen)
-        self._form = form
+    def __init__(self, file: TextIO, line_filter: Filter | None, format_: str, selection: Selection) -> None:
+        super().__init__(file, line_filter)
+        self._format = format_
         self._selection = selection
         self._causes = Causes()
         self._notes: list[str] = []
 
     def begin(self, name: str) -> None:
-        """What is written next is of the input `name`."""
+        """The next lines belong to the input `name`."""
         self._causes.begin(name)
 
     def note(self, sentence: str) -> None:
-        """Keep it for the forms that have a place for it."""
+        """Keep a sentence for the formats that have a place for it."""
         self._notes.append(sentence)
 
     def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
@@ -36,11 +36,11 @@ class Report(Output):
 
     def close(self) -> None:
         """Write the report."""
-        if self._form == "text":
+        if self._format == "text":
             text.write(self._causes, self._file, self.analysed)
-        elif self._form == "json":
+        elif self._format == "json":
             self._file.buffer.write(json_array.report(self._causes))
-        elif self._form == "sarif":
+        elif self._format == "sarif":
             self._file.buffer.write(sarif.report(self._causes, self.analysed, self._notes))
         else:
             self._file.write(junit.report(self._causes, self._selection, self.analysed))

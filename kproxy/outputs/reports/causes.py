@@ -1,4 +1,4 @@
-"""Findings by their cause: the first of each, how many there were, and on how many connections."""
+"""Findings by cause: the first finding of each, their number, and the connections."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dissectors.bounded import BoundedDict
 from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Further sentences of a cause that are kept: they may name another topic or group.
-MOST_SENTENCES = 3
-#: Requests with a finding whose response is waited for.
-_MOST_ASKED = 10_000
+#: Further messages that are kept per cause; they may name other topics or groups.
+MAX_SENTENCES = 3
+#: Limit for requests with a finding that wait for their response.
+_MAX_REQUESTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class FindingPlace:
-    """Where a finding was: `offset` is where its frame begins in the bytes of its direction."""
+    """The place of a finding. `offset` is the offset of its frame in its direction of the connection."""
 
     file: str
     connection_id: str
@@ -33,17 +33,17 @@ class FindingPlace:
 
 @dataclass(slots=True)
 class Cause:
-    """What is wrong in the same way, wherever it is: its first finding stands for all.
+    """Findings with the same cause, represented by the first one.
 
-    `told` counts those that stand in lines, and `served` the requests with one of them that were answered without an
-    error. `unassigned` are repeats of the same rule that may be of this cause or of another one.
+    `listed` counts findings in lines, `served` those in requests that succeeded. `unassigned` counts repeats of the
+    same rule that may have this cause or another one.
     """
 
     key: bytes
     finding: FindingEntry
     place: FindingPlace
     count: int = 0
-    told: int = 0
+    listed: int = 0
     served: int = 0
     connections: set[str] = field(default_factory=set)
     files: Counter[str] = field(default_factory=Counter)
@@ -51,14 +51,14 @@ class Cause:
     unassigned: int = 0
 
     def add(self, count: int, connection_id: str, file: str) -> None:
-        """There were `count` more."""
+        """Count `count` further findings."""
         self.count += count
         self.connections.add(connection_id)
         self.files[file] += count
 
 
 class Causes:
-    """Takes lines of one or several inputs."""
+    """Collects the causes of findings in one or several inputs."""
 
     def __init__(self) -> None:
         self.files: dict[str, None] = {}
@@ -66,15 +66,17 @@ class Causes:
         self._causes: dict[bytes, Cause] = {}
         self._ends: dict[str, tuple[str, str]] = {}
         self._repeated: Counter[tuple[str, str, str]] = Counter()
-        self._asked: BoundedDict[tuple[str, int | None, str | None], dict[int, list[Cause]]] = BoundedDict(_MOST_ASKED)
+        self._requests: BoundedDict[tuple[str, int | None, str | None], dict[int, list[Cause]]] = BoundedDict(
+            _MAX_REQUESTS
+        )
 
     def begin(self, file: str) -> None:
-        """The lines that follow are of this input."""
+        """The next lines belong to this input."""
         self._file = file
         self.files[file] = None
 
     def add(self, line: Line) -> None:
-        """Take one line."""
+        """Add one line."""
         if isinstance(line, OpenLine):
             self._ends[line.connection_id] = line.client, line.server
         elif isinstance(line, CloseLine):
@@ -82,26 +84,26 @@ class Causes:
             for repeat in line.repeated:
                 self._repeated[repeat.code, line.connection_id, self._file] += repeat.count
         elif isinstance(line, FindingLine):
-            self._found(as_entry(line), self._place(line))
+            self._add_finding(as_entry(line), self._place(line))
         elif isinstance(line, RequestLine):
-            causes = [self._found(finding, self._place(line)) for finding in line.findings]
+            causes = [self._add_finding(finding, self._place(line)) for finding in line.findings]
             if causes and line.acks != 0:
-                self._asked.touch((line.connection_id, line.correlation_id, line.ts), dict)[line.offset] = causes
+                self._requests.touch((line.connection_id, line.correlation_id, line.ts), dict)[line.offset] = causes
         elif isinstance(line, ResponseLine):
             for finding in line.findings:
-                self._found(finding, self._place(line))
-            for cause in self._answered(line):
+                self._add_finding(finding, self._place(line))
+            for cause in self._causes_in_request(line):
                 cause.served += was_served(line)
 
-    def _answered(self, line: ResponseLine) -> list[Cause]:
-        """The causes in the request of a response: at its offset, or the latest if an older trace does not name one."""
+    def _causes_in_request(self, line: ResponseLine) -> list[Cause]:
+        """The causes in the request of a response, by its offset; in older traces without offsets, the latest one."""
         key = line.connection_id, line.correlation_id, line.request_ts
-        same = self._asked.get(key)
+        same = self._requests.get(key)
         if not same:
             return []
         causes = same.popitem()[1] if line.request_offset is None else same.pop(line.request_offset, [])
         if not same:
-            del self._asked[key]
+            del self._requests[key]
         return causes
 
     def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingPlace:
@@ -117,18 +119,18 @@ class Causes:
             line.api, line.api_version, line.correlation_id, line.offset,
         )  # fmt: skip
 
-    def _found(self, finding: FindingEntry, place: FindingPlace) -> Cause:
+    def _add_finding(self, finding: FindingEntry, place: FindingPlace) -> Cause:
         key = cause_of(finding, place.api, place.api_version, place.direction)
         cause = self._causes.get(key)
         if cause is None:
             cause = self._causes[key] = Cause(key, finding, place)
-        elif finding.message != cause.finding.message and len(cause.sentences) < MOST_SENTENCES:
+        elif finding.message != cause.finding.message and len(cause.sentences) < MAX_SENTENCES:
             cause.sentences[finding.message] = None
-        cause.told += 1
+        cause.listed += 1
         cause.add(1, place.connection_id, place.file)
         return cause
 
-    def found(self) -> list[Cause]:
+    def sorted_causes(self) -> list[Cause]:
         """The causes, the most urgent first. Call it once, at the end."""
         by_code: dict[str, list[Cause]] = {}
         for cause in self._causes.values():
@@ -141,5 +143,5 @@ class Causes:
                 cause.unassigned += count
         return sorted(
             self._causes.values(),
-            key=lambda cause: urgency(cause.finding, cause.count, harmless=cause.served == cause.told),
+            key=lambda cause: urgency(cause.finding, cause.count, harmless=cause.served == cause.listed),
         )

@@ -1,4 +1,4 @@
-"""The report as a JSON array: findings as `kproxy explain --json` gives them, with where and how often."""
+"""The report as a JSON array: findings as in `kproxy explain --json`, with place and counts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kproxy.trace.encoding import encode_json
 
 
 def report(causes: Causes) -> bytes:
-    """The array, a cause a line."""
-    return b"[" + b",\n ".join(encode_json(_cause(cause)) for cause in causes.found()) + b"]\n"
+    """The array, one cause per line."""
+    return b"[" + b",\n ".join(encode_json(_cause(cause)) for cause in causes.sorted_causes()) + b"]\n"
 
 
 def _cause(cause: Cause) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The report as JUnit XML: a test suite per input, a test case per rule, which fails where the rule found enough."""
+"""The report as JUnit XML: a test suite per input, a test case per rule, which fails by `--fail-on`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from kproxy.trace.formatting import safe
 
 
 def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> str:
-    """The XML. Findings below the threshold of `selection` stand in ``system-out``.
+    """The XML. Findings below the threshold of `selection` are in ``system-out``, counts in ``properties``.
 
-    What was analysed stands in ``properties``. If that is nothing at all, each suite has a test case with an error.
+    If nothing was analysed, each suite has a test case with an error.
     """
-    found = causes.found()
+    found = causes.sorted_causes()
     names = {entry.code: entry.name for entry in rulebook.entries() if not entry.offline}
-    names |= {cause.finding.code: cause.finding.name for cause in found}  # the trace may be of a later kproxy
+    names |= {
+        cause.finding.code: cause.finding.name for cause in found
+    }  # the trace may be from a later version of kproxy
     shown = {code: name for code, name in sorted(names.items()) if selection.shows(code)}
     root = ElementTree.Element("testsuites", name="kproxy")
     for file in causes.files:

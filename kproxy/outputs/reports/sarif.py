@@ -1,7 +1,7 @@
-"""The report as SARIF 2.1.0, for code scanning and the viewers of editors.
+"""The report as SARIF 2.1.0, for code scanning and editors.
 
-A finding is at a byte of a connection's stream; SARIF knows regions of files. So the file is the capture or trace, and
-`byteOffset` counts in the stream that `properties` names.
+A finding has an offset in a connection's stream, but SARIF has regions of files. So the artifact is the capture or the
+trace, and `byteOffset` counts in the stream that `properties` names.
 
 Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
@@ -28,8 +28,8 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) -> bytes:
-    """The log, one run. `notes` are sentences about the inputs, e.g. that one was cut off."""
-    found = causes.found()
+    """The SARIF log with one run. `notes` are sentences about the inputs, e.g. that one is truncated."""
+    found = causes.sorted_causes()
     codes = {cause.finding.code: cause.finding for cause in found}
     ordered = sorted(codes)
     driver = {
@@ -48,8 +48,8 @@ def report(causes: Causes, analysed: AnalysedInputs, notes: Sequence[str] = ()) 
 
 
 def _notifications(analysed: AnalysedInputs, notes: Sequence[str]) -> list[dict[str, Any]]:
-    said = [(note, "note") for note in notes] + [(analysed.sentence, "warning" if analysed.is_nothing else "note")]
-    return [{"level": level, "message": {"text": sentence}} for sentence, level in said]
+    sentences = [(note, "note") for note in notes] + [(analysed.sentence, "warning" if analysed.is_nothing else "note")]
+    return [{"level": level, "message": {"text": sentence}} for sentence, level in sentences]
 
 
 def _artifact(name: str, analysed: AnalysedInputs) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def _artifact(name: str, analysed: AnalysedInputs) -> dict[str, Any]:
 
 def _rule(finding: FindingEntry) -> dict[str, Any]:
     entry = rulebook.find(finding.code)
-    if entry is None:  # the trace is of a later kproxy
+    if entry is None:  # the trace is from a later version of kproxy
         return {"id": finding.code, "name": finding.name}
     made: dict[str, Any] = {
         "id": entry.code,
@@ -83,7 +83,7 @@ def _result(cause: Cause, rule_index: int) -> dict[str, Any]:
         location["physicalLocation"]["region"] = {"byteOffset": place.offset + start, "byteLength": end - start}
     if full_name:
         location["logicalLocations"] = [{"fullyQualifiedName": full_name, "kind": "member"}]
-    said = [finding.message, finding.edit and sentence(finding.edit), finding.hint]
+    sentences = [finding.message, finding.edit and sentence(finding.edit), finding.hint]
     properties = {
         "blame": finding.blame, "connection": place.connection_id, "client": place.client, "server": place.server,
         "stream": place.direction, "correlationId": place.correlation_id, "ts": place.ts, "span": finding.span,
@@ -93,7 +93,7 @@ def _result(cause: Cause, rule_index: int) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": rule_index,
         "level": _LEVELS.get(finding.severity, "warning"),
-        "message": {"text": ". ".join(part for part in said if part) + "."},
+        "message": {"text": ". ".join(part for part in sentences if part) + "."},
         "locations": [location],
         "occurrenceCount": cause.count,
         "partialFingerprints": {"kproxyCause/v1": hashlib.sha256(cause.key).hexdigest()[:32]},

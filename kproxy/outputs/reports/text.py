@@ -1,4 +1,4 @@
-"""The report for people: each cause like a compiler's message, and how often it was there."""
+"""The report as text: each cause like a compiler message, with its number of occurrences."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from kproxy.trace.formatting import RANK, safe
 
 
 def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
-    """Write each cause, then how many there are and in how much."""
+    """Write each cause, then the totals."""
     paint = painter(file)
-    found = causes.found()
+    found = causes.sorted_causes()
     for cause in found:
         for row in rows(cause):
             file.write(paint(row) + "\n")
         file.write("\n")
     count = Counter(cause.finding.severity for cause in found)
     worst_first = sorted(RANK, key=lambda severity: -RANK[severity])
-    said = ", ".join(
+    totals = ", ".join(
         f"{count[severity]} info" if severity == "info" else _plural(count[severity], severity)
         for severity in worst_first
         if count[severity]
     )
-    if said or not analysed.is_nothing:
-        file.write(f"{said or 'no findings'}\n")
+    if totals or not analysed.is_nothing:
+        file.write(f"{totals or 'no findings'}\n")
     file.write(f"{analysed.sentence}\n")
 
 
 def rows(cause: Cause) -> Iterator[list[Piece]]:
-    """One cause: its first finding in full, then what else there was of it."""
+    """The rows of a cause: its first finding in full, then other messages and counts."""
     yield from full_rows(cause.finding, where(cause))
     for sentence in cause.sentences:
         yield [("            = ", "dim"), ("also: ", "name"), (safe(sentence), "")]
@@ -42,7 +42,7 @@ def rows(cause: Cause) -> Iterator[list[Piece]]:
 
 
 def where(cause: Cause) -> Iterator[str]:
-    """Where the first finding is: connection, frame, stream."""
+    """The place of the first finding: connection, frame, stream."""
     place = cause.place
     ends = f" ({place.client} -> {place.server})" if place.client else ""
     yield f"{place.file}: connection {place.connection_id}{ends}"

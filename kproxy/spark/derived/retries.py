@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors import schemas
+from dissectors.trackers.answered_apis import DISCOVERY_APIS
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.routine_errors import OF_GROUPS
 from kproxy.spark.sentences import host

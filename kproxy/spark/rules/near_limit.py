@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dissectors.schemas.codes import Error
 from kproxy.spark.columns import client_name, topic_name
 from kproxy.spark.rules import finding_rows, message, rule, when
 
-#: The errors for a batch over max.message.bytes.
-_TOO_LARGE = ("MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE")
+#: What a broker says of a batch over max.message.bytes.
+_TOO_LARGE = (Error.MESSAGE_TOO_LARGE.name, Error.RECORD_LIST_TOO_LARGE.name)
 _NEAR = 0.8
 _PLACE = r"\[([0-9]+)\][^\[]*\[([0-9]+)\]"
 

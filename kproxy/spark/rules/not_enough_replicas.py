@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dissectors.schemas.codes import Error
 from kproxy.spark.columns import topic_name
 from kproxy.spark.rules import finding_rows, message, rule, when
 
-_NOT_ENOUGH = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
-#: A restarting broker causes a few, which clients retry.
+_TOO_FEW = (Error.NOT_ENOUGH_REPLICAS.name, Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND.name)
+#: A broker that restarts causes a few, over which clients try again.
 _LEAST = 3
 
 
@@ -17,7 +18,7 @@ _LEAST = 3
 def not_enough_replicas(lines: DataFrame) -> DataFrame:
     """Three or more such errors in Produce responses, by broker and topic."""
     answers = lines.where((F.col("kind") == "response") & (F.col("api") == "Produce") & (F.size("errors") > 0))
-    refused = answers.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_NOT_ENOUGH))
+    refused = answers.withColumn("error", F.explode("errors")).where(F.col("error.name").isin(*_TOO_FEW))
     entry = F.get("topics", F.regexp_extract("error.path", r"\[([0-9]+)\]", 1).cast("int"))
     found = (
         refused.groupBy("cluster", F.col("server").alias("broker"), topic_name(entry).alias("topic"))

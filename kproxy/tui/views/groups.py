@@ -48,7 +48,7 @@ class GroupsView(OverviewView[GroupRow]):
         TableColumn("why it is stalled", 20, grow=5, drop=1),
     )
     orders: ClassVar = (
-        ("s", "stalls", lambda each: (each.stalls, each.past, each.last_at)),
+        ("s", "stalls", lambda each: (each.stalls, each.ended_stalls, each.last_at)),
         ("r", "rebalances", lambda each: each.rebalances),
         ("m", "members", lambda each: each.members),
         ("l", "last seen", lambda each: each.last_at),
@@ -75,7 +75,7 @@ class GroupsView(OverviewView[GroupRow]):
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
-        return self.session.overviews.groups.let_go, "inactive groups"
+        return self.session.overviews.groups.evicted, "inactive groups"
 
     def key(self, item: GroupRow) -> str:
         """See `OverviewView`."""
@@ -141,7 +141,7 @@ def _group_text(view: GroupView) -> Text:
 
 
 def _let_go(view: GroupView) -> tuple[tuple[str, int], ...]:
-    return ("members", view.lanes_let_go), ("events", view.events_let_go), ("stalls", view.stalls_let_go)
+    return ("members", view.lanes_evicted), ("events", view.events_evicted), ("stalls", view.stalls_evicted)
 
 
 def _why(stall: Stall) -> Cell:
@@ -152,4 +152,4 @@ def _stall(stall: Stall) -> Cell:
     lasted = "since " + timestamp(stall.since)[11:23]
     if stall.until is not None:
         lasted = f"{timestamp(stall.since)[11:23]} for {duration((stall.until - stall.since) // 1000)}"
-    return [(f"{lasted}  ", "dim"), *_why(stall), (f"  {stall.look}", "dim")]
+    return [(f"{lasted}  ", "dim"), *_why(stall), (f"  {stall.hint}", "dim")]

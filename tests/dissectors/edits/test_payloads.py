@@ -10,7 +10,7 @@ from dissectors.embedded.consumer import assignment, subscription
 from dissectors.messages.message import api_layouts
 from dissectors.records.layout_departures import departures
 from dissectors.records.layout_variants import ENCODINGS
-from dissectors.rules.helpers.payload_problems import departure_of
+from dissectors.rules.helpers.payload_problems import payload_departure
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import Field, Layout, layout
 from kproxy.trace.lines import EditEntry
@@ -109,7 +109,7 @@ def test_a_subscription_that_ends_early_is_named(version: int, without: str, edi
     right = version.to_bytes(2, "big") + write(None, shape, values)
     layout_problems = version.to_bytes(2, "big") + write(edit, shape, values)
     assert without not in edit.field or layout_problems != right
-    found = departure_of(layout_problems, "ConsumerProtocolSubscription", METADATA)
+    found = payload_departure(layout_problems, "ConsumerProtocolSubscription", METADATA)
     assert found == subscribed(edit)
     joins = [{"protocols": [{"metadata": each}]} for each in (right, layout_problems)]
     assert write(found, JOIN, joins[0]) == write(None, JOIN, joins[1])
@@ -118,7 +118,7 @@ def test_a_subscription_that_ends_early_is_named(version: int, without: str, edi
 @pytest.mark.parametrize("data", ["", "00", "0000", "0001 00000001 0009 61", "ffff 00000000", "0000 ffffffff 00"])
 def test_what_no_edit_writes_has_no_name(data: str) -> None:
     for payload in ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment"):
-        assert departure_of(bytes.fromhex(data), payload, METADATA) is None
+        assert payload_departure(bytes.fromhex(data), payload, METADATA) is None
 
 
 def test_a_payload_that_reads_well_is_not_asked_for() -> None:

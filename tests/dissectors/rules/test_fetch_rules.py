@@ -61,7 +61,7 @@ def test_a_follower_of_the_later_versions_says_so_in_a_tag() -> None:
 
 @pytest.mark.parametrize(("most", "said"), [(1000, ", and with it 1 more partition"), (1, "and no error")])
 def test_partitions_that_starve_together(most: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dissectors.rules.behaviour.fetch_starved._MOST_PARTITIONS", most)
+    monkeypatch.setattr("dissectors.rules.behaviour.fetch_starved._MAX_PARTITIONS", most)
     topics = [{"topic": topic, "partitions": [{"partition": n, "fetch_offset": 5} for n in (0, 1)]} for topic in "tu"]
     rows = [{"partition_index": 0, "high_watermark": 5, "records": ""},
             {"partition_index": 1, "high_watermark": 9, "records": ""}]  # fmt: skip
@@ -131,7 +131,7 @@ def test_topics_by_id_are_named_where_the_name_is_known() -> None:
 
 @pytest.mark.parametrize("most", [0, 1])
 def test_a_session_with_too_many_partitions_is_not_followed(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dissectors.trackers.fetches._MOST_PARTITIONS", most)
+    monkeypatch.setattr("dissectors.trackers.fetches._MAX_PARTITIONS", most)
     teller = Teller()
     teller.tell(OPENED + in_session(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}]))
     [state] = teller.inspector._connections.values()

@@ -119,9 +119,9 @@ def test_all_topics_are_none_only_after_one_was_there_is_for_information() -> No
         ("", "is empty"),
         ("00", "has no version: a payload of 1 bytes has no room for its version"),
         ("ffff 00", "has no version: ConsumerProtocolSubscription has no version -1"),
-        ("0001 00000001 0001 61 00000000", "says version 1 and ends after 13 bytes, before its owned_partitions"),
-        ("0000 00000001 0009 61", "says version 0 and cannot be read at topics[0]: length 9 does not fit: 1 byte left"),
-        ("0063 00000000 00000000", "says version 99 and ends after 10 bytes, before its owned_partitions"),
+        ("0001 00000001 0001 61 00000000", "has version 1 but ends after 13 bytes, before its owned_partitions"),
+        ("0000 00000001 0009 61", "has version 0 but cannot be read at topics[0]: length 9 does not fit: 1 byte left"),
+        ("0063 00000000 00000000", "has version 99 but ends after 10 bytes, before its owned_partitions"),
     ],
 )
 def test_says_what_is_wrong_with_a_subscription(metadata: str, says: str) -> None:
@@ -150,7 +150,7 @@ def test_a_leader_that_leaves_members_out_is_for_information() -> None:
 def test_an_assignment_that_the_broker_shortened_is_its_fault() -> None:
     [finding] = findings(LEADER % ("00" * 10) + '< {"assignment": "0000 00000000"}', "L029")
     assert (finding.severity, finding.blame, finding.path) == ("warning", "broker", "assignment")
-    assert finding.message.endswith("before its user_data, though the leader gave it 10 bytes")
+    assert finding.message.endswith("before its user_data, although the leader sent 10 bytes")
 
 
 def test_what_the_leader_wrote_wrong_is_not_told_of_the_broker_too() -> None:

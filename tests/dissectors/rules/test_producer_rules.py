@@ -25,7 +25,7 @@ def test_a_batch_that_is_refused_for_ever() -> None:
     again = sent(4) + answer(45)
     assert not findings(2 * again, "S032")
     [finding] = findings(3 * again, "S032")
-    assert "again and again; the broker has refused it 3 times" in finding.message
+    assert "repeatedly; the broker has refused it 3 times" in finding.message
     assert finding.path == "responses[0].partition_responses[0].error_code"
     assert finding.span is not None
     assert finding.span[1] - finding.span[0] == 2

@@ -146,7 +146,7 @@ def test_an_offset_of_the_old_topic_lies_behind_the_end_of_the_new_one() -> None
     new = NAMED % NEW + FETCHED % (NEW, 3) + COMMIT % (95, "") + DONE
     [finding] = findings(old + new, "S043")
     assert (
-        "commits offset 95 of t[0] for group 'g', but the broker told it that the partition ends at 3"
+        "commits offset 95 of t[0] for group 'g', but the broker reported to it that the partition ends at 3"
         in finding.message
     )
     assert not findings(old + new.replace(NEW, OLD), "S043")

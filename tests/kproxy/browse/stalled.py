@@ -267,7 +267,7 @@ def recorded(lines: Iterable[Line], now: int) -> list[StallLine]:
         made += _ticks(stalls, at)
         is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
         if is_frame or isinstance(line, GapLine | CloseLine):
-            made += stalls.take(line, at=at)
+            made += stalls.observe(line, at=at)
     return [*made, *_ticks(stalls, now), *stalls.tick(at=now), *stalls.end(at=now)]
 
 
@@ -291,7 +291,7 @@ def told_of(view: GroupView) -> list[Told]:
     return sorted(
         (
             each.kind.value, each.since // 1000, each.until and each.until // 1000,
-            frozenset(names[key] for key in each.who), frozenset(names[key] for key in each.blamed), each.text,
+            frozenset(names[key] for key in each.waiting), frozenset(names[key] for key in each.blamed), each.text,
         )
         for each in view.stalls
         if each.kind is not StallKind.FINDING

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from kproxy.browse.overviews.apis import MOST_UNKNOWN, Apis, ApiUsage
 from kproxy.browse.rows.index import time_of
-from kproxy.counting.counts import MOST_TEXTS, OTHERS, Severities
+from kproxy.counting.counts import MAX_NAMES, OTHERS, Severities
 from kproxy.counting.rates import MINUTE
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
@@ -153,8 +153,8 @@ def test_error_names_are_bounded() -> None:
     row = only(asked, response(asked, errors=errors[:1]), response(asked, errors=errors))
     assert row.refusals == 2
     assert dict(row.errors)["UNKNOWN_ERROR_0"] == 2
-    assert dict(row.errors)[OTHERS] == 2000 - MOST_TEXTS
-    assert len(row.errors) == MOST_TEXTS + 1
+    assert dict(row.errors)[OTHERS] == 2000 - MAX_NAMES
+    assert len(row.errors) == MAX_NAMES + 1
 
 
 def test_findings_are_counted_by_severity() -> None:

@@ -195,7 +195,7 @@ def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest
 
 
 def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "MOST", 15)
+    monkeypatch.setattr(in_flight, "MAX_REQUESTS", 15)
     overview = feed(ConnectionsOverview(), [request(number) for number in range(20)])
     assert overview.rows()[0].in_flight == 15
     feed(overview, [closed(), request(1, connection_id="n-2")])
@@ -206,10 +206,10 @@ def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() 
     waiting: RequestPairing[int] = RequestPairing()
     for number in range(100):
         asked = request(1, connection_id=f"n-{number}")
-        assert waiting.asked(asked, number)
-        assert waiting.answered(response(asked)) == number
-    assert waiting.answered(response(asked)) is None
-    assert not waiting._waiting
+        assert waiting.add(asked, number)
+        assert waiting.match(response(asked)) == number
+    assert waiting.match(response(asked)) is None
+    assert not waiting._requests
 
 
 def test_what_may_have_been_answered_waits_no_longer() -> None:

@@ -57,7 +57,7 @@ def test_the_cause_of_a_story_is_the_first(name: str, expected: Expected) -> Non
 @pytest.mark.parametrize("name", ["all", *FOUND])
 def test_causes_counts_and_order_are_those_of_the_report(name: str) -> None:
     lines = captured() if name == "all" else bug_lines(name)
-    overview, found = feed(Findings(), lines), reported(lines).found()
+    overview, found = feed(Findings(), lines), reported(lines).sorted_causes()
     assert [(each.finding.code, each.count) for each in found] == [
         (each.finding.code, each.count) for each in overview.causes()
     ]
@@ -142,7 +142,10 @@ def test_what_brokers_pass_over_comes_behind_what_does_harm() -> None:
     assert [(cause.finding.code, cause.harmless) for cause in overview.causes()] == [("S005", False), ("L010", True)]
     overview = feed(Findings(), [asked, response(asked, errors=[REFUSED]), harm])
     assert [cause.finding.code for cause in overview.causes()] == ["L010", "S005"]
-    assert [cause.finding.code for cause in reported([asked, response(asked), harm]).found()] == ["S005", "L010"]
+    assert [cause.finding.code for cause in reported([asked, response(asked), harm]).sorted_causes()] == [
+        "S005",
+        "L010",
+    ]
 
 
 def test_the_errors_of_a_response_that_departs_are_guesses() -> None:
@@ -192,5 +195,5 @@ def test_of_many_connections_only_so_many_are_listed(monkeypatch: pytest.MonkeyP
 def test_no_lines_in_any_order_are_too_much(lines: list[tuple[Line, int]]) -> None:
     overview = feed_torn(Findings(), lines)
     report = reported([line for line, _ in lines])
-    assert len(overview.causes()) == len(report.found())
+    assert len(overview.causes()) == len(report.sorted_causes())
     assert sum(len(rule.causes) for rule in overview.rules()) == len(overview.causes())

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 
 from kproxy.browse.rows.index import time_of
-from kproxy.counting.names import LONGEST
-from kproxy.groups import EventKind, GroupsOverview, Protocol, Standing, lanes, model, overview
+from kproxy.counting.names import MAX_NAME_LENGTH
+from kproxy.groups import EventKind, GroupsOverview, MembershipState, Protocol, lanes, model, overview
 from kproxy.groups.lanes import label
-from kproxy.groups.model import MOST_LANES
+from kproxy.groups.model import MAX_LANES_PER_GROUP
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import grouped
 from tests.kproxy.browse.fed import feed, feed_torn
@@ -41,28 +41,28 @@ def test_a_member_is_one_lane_from_the_search_for_its_coordinator_on() -> None:
     story.say(0, "a", "FindCoordinator", member=None)
     asked = story.ask(1, "a", "JoinGroup", member=None)
     [seeking] = story.view(1.5).lanes
-    assert (seeking.member.label, seeking.member.member_id, seeking.member.standing) == ("a", "", Standing.JOINING)
+    assert (seeking.member.label, seeking.member.member_id, seeking.member.state) == ("a", "", MembershipState.JOINING)
     story.answer(asked, 2, error="MEMBER_ID_REQUIRED", member_id="a" + TAIL)
     story.joined(3, "a")
     story.say(4, "a", "OffsetFetch", member=None)
     story.say(5, "a", "Heartbeat", generation_id=1)
     story.say(6, "a", "OffsetCommit", generation_id=1)
     [lane] = story.view(7).lanes
-    assert (lane.member.member_id, lane.member.standing, lane.member.generation) == ("a" + TAIL, Standing.MEMBER, 1)
-    assert [event.kind for event in lane.steps] == [
+    assert (lane.member.member_id, lane.member.state, lane.member.generation) == ("a" + TAIL, MembershipState.MEMBER, 1)
+    assert [event.kind for event in lane.transitions] == [
         EventKind.COORDINATOR,
         EventKind.JOIN,
         EventKind.JOIN,
         EventKind.SYNC,
     ]
-    assert [event.kind for event in lane.beats] == [EventKind.OFFSETS, EventKind.HEARTBEAT, EventKind.COMMIT]
-    first, second = (event for event in lane.steps if event.kind is EventKind.JOIN)
+    assert [event.kind for event in lane.recurring] == [EventKind.OFFSETS, EventKind.HEARTBEAT, EventKind.COMMIT]
+    first, second = (event for event in lane.transitions if event.kind is EventKind.JOIN)
     assert (first.at, first.until, first.error, first.severity) == (
         BEGAN + SECOND, BEGAN + 2 * SECOND, "MEMBER_ID_REQUIRED", "",
     )  # fmt: skip
     assert (second.generation, second.severity) == (1, "")
-    assert [event.row for event in lane.steps] == [0, 1, 2, 3]
-    assert lane.spells == ((lane.steps[-1].until, None),)
+    assert [event.row for event in lane.transitions] == [0, 1, 2, 3]
+    assert lane.memberships == ((lane.transitions[-1].until, None),)
     assert (lane.member.commits, lane.member.row) == (1, 0)
 
 
@@ -75,8 +75,12 @@ def test_a_heartbeat_that_forgets_its_member_id_is_still_its_members() -> None:
     story.answer(beat, 1.1, error="UNKNOWN_MEMBER_ID")
     story.answer(join, 1.2, error="MEMBER_ID_REQUIRED", member_id="a-2")
     old, new = sorted(story.view(2).lanes, key=lambda lane: lane.member.first_at)
-    assert [event.error for event in old.beats] == ["UNKNOWN_MEMBER_ID"]
-    assert (old.member.standing, new.member.member_id, new.member.standing) == (Standing.OUT, "a-2", Standing.SEEN)
+    assert [event.error for event in old.recurring] == ["UNKNOWN_MEMBER_ID"]
+    assert (old.member.state, new.member.member_id, new.member.state) == (
+        MembershipState.OUT,
+        "a-2",
+        MembershipState.SEEN,
+    )
 
 
 def test_a_member_id_that_two_connections_have_is_one_lane() -> None:
@@ -85,7 +89,7 @@ def test_a_member_id_that_two_connections_have_is_one_lane() -> None:
     asked = story.ask(1, "b", "JoinGroup", member=None)
     story.answer(asked, 2, member_id="a" + TAIL, generation_id=2)
     [lane] = story.view(3).lanes
-    assert [event.kind for event in lane.steps] == [EventKind.JOIN, EventKind.SYNC, EventKind.JOIN]
+    assert [event.kind for event in lane.transitions] == [EventKind.JOIN, EventKind.SYNC, EventKind.JOIN]
 
 
 def test_who_only_commits_is_no_member() -> None:
@@ -137,9 +141,9 @@ def test_what_its_connection_took_with_it_was_not_answered() -> None:
     story.ask(1, "a", "OffsetCommit", generation_id=1)
     story.closes(2, "a", by="server")
     [lane] = story.view(3).lanes
-    [commit] = lane.beats
+    [commit] = lane.recurring
     assert (commit.until, commit.error, commit.severity) == (BEGAN + 2 * SECOND, "connection ended", "warning")
-    assert (lane.steps[-1].kind, lane.member.standing) == (EventKind.CLOSED, Standing.LOST)
+    assert (lane.transitions[-1].kind, lane.member.state) == (EventKind.CLOSED, MembershipState.LOST)
 
 
 @given(grouped.torn)
@@ -151,7 +155,7 @@ def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> N
             assert view is not None
             assert view.row == row
             assert all(stall.text or stall.kind == "finding" for stall in view.stalls)
-            assert all("\x1b" not in stall.text + stall.look for stall in view.stalls)
+            assert all("\x1b" not in stall.text + stall.hint for stall in view.stalls)
 
 
 @given(any_lines)
@@ -162,18 +166,18 @@ def test_torn_lines_of_any_kind_never_raise(lines: list[tuple[Line, int]]) -> No
 
 def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
     """In small: groups, members, events, connections, requests that nobody answers, errors that nobody knows."""
-    monkeypatch.setattr(overview, "MOST_EVENTS", 1_000)
+    monkeypatch.setattr(overview, "MAX_EVENTS", 1_000)
     lines: list[Line] = []
     for number in range(2_000):
-        name = "x" * LONGEST * 2 + str(number) if number % 50 == 0 else "g"
+        name = "x" * MAX_NAME_LENGTH * 2 + str(number) if number % 50 == 0 else "g"
         asked = request(
             number, at=number, api=("JoinGroup", "Heartbeat")[number % 2], api_key=11, group_id=f"{number}{name}",
             member_id=f"{number}", connection_id=f"n-{number}", generation_id=number,
         )  # fmt: skip
         lines += [asked, response(asked, group_id=asked.group_id, errors=[ErrorEntry("error_code", 1, f"E{number}")])]
     groups = feed(GroupsOverview(), lines)
-    assert (len(groups.rows(0)), groups.let_go) == (overview.MOST_GROUPS, 2_000 - overview.MOST_GROUPS)
-    assert all(len(row.group) <= LONGEST for row in groups.rows(0))
+    assert (len(groups.rows(0)), groups.evicted) == (overview.MAX_GROUPS, 2_000 - overview.MAX_GROUPS)
+    assert all(len(row.group) <= MAX_NAME_LENGTH for row in groups.rows(0))
 
     one = [
         request(
@@ -185,14 +189,14 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
     groups = feed(GroupsOverview(), one)
     view = groups.view("g", BEGAN)
     assert view is not None
-    assert (len(view.lanes), view.lanes_let_go) == (MOST_LANES, 29_000)
-    kept = sum(len(lane.steps) + len(lane.beats) for lane in view.lanes)
-    assert kept <= MOST_LANES * overview.FEWEST
+    assert (len(view.lanes), view.lanes_evicted) == (MAX_LANES_PER_GROUP, 29_000)
+    kept = sum(len(lane.transitions) + len(lane.recurring) for lane in view.lanes)
+    assert kept <= MAX_LANES_PER_GROUP * overview.MIN_LANE_EVENTS
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((overview, "MOST_GROUPS"), (overview, "MOST_IN_FLIGHT"), (lanes, "MOST_ALL"),
-                         (lanes, "MOST_CONNECTIONS"), (model, "MOST_LANES")):  # fmt: skip
+    for module, name in ((overview, "MAX_GROUPS"), (overview, "MAX_IN_FLIGHT"), (lanes, "MAX_LANES"),
+                         (lanes, "MAX_CONNECTIONS"), (model, "MAX_LANES_PER_GROUP")):  # fmt: skip
         monkeypatch.setattr(module, name, 300)
     tracemalloc.start()
     groups, used = GroupsOverview(), []

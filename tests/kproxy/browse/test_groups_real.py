@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.browse.rows.index import time_of
-from kproxy.groups import GroupsOverview, GroupStatus, GroupView, Protocol, Stall, StallKind, Standing
+from kproxy.groups import GroupsOverview, GroupStatus, GroupView, MembershipState, Protocol, Stall, StallKind
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, feed
 from tests.kproxy.browse.grouped import lines_of
@@ -36,14 +36,17 @@ def test_an_application_that_does_not_poll_is_named_while_the_others_wait_for_it
     stall = only(now)
     assert (now.row.state, now.row.generation, now.row.members) == (GroupStatus.PREPARING, 2, 3)
     assert (stall.kind, stall.until, stall.severity) == (StallKind.JOIN_WAITS, None, "warning")
-    assert (labels(now, stall.who), labels(now, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
-    assert "missing: shop-a 73467b (it sends heartbeats, was told 9 times to rejoin but does not)" in stall.text
-    assert "poll loop" in stall.look
+    assert (labels(now, stall.waiting), labels(now, stall.blamed)) == ({"shop-b", "shop-c"}, {"shop-a"})
+    assert (
+        "missing: shop-a 73467b (it sends heartbeats, got REBALANCE_IN_PROGRESS 9 times but does not rejoin)"
+        in stall.text
+    )
+    assert "poll loop" in stall.hint
     over = only(afterwards)
     assert (over.kind, over.since, over.row) == (stall.kind, stall.since, stall.row)
     assert over.until is not None
     assert (over.until - over.since) / SECOND == pytest.approx(15.8, abs=0.1)
-    assert "was told 16 times" in over.text
+    assert "got REBALANCE_IN_PROGRESS 16 times" in over.text
 
 
 def test_a_rebalance_that_waits_for_a_killed_member_at_real_kafka() -> None:
@@ -51,13 +54,16 @@ def test_a_rebalance_that_waits_for_a_killed_member_at_real_kafka() -> None:
     stall = only(view)
     assert (stall.kind, labels(view, stall.blamed)) == (StallKind.JOIN_WAITS, {"shop-b"})
     assert "its connection was closed by the client" in stall.text
-    assert "session.timeout.ms" in stall.look
+    assert "session.timeout.ms" in stall.hint
     afterwards = seen(lines_of("killed-member"))
     assert [each.kind for each in afterwards.stalls] == [StallKind.JOIN_WAITS]
     assert [boundary.generation for boundary in afterwards.boundaries] == [1, 2]
-    assert {lane.member.client_id: lane.member.standing for lane in afterwards.lanes} == {
-        "shop-a": Standing.LEFT, "shop-b": Standing.OUT, "shop-c": Standing.LEFT, "shop-d": Standing.LEFT,
-    }  # fmt: skip
+    assert {lane.member.client_id: lane.member.state for lane in afterwards.lanes} == {
+        "shop-a": MembershipState.LEFT,
+        "shop-b": MembershipState.OUT,
+        "shop-c": MembershipState.LEFT,
+        "shop-d": MembershipState.LEFT,
+    }
     assert afterwards.row.rebalances == 2
     assert afterwards.row.longest_rebalance_ns == pytest.approx(7.76 * SECOND, rel=0.01)
 
@@ -67,7 +73,7 @@ def test_partitions_that_are_not_given_up_at_real_kafka() -> None:
     assert (now.row.protocol, now.row.state) == (Protocol.CONSUMER, GroupStatus.RECONCILING)
     stall = only(now)
     assert (stall.kind, labels(now, stall.blamed)) == (StallKind.LAGGING, {"shop-a"})
-    assert (labels(now, stall.who), stall.until) == ({"shop-b"}, None)
+    assert (labels(now, stall.waiting), stall.until) == ({"shop-b"}, None)
     assert "at epoch 2, and the group at 3" in stall.text
     over = only(afterwards)
     assert over.until is not None
@@ -86,7 +92,7 @@ def test_a_process_that_is_frozen_and_comes_back_to_find_itself_thrown_out() -> 
     assert refused.kind is StallKind.REFUSED
     assert "UNKNOWN_MEMBER_ID" in refused.text
     first, again = (lane.member for lane in afterwards.lanes if lane.member.client_id == "shop-a")
-    assert (first.standing, again.standing) == (Standing.OUT, Standing.LEFT)
+    assert (first.state, again.state) == (MembershipState.OUT, MembershipState.LEFT)
 
 
 def test_the_leader_of_real_captures_is_told_from_sizes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.groups import GroupStatus, StallKind, Standing
+from kproxy.groups import GroupStatus, MembershipState, StallKind
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.fed import opened
 from tests.kproxy.browse.grouped import LEADER, TAIL, Story, kinds
@@ -31,7 +31,7 @@ def test_members_that_do_what_they_should_stand_nowhere_still() -> None:
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        ("told", "b 5dc891 (it sends heartbeats, was told 5 times to rejoin but does not)"),
+        ("told", "b 5dc891 (it sends heartbeats, got REBALANCE_IN_PROGRESS 5 times but does not rejoin)"),
         ("silent", "b 5dc891 (silent for 8.0 s)"),
         ("killed", "b 5dc891 (its connection was closed by the client 6.8 s earlier, without LeaveGroup)"),
         ("quiet", "b 5dc891 (has not rejoined yet)"),
@@ -46,7 +46,7 @@ def test_join_waits_for_a_member_and_says_why_that_does_not_come(reason: str, sa
         story.beats(11.5, 16, "b", error="REBALANCE_IN_PROGRESS")
     now, blamed, waits = 17, ("b" + TAIL,), ("a" + TAIL,)
     [stall] = story.stalls(now)
-    assert (stall.kind, stall.who, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waits, blamed, None)
+    assert (stall.kind, stall.waiting, stall.blamed, stall.until) == (StallKind.JOIN_WAITS, waits, blamed, None)
     assert stall.since == BEGAN + 11 * SECOND
     assert stall.text.endswith("; missing: " + said)
     assert story.view(now).row.state is GroupStatus.PREPARING
@@ -60,7 +60,7 @@ def test_join_waits_for_a_member_id_that_was_given_out_and_not_used() -> None:
     [stall] = story.stalls(10)
     assert (stall.kind, stall.blamed) == (StallKind.JOIN_WAITS, ())
     assert "the member id that z got 9.0 s earlier" in stall.text
-    assert "did not join with it" in stall.look
+    assert "did not join with it" in stall.hint
 
 
 def test_join_waits_for_nobody_that_is_seen() -> None:
@@ -68,7 +68,7 @@ def test_join_waits_for_nobody_that_is_seen() -> None:
     story.ask(0, "a", "JoinGroup")
     [stall] = story.stalls(10)
     assert "no member visible here is missing" in stall.text
-    assert "group.initial.rebalance.delay.ms" in stall.look
+    assert "group.initial.rebalance.delay.ms" in stall.hint
 
 
 def test_a_join_that_is_answered_soon_is_no_stall() -> None:
@@ -85,7 +85,7 @@ def test_a_join_that_is_left_out_when_all_others_are_answered() -> None:
     story.joined(12, "a", "b", generation=2)
     story.beats(13, 20, "a", "b", generation=2)
     [stall] = story.stalls(20)
-    assert (stall.kind, stall.who) == (StallKind.JOIN_UNANSWERED, ("c" + TAIL,))
+    assert (stall.kind, stall.waiting) == (StallKind.JOIN_UNANSWERED, ("c" + TAIL,))
     assert "got generation 2" in stall.text
 
 
@@ -96,13 +96,13 @@ def test_a_leader_that_sends_no_assignment_is_blamed_for_those_that_wait_for_it(
     story.answer(b, 0.1, generation_id=1)
     asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
-    assert (stall.kind, stall.who, stall.blamed) == (StallKind.SYNC_MISSING, ("b" + TAIL,), ("a" + TAIL,))
+    assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.SYNC_MISSING, ("b" + TAIL,), ("a" + TAIL,))
     assert "it is the leader" in stall.text
     view = story.view(8)
     assert (view.row.state, view.row.generation, view.row.leader) == (GroupStatus.COMPLETING, 1, "a 5dc891")
     story.synced(12, "a")
     forgotten, over = story.stalls(15)
-    assert (forgotten.kind, forgotten.who) == (StallKind.SYNC_WAITS, ("b" + TAIL,))
+    assert (forgotten.kind, forgotten.waiting) == (StallKind.SYNC_WAITS, ("b" + TAIL,))
     assert "a 5dc891 has been answered 3.0 s earlier" in forgotten.text
     assert (over.kind, over.since, over.until) == (stall.kind, stall.since, BEGAN + 12 * SECOND)
     story.answer(asked, 12.002)
@@ -123,7 +123,7 @@ def test_syncs_that_wait_for_a_leader_that_is_not_seen() -> None:
     story.answer(story.ask(0, "b", "JoinGroup"), 0.1, generation_id=1)
     asked = story.ask(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
-    assert (stall.kind, stall.who, stall.blamed) == (StallKind.SYNC_WAITS, ("b" + TAIL,), ())
+    assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.SYNC_WAITS, ("b" + TAIL,), ())
     assert "the leader, which is not visible here, has not sent the assignment" in stall.text
     story.answer(asked, 20)
     [over] = story.stalls(21)
@@ -145,7 +145,7 @@ def test_a_member_that_is_told_to_join_and_does_not_though_nobody_is_seen_to_wai
     stall, other = story.stalls(20)
     assert (stall.kind, stall.blamed) == (StallKind.SILENT, ("a" + TAIL,))
     assert (other.kind, other.blamed) == (StallKind.NOT_REJOINING, ("b" + TAIL,))
-    assert "was told 15 times within 14.0 s" in other.text
+    assert "got REBALANCE_IN_PROGRESS 15 times within 14.0 s" in other.text
     story.joined(21, "a", "b", generation=2)
     assert kinds(story.stalls(22)) == ["not-rejoining", "heartbeats-stopped"]
 
@@ -166,7 +166,7 @@ def test_a_heartbeat_that_nobody_answers_is_the_coordinators_silence() -> None:
     asked = story.ask(11, "a", "Heartbeat", generation_id=1)
     story.beats(11, 20, "b")
     [stall] = story.stalls(20)
-    assert (stall.kind, stall.who) == (StallKind.UNANSWERED, ("a" + TAIL,))
+    assert (stall.kind, stall.waiting) == (StallKind.UNANSWERED, ("a" + TAIL,))
     story.answer(asked, 21)
     story.beats(22, 30, "a", "b")
     [over] = story.stalls(30)
@@ -218,7 +218,7 @@ def test_a_member_that_goes_without_leaving_keeps_its_partitions() -> None:
     story.joined(31, "b", generation=2)
     [over] = story.stalls(35)
     assert (over.kind, over.since, over.until) == (StallKind.LOST, BEGAN + 10 * SECOND, BEGAN + 31_001_000_000)
-    assert {lane.member.standing for lane in story.view(35).lanes} == {Standing.MEMBER, Standing.OUT}
+    assert {lane.member.state for lane in story.view(35).lanes} == {MembershipState.MEMBER, MembershipState.OUT}
 
 
 def test_the_end_of_a_capture_is_nobodys_death() -> None:
@@ -258,7 +258,7 @@ def test_a_client_that_is_somebody_new_each_time_it_joins() -> None:
         asked = story.ask(number, "a", "JoinGroup", member=None)
         story.answer(asked, number + 0.1, generation_id=number + 1, member_id=f"a-{number}")
     [stall] = story.stalls(4.5)
-    assert (stall.kind, stall.who) == (StallKind.JOIN_LOOP, ("a-4",))
+    assert (stall.kind, stall.waiting) == (StallKind.JOIN_LOOP, ("a-4",))
 
 
 @pytest.mark.parametrize(
@@ -278,10 +278,10 @@ def test_what_is_refused_is_told_with_what_it_means(api: str, error: str, times:
     story = two_members(until=3)
     for number in range(times):
         story.say(3 + number, "a", api, error=error, generation_id=1)
-    [stall] = [each for each in story.stalls(3 + times) if each.who == ("a" + TAIL,)]
+    [stall] = [each for each in story.stalls(3 + times) if each.waiting == ("a" + TAIL,)]
     assert (stall.kind, stall.severity, stall.since) == (kind, severity, BEGAN + 3_001_000_000)
     assert error in stall.text
-    assert stall.look
+    assert stall.hint
     assert (f"{times} times" in stall.text) == (times > 1)
 
 
@@ -328,7 +328,7 @@ def test_a_finding_in_a_frame_of_the_group_is_told_as_it_is() -> None:
     story.answer(asked, 0.1, generation_id=1, findings=[found, FindingEntry("K001", "x", "info", "so what")])
     missing, told = story.stalls(9)
     assert missing.kind is StallKind.SYNC_MISSING
-    assert (told.kind, told.codes, told.text, told.look) == (
+    assert (told.kind, told.codes, told.text, told.hint) == (
         StallKind.FINDING, ("L003",), "throttle_time_ms stands last\\x1b", "first",
     )  # fmt: skip
 
@@ -340,7 +340,7 @@ def test_an_epoch_that_stays_behind_is_a_member_that_gives_nothing_up() -> None:
     story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
     story.epochs(11, 30, "b", 2)
     [stall] = story.stalls(28)
-    assert (stall.kind, stall.who, stall.blamed) == (StallKind.LAGGING, ("b" + TAIL,), ("a" + TAIL,))
+    assert (stall.kind, stall.waiting, stall.blamed) == (StallKind.LAGGING, ("b" + TAIL,), ("a" + TAIL,))
     assert story.view(28).row.state is GroupStatus.RECONCILING
     story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
     view = story.view(31)
@@ -352,11 +352,11 @@ def test_a_member_that_is_fenced_joins_again_with_epoch_0() -> None:
     story = Story()
     story.say(0, "a", "ShareGroupHeartbeat", generation_id=0, to=1)
     story.say(5, "a", "ShareGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
-    assert [each.member.standing for each in story.view(6).lanes] == [Standing.OUT]
+    assert [each.member.state for each in story.view(6).lanes] == [MembershipState.OUT]
     story.say(6, "a", "ShareGroupHeartbeat", generation_id=0, to=2)
     view = story.view(7)
     assert kinds(view.stalls) == ["fenced"]
-    assert [each.member.standing for each in view.lanes] == [Standing.MEMBER]
+    assert [each.member.state for each in view.lanes] == [MembershipState.MEMBER]
     story.say(8, "a", "ShareGroupHeartbeat", generation_id=-1)
     assert story.view(9).row.state is GroupStatus.EMPTY
 

@@ -8,9 +8,9 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.counting.percentiles import LONGEST, Histogram
+from kproxy.counting.percentiles import MAX_DURATION, Histogram
 
-durations = st.one_of(st.integers(0, 100), st.integers(0, 10**7), st.integers(0, LONGEST))
+durations = st.one_of(st.integers(0, 100), st.integers(0, 10**7), st.integers(0, MAX_DURATION))
 
 
 def exact(values: list[int], share: float) -> int:
@@ -51,7 +51,7 @@ def test_merged_is_as_if_counted_together(several: list[list[int]]) -> None:
 
 
 def test_the_smallest_and_the_longest_of_all_do_not_grow_it() -> None:
-    counted = histogram([-(2**70), -1, 2**70, LONGEST, *(2**power for power in range(64))])
+    counted = histogram([-(2**70), -1, 2**70, MAX_DURATION, *(2**power for power in range(64))])
     assert sys.getsizeof(counted._counts) < 5200  # 1,152 buckets of 4 bytes, and what an array keeps free behind them
     assert counted.percentiles(0) == (0,)
     assert counted.max == 2**70

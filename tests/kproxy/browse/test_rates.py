@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.counting.rates import MINUTE, SECOND, WHOLE, RateClock, RateSeries
+from kproxy.counting.rates import BUCKETS, MINUTE, SECOND, RateClock, RateSeries
 
 START = 1_800_000_000 * SECOND
 
@@ -41,9 +41,9 @@ def test_all_time_is_counted_in_equal_buckets(at: list[int]) -> None:
     counted(clock, series, at)
     numbers = [each // clock.width for each in at]
     assert clock.all_time(series) == tuple(map(numbers.count, range(min(numbers), max(numbers) + 1)))
-    assert max(numbers) - min(numbers) < WHOLE
+    assert max(numbers) - min(numbers) < BUCKETS
     narrower = clock.width // 2
-    assert clock.width == SECOND // 1000 or max(at) // narrower - min(at) // narrower >= WHOLE
+    assert clock.width == SECOND // 1000 or max(at) // narrower - min(at) // narrower >= BUCKETS
 
 
 @given(times, times)

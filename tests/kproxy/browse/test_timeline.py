@@ -72,7 +72,7 @@ def test_the_worst_in_a_cell_wins_and_leads_there() -> None:
     view = story.view(20)
     [cells] = lay_out(view, MINUTE, 60).cells
     assert (cells[10].kind, cells[10].severity, cells[10].glyph) == (timeline.REFUSED, "error", "!")
-    assert cells[10].row == next(event.row for event in view.lanes[0].beats if event.error)
+    assert cells[10].row == next(event.row for event in view.lanes[0].recurring if event.error)
     [coarse] = lay_out(view, MINUTE, 2).cells
     assert [cell.severity for cell in coarse] == ["error", ""]
 
@@ -135,16 +135,16 @@ def test_times_never_run_into_each_other(start: int, length: int, columns: int) 
 
 
 windows = st.builds(lambda start, length: Window(start, start + length), st.integers(0, 2 * 10**18),
-                    st.integers(timeline.NARROWEST, timeline.WIDEST))  # fmt: skip
+                    st.integers(timeline.MIN_LENGTH, timeline.MAX_LENGTH))  # fmt: skip
 
 
 @given(windows, st.floats(0.01, 100), st.integers(0, 2 * 10**18))
 def test_zooming_keeps_what_is_pointed_at_where_it_is(window: Window, factor: float, at: int) -> None:
     zoomed = window.zoomed(factor, at)
     at = min(max(at, window.start), window.end)
-    assert timeline.NARROWEST <= zoomed.length <= timeline.WIDEST
+    assert timeline.MIN_LENGTH <= zoomed.length <= timeline.MAX_LENGTH
     assert zoomed.start <= at <= zoomed.end
-    if zoomed.length not in (timeline.NARROWEST, timeline.WIDEST):
+    if zoomed.length not in (timeline.MIN_LENGTH, timeline.MAX_LENGTH):
         share = (at - window.start) / window.length
         assert (at - zoomed.start) / zoomed.length == pytest.approx(share, abs=1e-5)
 
@@ -167,8 +167,8 @@ def test_columns_and_times_are_inverse(window: Window, columns: int) -> None:
 def test_a_window_around_everything_and_one_that_follows() -> None:
     window = Window.around(BEGAN, BEGAN + 50 * SECOND)
     assert (window.start, window.end) == (BEGAN, BEGAN + 51 * SECOND)
-    assert Window.around(BEGAN, BEGAN).length == timeline.NARROWEST
-    assert Window.around(0, 10**19) == Window(10**19 - timeline.WIDEST, 10**19)
+    assert Window.around(BEGAN, BEGAN).length == timeline.MIN_LENGTH
+    assert Window.around(0, 10**19) == Window(10**19 - timeline.MAX_LENGTH, 10**19)
     later = window.following(BEGAN + 500 * SECOND)
     assert later.length == window.length
     assert later.column(BEGAN + 500 * SECOND, 100) in (97, 98)

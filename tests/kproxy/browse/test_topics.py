@@ -13,7 +13,7 @@ from kproxy.browse.overviews import topics
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicSummary
 from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.browse.rows.index import time_of
-from kproxy.counting.names import LONGEST
+from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.fed import captured, feed, feed_torn, opened
 from tests.kproxy.browse.fed import torn as any_lines
@@ -287,7 +287,7 @@ def test_of_many_topics_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     tracemalloc.start()
     overview, used = TopicsOverview(), []
     for number in range(3 * most):
-        names = [entry(f"{number}" + "x" * LONGEST, bytes=1, records=1, lag=1, partitions=tuple(range(20)),
+        names = [entry(f"{number}" + "x" * MAX_NAME_LENGTH, bytes=1, records=1, lag=1, partitions=tuple(range(20)),
                        partition_bytes=[1] * 20)]  # fmt: skip
         for line in produced(number, *names, client_id=f"{number}") + fetched(number, *names, connection_id="n-2"):
             overview.observe(line, number, time_of(line.ts))

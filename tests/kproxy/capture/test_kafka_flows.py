@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from kproxy.capture import BytesCaptured, BytesLost, Flow, FlowEnded, FlowOpened
-from kproxy.capture.kafka_flows import MOST_UNDECIDED, Dissector
+from kproxy.capture.kafka_flows import MAX_UNDECIDED, Dissector
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from tests.kproxy.frames import request, response
@@ -17,7 +17,7 @@ ANSWER = response("Metadata", 4, {})
 
 def run(events: Sequence[object], **options: object) -> tuple[list[Line], Dissector]:
     dissector = Dissector(Inspector("x"), **options)  # type: ignore[arg-type]
-    return [line for event in events for line in dissector.take(event)], dissector  # type: ignore[arg-type]
+    return [line for event in events for line in dissector.process(event)], dissector  # type: ignore[arg-type]
 
 
 def kinds(lines: list[Line]) -> list[type]:
@@ -107,7 +107,7 @@ def test_lost_bytes_are_told() -> None:
 def test_what_stays_unclear_is_not_kept_for_ever() -> None:
     one = flow(midstream=True)
     chunk = b"\xff" * 65536
-    events = [FlowOpened(one, 1), *(BytesCaptured(one, 0, 2, chunk) for _ in range(MOST_UNDECIDED // len(chunk) + 1))]
+    events = [FlowOpened(one, 1), *(BytesCaptured(one, 0, 2, chunk) for _ in range(MAX_UNDECIDED // len(chunk) + 1))]
     lines, dissector = run(events)
     assert lines == []
     assert dissector.other == {"unknown": 1}

@@ -94,9 +94,9 @@ def test_a_length_of_zero_is_a_frame_too_large_to_say() -> None:
         (ethernet(b"\x65" + ipv4(TCP)[1:]), "malformed IP header"),
         (ethernet(ipv4(TCP), 0x86DD), "malformed IP header"),
         (ethernet(ipv4(TCP))[:50], None),
-        (ethernet(ipv4(TCP))[:40], "headers cut short"),
-        (ethernet(ipv6(TCP), 0x86DD)[:60], "headers cut short"),
-        (b"", "headers cut short"),
+        (ethernet(ipv4(TCP))[:40], "truncated headers"),
+        (ethernet(ipv6(TCP), 0x86DD)[:60], "truncated headers"),
+        (b"", "truncated headers"),
     ],
 )
 def test_says_why_a_packet_is_skipped(data: bytes, reason: str | None) -> None:

@@ -148,7 +148,7 @@ def test_closes_the_file_that_it_opened_and_no_other(tmp_path: Path) -> None:
         (section()[:16], "is not a capture file"),
         (gzip.compress(b"", mtime=0), "is empty"),
         (gzip.compress(gzip.compress(pcap(TWO), mtime=0), mtime=0), "is not a capture file"),
-        (gzip.compress(pcap(TWO), mtime=0)[:12], "the gzip'd data is cut short"),
+        (gzip.compress(pcap(TWO), mtime=0)[:12], "the gzip'd data is truncated"),
         (b"\x1f\x8bnonsense", "the gzip'd data is damaged"),
         (zstandard.compress(b""), "is empty"),
         (b"\x28\xb5\x2f\xfdnonsense", "the zstd data is damaged"),
@@ -187,7 +187,7 @@ def test_a_packet_that_claims_too_much_ends_the_file(claim: int) -> None:
     data = pcap(TWO) + struct.pack("<4I", 1, 1, claim, claim) + b"rest"
     packets, truncated = read(data)
     assert packets == TWO
-    assert truncated == f"packet 3 claims an impossible {claim} bytes: the rest of the file is not read"
+    assert truncated == f"packet 3 has an impossible length of {claim} bytes: the rest of the file is not read"
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_a_packet_that_claims_too_much_ends_the_file(claim: int) -> None:
     [
         (
             struct.pack("<II", 6, 0xFFFF_FFF0),
-            "block 4 claims an impossible 4294967280 bytes: the rest of the file is not read",
+            "block 4 has an impossible length of 4294967280 bytes: the rest of the file is not read",
         ),
-        (struct.pack("<II", 6, 8), "block 4 claims an impossible 8 bytes: the rest of the file is not read"),
+        (struct.pack("<II", 6, 8), "block 4 has an impossible length of 8 bytes: the rest of the file is not read"),
         (struct.pack("<I", 6), "the file ends inside the header of block 4"),
         (enhanced(b"abc", 0)[:-4] + b"nope", "block 4 has two different lengths: the rest of the file is not read"),
         (section()[:20], "the section header in block 4 is damaged"),
@@ -237,7 +237,7 @@ def zstd_blocks(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("compressed", "said"),
     [
-        (gzip.compress(SAMPLE, mtime=0), "the gzip'd data is cut short"),
+        (gzip.compress(SAMPLE, mtime=0), "the gzip'd data is truncated"),
         (zstd_blocks(SAMPLE), "the file ends in|None"),
     ],
     ids=["gzip", "zstd"],

@@ -59,7 +59,7 @@ def test_hex_may_stand_on_the_command_line_in_pieces(kproxy: Run) -> None:
 def test_a_wrong_length_prefix_is_said_with_the_right_one(kproxy: Run) -> None:
     done = kproxy("explain", METADATA.replace("12", "22", 1))
     assert done.returncode == 1
-    assert "the length prefix says 34 bytes, 18 follow: for these bytes it would be 00 00 00 12" in done.stderr
+    assert "the length prefix is 34, but 18 bytes follow it; the correct prefix is 00 00 00 12" in done.stderr
     assert "Metadata v0 request" in done.stdout
 
 

@@ -42,7 +42,7 @@ def shell(words: str, *args: str) -> "subprocess.CompletedProcess[str]":
 def test_a_full_disk_is_one_sentence(args: list[str]) -> None:
     done = shell("> /dev/full", *args)
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == "kproxy: the output is not whole: no space left on device"
+    assert done.stderr.splitlines()[-1] == "kproxy: the output is incomplete: no space left on device"
     assert "Traceback" not in done.stderr
 
 

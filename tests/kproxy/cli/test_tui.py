@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli import child_options, main, options, relay, tui
+from kproxy.cli import command_line, main, options, relay, tui
 from kproxy.control.paths import own_path
 from kproxy.errors import UserError
 from tests.kproxy.cli.conftest import Run
@@ -57,8 +57,8 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
     ("words", "sentence"),
     [
         (["none.pcap"], "none.pcap: No such file or directory"),
-        ([], "this user runs no kproxy here: start one with kproxy --listen 9092 --upstream HOST:PORT"),
-        (["9092"], "no kproxy listens on 9092: this user runs no kproxy here"),
+        ([], "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"),
+        (["9092"], "no kproxy listens on 9092: this user runs no kproxy on this machine"),
         (["-f", "api=", CAPTURE], "filter: "),
         (["--theme", "none", CAPTURE], "unknown theme 'none'; use one of "),
         (["--listen", "9092", "--upstream", "--", CAPTURE], "pass a source to read or --listen to start"),
@@ -115,16 +115,16 @@ def test_the_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
 )  # fmt: skip
 def test_options_are_handed_on_as_they_were_given(words: list[str], wanted: list[str]) -> None:
     args = parsed(*words)
-    handed = child_options.options_of(args, tui.add_proxy)
+    handed = command_line.options_of(args, tui.add_proxy)
     assert handed == wanted
     assert parsed(*handed) == args
 
 
 def test_options_of_captures_are_not_those_of_proxies() -> None:
     args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--", "-x.pcap")
-    assert child_options.options_of(args, options.add_capture) == ["--port=1", "--port=2", "--keylog=keys"]
+    assert command_line.options_of(args, options.add_capture) == ["--port=1", "--port=2", "--keylog=keys"]
     assert args.sources == ["-x.pcap"]
-    assert tui.own_proxy(args) is None
+    assert tui.start_child_proxy(args) is None
 
 
 def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> None:
@@ -139,7 +139,7 @@ def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> 
 
 def test_a_proxy_needs_an_upstream() -> None:
     with pytest.raises(UserError, match="1 --listen and 0 --upstream"):
-        tui.own_proxy(parsed("--listen", "0", "--no-trace"))
+        tui.start_child_proxy(parsed("--listen", "0", "--no-trace"))
 
 
 def test_sizes() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dissectors.connections.events import Direction
-from kproxy.control.backlog import MOST_WAITING, Backlog
+from kproxy.control.backlog import MAX_UNANSWERED, Backlog
 from kproxy.control.summary import strip, with_frame
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import encode_line
@@ -121,8 +121,8 @@ def test_requests_that_wait_have_their_frames_for_who_wants_them(limit: int) -> 
 def test_of_one_connection_the_oldest_that_wait_are_told() -> None:
     proxy = Proxy(limit=0)
     proxy.open(1)
-    proxy.ask(1, *range(MOST_WAITING + 5))
-    assert [what(line)[2] for line in proxy.lines()[1:]] == list(range(MOST_WAITING))
+    proxy.ask(1, *range(MAX_UNANSWERED + 5))
+    assert [what(line)[2] for line in proxy.lines()[1:]] == list(range(MAX_UNANSWERED))
 
 
 def test_nothing_has_happened() -> None:

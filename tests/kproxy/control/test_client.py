@@ -139,7 +139,7 @@ async def test_nobody_is_there(path: Path) -> None:
 
 async def test_who_says_nothing_is_not_waited_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with proxy(path, saying(HELLO, stay=True)), connect(path) as client:
-        monkeypatch.setattr(module, "_PATIENCE_S", 0.02)  # the greeting was waited for as long as it took
+        monkeypatch.setattr(module, "_TIMEOUT_S", 0.02)  # the greeting was waited for as long as it took
         with pytest.raises(ControlError, match=r"the proxy did not answer within 0.02 s"):
             await client.ask("connections")
     async with proxy(path, saying(stay=True)):
@@ -163,7 +163,7 @@ async def test_why_it_was_cut_off_comes_after_the_lines(path: Path) -> None:
 
 @pytest.mark.parametrize("said", [b"rubbish\n", b"[1]\n", b'{"id":1,\n', b"x" * 3000])
 async def test_rubbish_ends_it_with_an_error(path: Path, said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LINE_BYTES", 2000)
+    monkeypatch.setattr(module, "_MAX_LINE_BYTES", 2000)
     async with proxy(path, saying(HELLO, said, stay=True)), connect(path) as client:
         with pytest.raises(ControlError):
             await anext(client)
@@ -184,7 +184,7 @@ async def test_a_proxy_that_ends_leaves_no_question_open(path: Path) -> None:
 async def test_what_is_not_taken_makes_the_proxy_wait_and_a_question_does_not(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_HELD_BYTES", 100_000)
+    monkeypatch.setattr(module, "_BUFFER_BYTES", 100_000)
     count = 1000
     sent = 0
 
@@ -200,17 +200,17 @@ async def test_what_is_not_taken_makes_the_proxy_wait_and_a_question_does_not(
 
     async def wait_until_held(client: ControlClient) -> None:
         before = -1
-        while sent != before or not client._held:
+        while sent != before or not client._buffered:
             before = sent
             await asyncio.sleep(0.02)
 
     async with proxy(path, serve), connect(path) as client:
         await wait_until_held(client)
-        assert client._held < 500_000
+        assert client._buffered < 500_000
         assert sent < count - 1
         assert (await client.ask("connections"))["connections"] == []
         assert [await anext(client) for _ in range(count)] == [line(number, 10_000) for number in range(count)]
-        assert client._held == 0
+        assert client._buffered == 0
 
 
 async def test_errors_of_the_block_are_its_own(path: Path) -> None:

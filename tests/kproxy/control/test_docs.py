@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from kproxy.control.backlog import BACKLOG_BYTES, MOST_WAITING
-from kproxy.control.commands import COMMANDS, MOST_IN_FLIGHT
+from kproxy.control.backlog import BACKLOG_BYTES, MAX_UNANSWERED
+from kproxy.control.commands import COMMANDS, MAX_IN_FLIGHT
 from kproxy.control.paths import find
 from kproxy.control.protocol import MAX_REQUEST_BYTES, MAX_VIEWERS, PROTOCOL
 from kproxy.control.viewer import BEHIND, BUFFER_BYTES
@@ -65,8 +65,8 @@ def test_its_numbers_and_names_are_those_of_the_code() -> None:
     assert f"## The protocol, version {PROTOCOL}" in text
     assert f"At most {MAX_VIEWERS} viewers" in text
     assert f"{MAX_REQUEST_BYTES >> 10} KiB at most" in text
-    assert f"the {MOST_IN_FLIGHT} oldest" in text
-    assert f"the {MOST_WAITING:,} oldest" in text
+    assert f"the {MAX_IN_FLIGHT} oldest" in text
+    assert f"the {MAX_UNANSWERED:,} oldest" in text
     assert f"the last {BACKLOG_BYTES >> 20} MiB of lines" in text
     assert f"Up to {BUFFER_BYTES >> 20} MiB wait" in text
     assert f'"{BEHIND}"' in text

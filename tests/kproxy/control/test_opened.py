@@ -131,7 +131,7 @@ def test_what_a_killed_inspector_leaves_goes_when_the_relay_has_ended(
             os.kill(inspector, signal.SIGKILL)
             assert viewer.rest() == []
         assert running() == []
-        with pytest.raises(ControlError, match="this user runs no kproxy here"):
+        with pytest.raises(ControlError, match="this user runs no kproxy on this machine"):
             find(str(proxy.port))
         proxy.end()
     assert list(sockets.iterdir())

@@ -166,14 +166,14 @@ def test_finds_who_listens_there(address: str, pid: int, own: Path) -> None:
 
 
 def test_says_who_is_there_where_none_or_several_fit(own: Path) -> None:
-    with pytest.raises(ControlError, match=r"no kproxy listens on 9092: this user runs no kproxy here"):
+    with pytest.raises(ControlError, match=r"no kproxy listens on 9092: this user runs no kproxy on this machine"):
         find("9092")
     with greeting(own / "1.sock", "127.0.0.1:9092", pid=1), greeting(own / "2.sock", "10.0.0.1:9092", pid=2):
         for nobody in ("9093", "10.9.9.9:9092", "unix:/k.sock", "", "x", "unix:9092"):
             with pytest.raises(ControlError) as none:
                 find(nobody)
             assert str(none.value) == (
-                f"no kproxy listens on {nobody}: there is 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
+                f"no kproxy listens on {nobody}; found 127.0.0.1:9092 -> b:1 (pid 1), 10.0.0.1:9092 -> b:1 (pid 2)"
             )
         with pytest.raises(
             ControlError, match=r"several proxies listen on 9092: 127.0.0.1:9092 .*; pass the HOST:PORT of one"

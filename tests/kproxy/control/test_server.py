@@ -77,7 +77,7 @@ def test_frames_are_made_while_somebody_wants_them(loop: Loop) -> None:
 def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
     with loop.viewer() as viewer:
         viewer.line()
-        loop.server.tell(b'{"kind":"close","v":1}\n', None)
+        loop.server.publish(b'{"kind":"close","v":1}\n', None)
         loop.server.flush()
         assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
 
@@ -132,7 +132,7 @@ def test_a_viewer_that_reads_nothing_holds_up_the_end_for_a_moment_only(
         quick.line()
         loop.ask(stuck, do="watch")
         for _ in range(200):
-            loop.server.tell(b'{"kind":"close","fill":"%b"}\n' % (b"x" * 100_000), None)
+            loop.server.publish(b'{"kind":"close","fill":"%b"}\n' % (b"x" * 100_000), None)
         loop.server.close()
         assert quick.rest() == []
         assert not loop.control.path.exists()

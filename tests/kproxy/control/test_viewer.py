@@ -112,7 +112,7 @@ def test_lines_come_again_when_half_of_what_waits_was_read(ends: Ends) -> None:
         ends.viewer.put(line(number))
     early = 0
     got = b""
-    while ends.viewer._missed:
+    while ends.viewer._dropped:
         waiting = len(ends.viewer._out)
         ends.viewer.put(line(9999))  # it is too early
         early += 1
@@ -151,7 +151,7 @@ def test_who_is_behind_and_reads_nothing_for_a_minute_is_cut_off(ends: Ends, mon
         ends.viewer.put(line(number))
     ends.viewer.tick()
     assert not ends.viewer._ending
-    monkeypatch.setattr(module, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(module, "READ_TIMEOUT_S", -1.0)
     ends.viewer.tick()
     assert ends.viewer._ending
     assert len(ends.viewer._out) < 2000  # the memory is free
@@ -161,7 +161,7 @@ def test_who_is_behind_and_reads_nothing_for_a_minute_is_cut_off(ends: Ends, mon
 
 
 def test_who_reads_nothing_because_there_is_nothing_stays(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(module, "READ_TIMEOUT_S", -1.0)
     ends.viewer.put(line(1))
     ends.viewer.tick()
     assert not ends.closed

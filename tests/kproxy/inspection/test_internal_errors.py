@@ -256,7 +256,7 @@ def break_capture(patch: Patch, broken: str) -> None:
     if broken == "packet":
         patch.setattr(tcp.Reassembler, "receive", failing(tcp.Reassembler.receive, tenth))
     else:
-        patch.setattr(Dissector, "take", failing(Dissector.take, tenth))
+        patch.setattr(Dissector, "process", failing(Dissector.process, tenth))
 
 
 @pytest.mark.parametrize("broken", ["packet", "connection"])

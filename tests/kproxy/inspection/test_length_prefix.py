@@ -10,7 +10,7 @@ import pytest
 
 from dissectors import schemas
 from dissectors.messages.message import read_request, read_response
-from kproxy.inspection.explain import Asked
+from kproxy.inspection.explain import AnsweredRequest
 from kproxy.inspection.length_prefix import framed
 from tests.dissectors.embedded.samples import FRAMES
 from tests.kproxy.frames import request, response
@@ -18,7 +18,7 @@ from tests.kproxy.frames import request, response
 CORPUS = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
 
 
-def corpus() -> Iterator[tuple[bytes, Asked]]:
+def corpus() -> Iterator[tuple[bytes, AnsweredRequest]]:
     """Kafka's own frames and those of real clients, with what they answer."""
     for raw in map(json.loads, gzip.decompress(CORPUS.read_bytes()).splitlines()):
         api = schemas.api_by_name(raw["api"].removesuffix("Request").removesuffix("Response"))
@@ -50,7 +50,7 @@ def test_a_missing_prefix_is_recognised_in_frames_of_every_api() -> None:
 
 
 @pytest.mark.parametrize("asked", [(10, 0), request("FindCoordinator", 0, {"key": "g"}), None])
-def test_a_response_without_its_prefix(asked: Asked) -> None:
+def test_a_response_without_its_prefix(asked: AnsweredRequest) -> None:
     frame = response("FindCoordinator", 0, {"host": "127.0.0.1", "port": 65132})
     assert framed(frame[4:], asked) == ([frame], True, None)
 

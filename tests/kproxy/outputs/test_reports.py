@@ -79,7 +79,7 @@ SOME = (
 
 
 def test_a_cause_is_told_with_its_first_finding_and_counted() -> None:
-    first, second = causes(*SOME).found()
+    first, second = causes(*SOME).sorted_causes()
     assert first.finding.path == "topics[2].name"
     assert (first.count, first.connections) == (7, {"c-1", "c-2"})
     assert first.place.offset == 100
@@ -97,23 +97,23 @@ def test_a_cause_is_told_with_its_first_finding_and_counted() -> None:
     ],
 )
 def test_another_api_version_field_or_edit_is_another_cause(other: Line) -> None:
-    assert [cause.count for cause in causes(response("c-1", trailing()), other).found()] == [1, 1]
+    assert [cause.count for cause in causes(response("c-1", trailing()), other).sorted_causes()] == [1, 1]
 
 
 def test_confidence_does_not_tell_causes_apart() -> None:
     lines = [response("c-1", trailing(edit=EditEntry("x", "y"), confidence=sure)) for sure in (0.9, 0.95)]
-    assert len(causes(*lines).found()) == 1
+    assert len(causes(*lines).sorted_causes()) == 1
 
 
 def test_repeats_that_may_be_of_several_causes_are_not_given_to_any() -> None:
     lines = [response("c-1", trailing()), response("c-1", trailing(), api="Fetch")]
-    found = causes(*lines, close("c-1", RepeatEntry("L001", "trailing-bytes", 5))).found()
+    found = causes(*lines, close("c-1", RepeatEntry("L001", "trailing-bytes", 5))).sorted_causes()
     assert [(cause.count, cause.unassigned) for cause in found] == [(1, 5), (1, 5)]
 
 
 def test_the_worst_comes_first_then_the_most_frequent() -> None:
     lines = [WARNING] * 9 + [response("c-1", trailing("a")), *[response("c-1", trailing("b"))] * 2]
-    found = [(cause.finding.code, cause.finding.path) for cause in causes(*lines).found()]
+    found = [(cause.finding.code, cause.finding.path) for cause in causes(*lines).sorted_causes()]
     assert found == [("L001", "b"), ("L001", "a"), ("C002", None)]
 
 
@@ -307,4 +307,4 @@ def test_a_cause_in_a_request_was_served_if_the_response_names_that_request() ->
     asked = [request(0, first), request(100, second)]
     for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [0, 1])):
         made = causes(*asked, msgspec.structs.replace(answer, request_offset=offset))
-        assert [each.served for each in sorted(made.found(), key=lambda each: each.place.offset or 0)] == served
+        assert [each.served for each in sorted(made.sorted_causes(), key=lambda each: each.place.offset or 0)] == served

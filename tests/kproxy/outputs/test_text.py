@@ -124,7 +124,7 @@ def test_the_two_sides_of_a_finding_stand_below_it_if_they_are_short() -> None:
 
 def test_what_a_connection_repeated_stands_at_its_end() -> None:
     line = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("C001", "n", 53), RepeatEntry("L005", "m", 2)])
-    assert text(line).rstrip().endswith("again: C001 53x, L005 2x")
+    assert text(line).rstrip().endswith("repeated: C001 53x, L005 2x")
 
 
 def test_a_finding_of_a_connection_has_its_hint() -> None:

@@ -41,7 +41,7 @@ def _with_stalls(lines: Iterable[tuple[str, Line]]) -> Iterator[tuple[str, Line]
         made = of_node.tick(at=at) if at >= of_node.due else []
         is_frame = isinstance(line, RequestLine | ResponseLine) and line.group_id is not None
         if is_frame or isinstance(line, CloseLine):
-            made += of_node.take(line, at=at)
+            made += of_node.observe(line, at=at)
         yield from ((node, each) for each in made)
 
 

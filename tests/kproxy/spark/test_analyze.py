@@ -136,7 +136,7 @@ def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
     )
     write(path, path.read_bytes() * 2)
     said = (
-        f"kproxy: file:{path} has grown since it was converted; the new lines are left out: convert only finished files"
+        f"kproxy: file:{path} has grown since it was converted; the new lines were skipped: convert only complete files"
     )
     assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == said
 

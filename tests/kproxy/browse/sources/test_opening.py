@@ -108,15 +108,15 @@ def test_the_proxy_that_listens_there(sockets: Path) -> None:
         for address, number in (("9092", 7), ("127.0.0.1:9093", 8), ("localhost:9093", 8)):
             with closed(opened(address), ProxySource) as source:
                 assert source._locate() == sockets / f"{number}.sock"
-        assert "no kproxy listens on 9094: there is 127.0.0.1:9092 -> " in refusal(9094)
+        assert "no kproxy listens on 9094; found 127.0.0.1:9092 -> " in refusal(9094)
         several = refusal()
         assert "several proxies are running: 127.0.0.1:9092 -> b:1 (pid" in several
         assert "127.0.0.1:9093" in several
-    assert "this user runs no kproxy here" in refusal("unix:/nowhere")
+    assert "this user runs no kproxy on this machine" in refusal("unix:/nowhere")
 
 
 def test_the_only_proxy_is_meant_when_nothing_is_given(sockets: Path) -> None:
-    assert "this user runs no kproxy here" in refusal()
+    assert "this user runs no kproxy on this machine" in refusal()
     with greeting(own_path(7), "127.0.0.1:9092"), closed(opened(), ProxySource) as source:
         assert source._locate() == sockets / "7.sock"
 

@@ -229,7 +229,7 @@ def test_lines_of_json_are_written_until_ctrl_c(
     Traces(tmp_path).write(*traffic(5), at=5)
     write(tmp_path / "bad.jsonl", b"a\x1b[2Jb\n")
     before_it_is_told(monkeypatch, interrupt_when_done)
-    monkeypatch.setattr(follow, "_SHOWN_S", EVERY)
+    monkeypatch.setattr(follow, "_SCREEN_S", EVERY)
     status, out, err = analyze(tmp_path, "--job", "findings", "--where", "api=Fetch")
     assert (status, err) == (
         0, f"kproxy: 1 line could not be read and were skipped, as in file:{tmp_path}/bad.jsonl: a\\x1b[2Jb\n"

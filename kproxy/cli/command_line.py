@@ -27,7 +27,7 @@ def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], obje
 
 
 class DeclaredOptions:
-    """Stands in for a parser, and keeps the options that are declared; argparse itself lists them nowhere."""
+    """Collects declared options in place of a parser, because argparse has no public list of them."""
 
     def __init__(self) -> None:
         self.actions: list[argparse.Action] = []
