@@ -199,7 +199,7 @@ class Connection:
         if self._raw_sasl:
             if not _reads_as_request(frame.data):
                 self._tokens += 1
-                events.append(TokenReceived(at, frame.offset, frame.size, Direction.REQUEST))
+                events.append(_token(frame, at, Direction.REQUEST))
                 return
             self._speak_raw_sasl(False)
         message = read_request(frame.data)
@@ -235,7 +235,7 @@ class Connection:
         elif self._tokens:
             self._tokens -= 1
             self._set_least()
-            events.append(TokenReceived(at, frame.offset, frame.size, Direction.RESPONSE))
+            events.append(_token(frame, at, Direction.RESPONSE))
         else:
             damaged = frame.damaged
             if self._answered_at < self._requests_lost_at:
@@ -271,6 +271,10 @@ class Connection:
             return False
         asked = found[1].message
         return _reads_well(read_response(frame, asked.api_key, asked.version))
+
+
+def _token(frame: Frame, at: int, direction: Direction) -> TokenReceived:
+    return TokenReceived(at, frame.offset, frame.size, direction, bytes(frame.data[4:]), frame.damaged)
 
 
 def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:
