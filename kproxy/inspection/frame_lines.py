@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from dissectors import embedded
 from dissectors.connections import addresses
@@ -15,7 +15,7 @@ from dissectors.messages import summary
 from dissectors.messages.message import Message
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
-from kproxy.inspection.event_lines import finding_entry
+from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.trace.clock import timestamp
 from kproxy.trace.lines import (
     FORMAT,
@@ -31,19 +31,12 @@ from kproxy.trace.lines import (
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
 
 
-class Ends(Protocol):
-    """The connection of a frame, as its lines name it."""
-
-    connection_id: str
-    client: str
-    server: str
-
-
 @dataclass(slots=True)
 class _Asked:
     """What a response line repeats of its request, kept while that is in flight."""
 
     ts: str
+    principal: str | None
     topics: list[TopicEntry]
     group_id: str | None
     member_id: str | None
@@ -76,6 +69,7 @@ class FrameLines:
         group_id = summary.group_id(message)
         event.note = _Asked(
             timestamp(event.at),
+            ends.principal,
             self._topics(message),
             group_id,
             message.body.get("member_id"),
@@ -100,6 +94,7 @@ class FrameLines:
             api_version=message.version,
             correlation_id=message.correlation_id,
             client_id=message.client_id,
+            principal=asked.principal,
             size=event.size + 4,
             offset=event.offset,
             topics=asked.topics,
@@ -125,6 +120,7 @@ class FrameLines:
             client=ends.client,
             server=ends.server,
             correlation_id=event.correlation_id,
+            principal=ends.principal,
             size=event.size + 4,
             offset=event.offset,
             findings=self._entries(event, findings) if findings else [],

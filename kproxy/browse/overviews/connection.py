@@ -36,7 +36,7 @@ class ConnectionSummary:
 
     `client_ids` are those seen, the first eight of them; `more_client_ids`: there were others. `versions`
     are those used of each API. `sasl` is how far a login got: ``asked`` for, ``done`` (no step was refused) or
-    ``failed``, with `sasl_error`; lines hold neither mechanism nor principal. `refusals` counts responses with an
+    ``failed``, with `sasl_error`; `principal` is who the client has logged in as. `refusals` counts responses with an
     error, `errors` how many carry which. `throttled` counts responses, `throttled_ms` is their sum. `unanswered` is
     known at the end. `repeated` counts findings that were told before, here or elsewhere; `findings` are the others.
     """
@@ -53,6 +53,7 @@ class ConnectionSummary:
     software_version: str | None
     sasl: str | None
     sasl_error: str | None
+    principal: str | None
     opened_at: int | None
     first_at: int
     last_at: int

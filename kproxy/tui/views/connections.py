@@ -107,6 +107,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             ("ended", safe(ended)),
             ("software", safe(f"{thing.software_name or ''} {thing.software_version or ''}".strip())),
             ("login", safe(f"{thing.sasl} {thing.sasl_error or ''}".strip()) if thing.sasl else ""),
+            ("principal", safe(thing.principal or "")),
             ("oldest request", safe(waiting) + timestamp(oldest.since) if oldest else ""),
             ("versions used", "  ".join(versions)),
             ("errors", names_and_counts(thing.errors)),
