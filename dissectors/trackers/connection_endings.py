@@ -63,6 +63,8 @@ class ConnectionEndings:
     def _judge(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.open[0]
         waited, asked = event.at - oldest.at, oldest.message
+        if asked.api == "SaslAuthenticate" and waited <= UPON:
+            return None  # a login that failed
         if oldest.offset == flight.woken and waited <= AWAKE:
             return CLOSED_WHILE_IDLE
         if _is_not_served(asked, connection):
