@@ -80,7 +80,7 @@ def delegation_token_refused(event: ResponseReceived, connection: ConnectionStat
     https://kafka.apache.org/documentation/#security_delegation_token
     """
     message = event.message
-    if message is None:
+    if message is None or event.asked is None:
         return
     code = message.body.get("error_code", 0)
     if code == Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED:

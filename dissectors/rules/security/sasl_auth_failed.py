@@ -12,6 +12,7 @@ from dissectors.messages import sensitive
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
+from dissectors.sasl.messages import ServerRefusal
 from dissectors.schemas.codes import Error
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.connection_endings import UPON
@@ -147,13 +148,15 @@ def sasl_auth_failed(
 
 def _answered(message: Message | None, authentication: Authentication) -> str | None:
     """Why the server's answer means that the login failed, None if it does not."""
-    if message is not None and (code := message.body.get("error_code", 0)) not in _NO_FAILURES:
+    refusal = authentication.refusal
+    code = message.body.get("error_code", 0) if message is not None else Error.NONE
+    if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NO_FAILURES and authentication.tokens):
+        assert message is not None
         text = sensitive.redacted(message).get("error_message") or schemas.error_name(code) or f"error {code}"
         reason = repr(text[:_MOST_TEXT])
-        status = _reason_of(authentication)
-        return reason if status is None or status in text else f"{reason} ({status})"
-    if authentication.phase is SaslPhase.FAILED and authentication.refusal:
-        return f"the server answers {_reason_of(authentication) or 'an error'}"
+        return f"{reason} ({refusal.reason})" if refusal and refusal.reason and refusal.reason not in text else reason
+    if authentication.phase is SaslPhase.FAILED and refusal:
+        return _refused(refusal)
     return None
 
 
@@ -162,7 +165,7 @@ def _ended(event: ConnectionEnded, authentication: Authentication) -> str | None
     if authentication.phase is not SaslPhase.TOKENS or event.by not in ("server", "client"):
         return None
     if authentication.refusal:
-        return f"the server answers {_reason_of(authentication) or 'an error'}"
+        return _refused(authentication.refusal)
     if event.by == "client" or event.at - authentication.last_token_at > UPON:
         return None
     if authentication.raw:
@@ -172,9 +175,8 @@ def _ended(event: ConnectionEnded, authentication: Authentication) -> str | None
     return None
 
 
-def _reason_of(authentication: Authentication) -> str | None:
-    refusal = authentication.refusal
-    return repr(refusal.reason) if refusal and refusal.reason else None
+def _refused(refusal: ServerRefusal) -> str:
+    return f"the server answers {refusal.reason or 'an error'}"
 
 
 def _expired(authentication: Authentication, at: int) -> str:
