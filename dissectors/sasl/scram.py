@@ -13,9 +13,14 @@ from dissectors.sasl.messages import (
     name_of,
 )
 
-#: RFC 5802, section 7: ``server-error-value``. Anything else may be any text.
-_SERVER_ERROR = re.compile(r"[a-z0-9-]{1,64}")
-_BINDING = re.compile(r"p=[A-Za-z0-9.-]{1,64}")
+#: RFC 5802, section 7: ``server-error-value``. Anything else may be any text, a secret too.
+_SERVER_ERRORS = frozenset({
+    "invalid-encoding", "extensions-not-supported", "invalid-proof", "channel-bindings-dont-match",
+    "server-does-support-channel-binding", "channel-binding-not-supported", "unsupported-channel-binding-type",
+    "unknown-user", "invalid-username-encoding", "no-resources", "other-error",
+})  # fmt: skip
+#: The GS2 flags that can be shown, with the bindings of RFC 5929 and RFC 9266.
+_FLAGS = frozenset({"n", "y", "p=tls-unique", "p=tls-server-end-point", "p=tls-exporter"})
 _ITERATIONS = re.compile(r"[1-9][0-9]{0,9}")
 _EXTENSION = re.compile(r"[A-Za-z]{1,64}")
 _MOST_EXTENSIONS = 16
@@ -35,7 +40,7 @@ def client_first(data: bytes) -> SaslMessage:
         username=name_of(_unescaped(username)) if username else None,
         authorization_id=_unescaped(authorization.removeprefix("a=")),
         nonce=nonce,
-        channel_binding=flag if flag in ("n", "y") or _BINDING.fullmatch(flag) else "p=",
+        channel_binding=flag if flag in _FLAGS else "p=",
         extensions=extensions[:_MOST_EXTENSIONS],
         by_token=attributes.get("tokenauth", "").lower() == "true",
         problem=f"has no {missing}" if missing else None,
@@ -76,7 +81,7 @@ def server_final(data: bytes) -> SaslMessage:
 
 
 def _refusal(error: str) -> ServerRefusal:
-    return ServerRefusal(reason=error if _SERVER_ERROR.fullmatch(error) else None)
+    return ServerRefusal(reason=error if error in _SERVER_ERRORS else None)
 
 
 def _attributes(text: str) -> dict[str, str]:
