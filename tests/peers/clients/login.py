@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: A login that takes longer has failed.
-LOGIN_SECONDS = 15
+LOGIN_SECONDS = 10
 
 
 def main() -> None:
@@ -60,7 +60,8 @@ def kafka_python(bootstrap: str, mechanism: str, user: str, secret: str) -> Call
 
     login: dict[str, Any] = {"sasl_plain_username": user, "sasl_plain_password": secret}
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap, security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism,
+        bootstrap_servers=bootstrap, bootstrap_timeout_ms=1000 * LOGIN_SECONDS,
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism,
         **({"sasl_oauth_token_provider": Token()} if mechanism == "OAUTHBEARER" else login),
     )  # fmt: skip
     return consumer.topics  # type: ignore[no-any-return]
