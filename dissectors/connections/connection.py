@@ -29,6 +29,7 @@ from dissectors.connections.framing import (
 )
 from dissectors.connections.resync import FrameFinder
 from dissectors.messages.message import Message, read_request, read_response
+from dissectors.sasl import gssapi
 from dissectors.schemas.codes import ApiKey
 
 PRODUCE = ApiKey.PRODUCE
@@ -110,6 +111,7 @@ class Connection:
         )
         self._in_flight = _InFlight()
         self._raw_sasl = False
+        self._begun = midstream  # a request was received
         self._tokens = 0  # raw SASL tokens that wait for the server's
         # All three are offsets in the stream of requests.
         self._requests_lost_at = 0 if midstream else -1  # here requests may be missing
@@ -196,6 +198,10 @@ class Connection:
             events.append(ProxyHeaderReceived(at, item.size, item.version))
 
     def _request(self, frame: Frame, at: int, events: list[Event]) -> None:
+        if not self._begun:
+            self._begun = True
+            if gssapi.begins_login(frame.data[4:]):  # clients of 0.9 log in before they speak Kafka
+                self._speak_raw_sasl(True)
         if self._raw_sasl:
             if not _reads_as_request(frame.data):
                 self._tokens += 1

@@ -16,6 +16,11 @@ _KINDS = {
 _APPLICATION = 0x60
 
 
+def begins_login(data: bytes) -> bool:
+    """Whether this is the first token of a client."""
+    return data[:1] == b"\x60" and read(data[:32]).kind is GssapiKind.INITIAL
+
+
 def read(data: bytes) -> GssapiToken:
     """A token of either side; the client's last one wraps the protection that it chose."""
     if not data:

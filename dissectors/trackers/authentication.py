@@ -173,6 +173,8 @@ class Authentication:
         if event.damaged:
             self._lose_track()
         elif event.direction is Direction.REQUEST:
+            if self.phase is SaslPhase.NONE:  # without SaslHandshake, as clients of 0.9 do
+                self.mechanism, self.raw, self.started_at = "GSSAPI", True, event.at
             self._client_token(event.data, event.at)
         else:
             self._server_token(event.data, event.at, 0, connection)

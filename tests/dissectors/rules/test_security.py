@@ -332,6 +332,17 @@ def test_gssapi_needs_the_messages_that_agree_on_protection() -> None:
     assert authentication(story + '> SaslAuthenticate v1 {"auth_bytes": "05 04"}\n< {}').phase is SaslPhase.DONE
 
 
+def test_clients_of_0_9_begin_with_a_token_of_kerberos() -> None:
+    token = b"\x60\x10" + KERBEROS + b"\x01\x00" + b"ticket"
+    story = f"> hex {len(token):08x}{token.hex()}\n"
+    state = authentication(story)
+    assert (state.mechanism, state.raw, state.phase) == ("GSSAPI", True, SaslPhase.TOKENS)
+    assert {each.code for each in findings(story + "close by=server")} == {"X008"}
+    whole = story + f"< hex 00000002{b'xx'.hex()}\n> hex 000000020504\n> Metadata v0\n< {{}}\nclose by=server"
+    assert not findings(whole, "X008")
+    assert not findings(whole, "X017")
+
+
 def test_re_authentications_are_counted() -> None:
     state = authentication(ALICE + "+5s\n" + ALICE + "+5s\n" + ALICE)
     assert (state.reauthentications, state.lifetime_ms, state.principal) == (2, 60000, "User:alice")
