@@ -9,7 +9,9 @@ def read(data: bytes) -> ClientName:
     """The client's only message."""
     parts = data.split(b"\0")
     if len(parts) != 3:
-        return ClientName(problem=f"has {len(parts)} parts instead of 3 (authorization id, user name, password)")
+        return ClientName(
+            problem=f"has {len(parts) - 1} of the 2 NUL bytes that separate authorization id, user name and password"
+        )
     authorization_id, username, password = (part.decode(errors="replace") for part in parts)
     if not username:
         return ClientName(problem="has no user name")

@@ -194,6 +194,9 @@ class Authentication:
             self.token_expires_at = message.expires_at
 
     def _server_token(self, token: bytes, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
+        if self.refusal:  # whatever the server answers now, it has let nobody in
+            self._fail()
+            return
         message = self.server = sasl.read_server(self.mechanism, self.tokens, token)
         if isinstance(message, ScramServerFirst):
             self.server_nonce = message.nonce

@@ -254,6 +254,14 @@ def test_a_failed_login_names_mechanism_and_reason(story: str, mechanism: str, r
     assert not {each.code for each in findings(story)} & {"C007", "C015", "C008"}
 
 
+def test_nobody_is_let_in_after_a_refusal() -> None:
+    story = OAUTH + TOKEN % bearer(jwt({"sub": "carol"})) + REFUSED + TOKEN % "01" + "< {}\n"
+    assert authentication(story).phase is SaslPhase.FAILED
+    assert authentication(story).principal is None
+    [finding] = findings(story, "X008")
+    assert "the server answers invalid_token" in finding.message
+
+
 def test_another_mechanism_that_fails_is_another_failure() -> None:
     scram = SCRAM + '< {"error_code": 58, "error_message": "no"}\nclose by=server how=fin\n'
     assert len(findings(WRONG % "00 61 00 62" + scram, "X008")) == 2

@@ -46,9 +46,9 @@ def test_plain_names_the_user_and_keeps_no_password() -> None:
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"alice\0secret", "has 2 parts instead of 3 (authorization id, user name, password)"),
-        (b"\0a\0b\0c", "has 4 parts instead of 3 (authorization id, user name, password)"),
-        (b"", "has 1 parts instead of 3 (authorization id, user name, password)"),
+        (b"alice\0secret", "has 1 of the 2 NUL bytes that separate authorization id, user name and password"),
+        (b"\0a\0b\0c", "has 3 of the 2 NUL bytes that separate authorization id, user name and password"),
+        (b"", "has 0 of the 2 NUL bytes that separate authorization id, user name and password"),
         (b"\0\0secret", "has no user name"),
         (b"\0alice\0", "has no password"),
     ],
