@@ -29,6 +29,7 @@ from dissectors.connections.framing import (
 )
 from dissectors.connections.resync import FrameFinder
 from dissectors.messages.message import Message, read_request, read_response
+from dissectors.sasl import gssapi
 from dissectors.schemas.codes import ApiKey
 
 PRODUCE = ApiKey.PRODUCE
@@ -111,7 +112,8 @@ class Connection:
         self._in_flight = _InFlight()
         self._replacements: dict[Direction, tuple[int, bytes]] = {}  # offset of the frame, and what was sent instead
         self._raw_sasl = False
-        self._tokens = 0  # raw SASL tokens without a response so far
+        self._begun = midstream  # a request was received
+        self._tokens = 0  # raw SASL tokens that wait for the server's
         # All three are offsets in the stream of requests.
         self._requests_lost_at = 0 if midstream else -1  # requests before this offset may be missing
         self._responses_lost_at = 0  # responses to requests before this offset may be missing
@@ -201,10 +203,14 @@ class Connection:
             events.append(ProxyHeaderReceived(at, item.size, item.version))
 
     def _request(self, frame: Frame, at: int, events: list[Event]) -> None:
+        if not self._begun:
+            self._begun = True
+            if gssapi.begins_login(frame.data[4:]):  # clients of 0.9 log in before they speak Kafka
+                self._set_raw_sasl(True)
         if self._raw_sasl:
             if not _is_request(frame.data):
                 self._tokens += 1
-                events.append(TokenReceived(at, frame.offset, frame.size, Direction.REQUEST))
+                events.append(_token(frame, at, Direction.REQUEST))
                 return
             self._set_raw_sasl(False)
         message = read_request(frame.data)
@@ -244,7 +250,7 @@ class Connection:
         elif self._tokens:
             self._tokens -= 1
             self._update_least()
-            events.append(TokenReceived(at, frame.offset, frame.size, Direction.RESPONSE))
+            events.append(_token(frame, at, Direction.RESPONSE))
         else:
             damaged = frame.damaged
             if self._answered_at < self._requests_lost_at:
@@ -285,6 +291,10 @@ class Connection:
             return False
         asked = found[1].message
         return _decodes(read_response(frame, asked.api_key, asked.version))
+
+
+def _token(frame: Frame, at: int, direction: Direction) -> TokenReceived:
+    return TokenReceived(at, frame.offset, frame.size, direction, bytes(frame.data[4:]), frame.damaged)
 
 
 def plausible_request(buffer: bytearray | bytes, pos: int) -> bool:

@@ -77,12 +77,17 @@ class ResponseReceived:
 
 @dataclass(slots=True)
 class TokenReceived:
-    """A SASL token without a Kafka header (after SaslHandshake v0). Its bytes are a secret and not kept."""
+    """A SASL token outside Kafka's framing of requests (after SaslHandshake v0).
+
+    `data` is a secret: nothing but `dissectors.sasl` may read it. `damaged` says why it is not whole.
+    """
 
     at: int
     offset: int
     size: int
     direction: Direction
+    data: bytes = field(default=b"", repr=False)
+    damaged: str | None = None
 
 
 @dataclass(slots=True)

@@ -18,6 +18,9 @@ _SENSITIVE_CONFIG = re.compile(
     re.IGNORECASE,
 )
 
+#: How a JSON Web Token begins: validators of OAUTHBEARER quote those that they refuse.
+_TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{8}")
+
 Row = dict[str, Any]
 #: Returns whether the fields of this struct are secret.
 Condition = Callable[[Row], bool]
@@ -29,6 +32,10 @@ def _always(_: Row) -> bool:
     return True
 
 
+def _quotes_token(row: Row) -> bool:
+    return bool(_TOKEN.search(row.get("error_message") or ""))
+
+
 def _sensitive(row: Row) -> bool:
     return bool(_SENSITIVE_CONFIG.search(row.get("name") or ""))
 
@@ -36,7 +43,7 @@ def _sensitive(row: Row) -> bool:
 #: (api, is request) -> its rules.
 _MESSAGES: dict[tuple[str, bool], tuple[Rule, ...]] = {
     ("SaslAuthenticate", True): (((), ("auth_bytes",), _always),),
-    ("SaslAuthenticate", False): (((), ("auth_bytes",), _always),),
+    ("SaslAuthenticate", False): (((), ("auth_bytes",), _always), ((), ("error_message",), _quotes_token)),
     ("AlterUserScramCredentials", True): ((("upsertions",), ("salt", "salted_password"), _always),),
     ("CreateDelegationToken", False): (((), ("hmac",), _always),),
     ("RenewDelegationToken", True): (((), ("hmac",), _always),),

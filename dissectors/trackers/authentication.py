@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
+from dissectors import sasl
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import (
     BytesSkipped,
@@ -14,7 +14,19 @@ from dissectors.connections.events import (
     ResponseReceived,
     TokenReceived,
 )
+from dissectors.sasl.messages import (
+    ClientName,
+    GssapiKind,
+    GssapiToken,
+    OAuthBearerClientFirst,
+    SaslMessage,
+    ScramClientFinal,
+    ScramClientFirst,
+    ScramServerFirst,
+    ServerRefusal,
+)
 from dissectors.trackers import tracker
+from dissectors.trackers.delegation_tokens import DelegationTokens
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
 
@@ -40,14 +52,28 @@ class SaslPhase(Enum):
     events=(ConnectionOpened, RequestReceived, ResponseReceived, TokenReceived, BytesSkipped),
     apis=("SaslHandshake", "SaslAuthenticate"),
     broken=True,
+    needs=(DelegationTokens,),
     per="connection",
 )
 class Authentication:
     """The SASL exchange of one connection. It holds names and nonces from tokens; findings must not print them.
 
-    `unauthenticated`: no authentication is known to have succeeded. `awaits_token`: the broker accepts only the next
-    token now. `raw`: tokens have no Kafka header. `user` is the name in the token, which is verified only in phase
-    `DONE`. `expires_at` is when the broker will close the connection (ns).
+    Attributes:
+        unauthenticated: Nobody was let in as far as is known.
+        awaits_token: The broker takes nothing but the next token now.
+        is_reauthentication: The connection was authenticated before this exchange.
+        raw: The tokens have no header.
+        tokens: Those that the client sent in this exchange.
+        client, server: The last message of each, as far as `dissectors.sasl` reads it.
+        user: Whom the tokens name, true only once the phase is `DONE`.
+        token_expires_at: The claim ``exp`` of a bearer token, in seconds since the epoch.
+        by_token: The user is the id of a delegation token (KIP-48).
+        principal: Who the broker knows the client as since the last login that succeeded, by Kafka's default mapping
+            (``User:alice``). None if the protocol does not reveal it, as with GSSAPI or an opaque bearer token. It
+            outlives lost bytes: Kafka does not let a re-authentication change it.
+        authenticated_at: When that login succeeded (ns).
+        lifetime_ms: How long its session lasts, 0 if without end; `expires_at` is when the broker will close (ns).
+        reauthentications: Logins that succeeded on this connection after the first one (KIP-368).
     """
 
     def __init__(self) -> None:
@@ -60,39 +86,59 @@ class Authentication:
         self.tokens = 0
         self.started_at = 0
         self.restarted_after = 0
+        self.last_token_at = 0
+        self.client = self.server = SaslMessage()
         self.user: str | None = None
+        self.by_token = False
+        self.token_expires_at: float | None = None
+        self.principal: str | None = None
+        self.authenticated_at: int | None = None
+        self.reauthentications = 0
+        self.lifetime_ms = 0
         self.expires_at: int | None = None
         self.client_nonce: str | None = None
         self.server_nonce: str | None = None
         self.final_nonce: str | None = None
 
     @property
-    def principal(self) -> str | None:
-        """The client's principal by Kafka's default mapping; None unless it is authenticated."""
-        return f"User:{self.user}" if self.phase is SaslPhase.DONE and self.user else None
+    def refusal(self) -> ServerRefusal | None:
+        """The error with which the server has answered inside the mechanism, if it has."""
+        return self.server if isinstance(self.server, ServerRefusal) else None
 
-    def observe(self, event: object, _: ConnectionState) -> None:
-        """Update the phase."""
+    def observe(self, event: object, connection: ConnectionState) -> None:
+        """Take a step."""
         if isinstance(event, RequestReceived):
             self._request(event)
         elif isinstance(event, ResponseReceived):
-            self._response(event)
+            self._response(event, connection)
         elif isinstance(event, TokenReceived):
-            self._raw_token(event)
+            self._raw_token(event, connection)
         elif isinstance(event, BytesSkipped) or (isinstance(event, ConnectionOpened) and event.midstream):
-            self.phase, self.expires_at = SaslPhase.UNKNOWN, None
+            self._lose_track()
         self.unauthenticated = self.phase not in (SaslPhase.DONE, SaslPhase.UNKNOWN)
         if self.phase is SaslPhase.HANDSHAKE:
             self.awaits_token = not self.tokens
         else:
-            self.awaits_token = self.phase is SaslPhase.TOKENS and self.tokens < _token_count(self.mechanism)
+            self.awaits_token = self.phase is SaslPhase.TOKENS and not self._client_is_done
+
+    @property
+    def _client_is_done(self) -> bool:
+        """Whether the mechanism has the client send nothing more, if the server accepts what it sent."""
+        if isinstance(self.client, GssapiToken) and self.client.kind in (GssapiKind.INITIAL, GssapiKind.EMPTY):
+            return False
+        return self.tokens >= (2 if self.mechanism.startswith("SCRAM-") else 1)
+
+    def _lose_track(self) -> None:
+        self.phase, self.expires_at = SaslPhase.UNKNOWN, None
 
     def _request(self, event: RequestReceived) -> None:
         message = event.message
         if event.damaged or not message.well_formed:
-            self.phase, self.expires_at = SaslPhase.UNKNOWN, None
+            self._lose_track()
         elif message.api == "SaslHandshake":
-            self.is_reauthentication = self.phase is SaslPhase.DONE
+            self.is_reauthentication = self.phase is SaslPhase.DONE or (
+                self.phase is SaslPhase.UNKNOWN and self.authenticated_at is not None
+            )
             self.restarted_after = event.at - self.started_at
             self.phase, self.mechanism, self.raw = (
                 SaslPhase.HANDSHAKE,
@@ -100,57 +146,81 @@ class Authentication:
                 message.version == 0,
             )
             self.tokens, self.started_at = 0, event.at
+            self.client = self.server = SaslMessage()
+            self.user, self.by_token, self.token_expires_at = None, False, None
             self.client_nonce = self.server_nonce = self.final_nonce = None
         elif self.phase is not SaslPhase.UNKNOWN:
-            self.phase = SaslPhase.TOKENS
-            self.tokens += 1
-            self._read_token(message.body.get("auth_bytes") or b"")
+            self._client_token(message.body.get("auth_bytes") or b"", event.at)
 
-    def _response(self, event: ResponseReceived) -> None:
+    def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         message = event.message
         if self.phase is SaslPhase.UNKNOWN:
             return
         if message is None or event.damaged or not message.well_formed:
-            self.phase, self.expires_at = SaslPhase.UNKNOWN, None
+            self._lose_track()
         elif message.body.get("error_code"):
-            self.phase = SaslPhase.FAILED
+            self._fail()
         elif message.api == "SaslHandshake":
             if self.phase is SaslPhase.HANDSHAKE:
                 self.phase = SaslPhase.TOKENS
         else:
-            self._answered(message.body, event.at)
+            lifetime = max(message.body.get("session_lifetime_ms", 0), 0)
+            self._server_token(message.body.get("auth_bytes") or b"", event.at, lifetime, connection)
 
-    def _answered(self, body: dict[str, Any], at: int) -> None:
-        token = body.get("auth_bytes") or b""
-        if self.mechanism.startswith("SCRAM-") and self.tokens == 1:
-            self.server_nonce = _attributes(token).get("r")
-        # OAUTHBEARER answers an invalid token with an error message, and fails at the next one (RFC 7628).
-        if self.tokens >= _token_count(self.mechanism) and not (self.mechanism == "OAUTHBEARER" and token):
-            self.phase = SaslPhase.DONE
-            lifetime = body.get("session_lifetime_ms", 0)
-            self.expires_at = at + lifetime * _MS if lifetime > 0 else None
-
-    def _raw_token(self, event: TokenReceived) -> None:
+    def _raw_token(self, event: TokenReceived, connection: ConnectionState) -> None:
         if self.phase is SaslPhase.UNKNOWN:
             return
-        if event.direction is Direction.REQUEST:
-            self.phase = SaslPhase.TOKENS
-            self.tokens += 1
-        elif self.tokens >= _token_count(self.mechanism):
-            self.phase = SaslPhase.DONE
+        if event.damaged:
+            self._lose_track()
+        elif event.direction is Direction.REQUEST:
+            if self.phase is SaslPhase.NONE:  # without SaslHandshake, as clients of 0.9 do
+                self.mechanism, self.raw, self.started_at = "GSSAPI", True, event.at
+            self._client_token(event.data, event.at)
+        else:
+            self._server_token(event.data, event.at, 0, connection)
 
-    def _read_token(self, token: bytes) -> None:
-        if self.mechanism == "PLAIN":
-            parts = token.split(b"\0")
-            self.user = parts[1].decode(errors="replace") if len(parts) == 3 else None
-        elif self.mechanism.startswith("SCRAM-"):
-            attributes = _attributes(token)
-            if self.tokens == 1:
-                self.client_nonce = attributes.get("r")
-                name = attributes.get("n")
-                self.user = name.replace("=2C", ",").replace("=3D", "=") if name else None
-            elif self.tokens == 2:
-                self.final_nonce = attributes.get("r")
+    def _client_token(self, token: bytes, at: int) -> None:
+        self.phase = SaslPhase.TOKENS
+        self.tokens += 1
+        self.last_token_at = at
+        message = self.client = sasl.read_client(self.mechanism, self.tokens, token)
+        if isinstance(message, ClientName):
+            self.user = message.authorization_id or message.username
+        if isinstance(message, ScramClientFirst):
+            self.client_nonce, self.by_token = message.nonce, message.by_token
+        elif isinstance(message, ScramClientFinal):
+            self.final_nonce = message.nonce
+        elif isinstance(message, OAuthBearerClientFirst):
+            self.token_expires_at = message.expires_at
+
+    def _server_token(self, token: bytes, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
+        if self.refusal:  # whatever the server answers now, it has let nobody in
+            self._fail()
+            return
+        message = self.server = sasl.read_server(self.mechanism, self.tokens, token)
+        if isinstance(message, ScramServerFirst):
+            self.server_nonce = message.nonce
+        if isinstance(message, ServerRefusal):
+            # The client answers to the error of OAUTHBEARER, and only then the login fails (RFC 7628, section 3.2.3).
+            if self.mechanism != "OAUTHBEARER":
+                self._fail()
+        elif self._client_is_done:
+            self._succeed(at, lifetime_ms, connection)
+
+    def _succeed(self, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
+        self.phase = SaslPhase.DONE
+        self.reauthentications += self.is_reauthentication
+        self.authenticated_at, self.lifetime_ms = at, lifetime_ms
+        self.expires_at = at + lifetime_ms * _MS if lifetime_ms else None
+        if self.user is None:
+            self.principal = None
+        elif self.by_token:
+            self.principal = connection.run.state(DelegationTokens).owners.get(self.user)
+        else:
+            self.principal = f"User:{self.user}"
+
+    def _fail(self) -> None:
+        self.phase, self.principal = SaslPhase.FAILED, None
 
 
 @tracker(
@@ -174,14 +244,3 @@ class Listeners:
                 self.open[connection.server] = None
         elif phase is SaslPhase.DONE and connection.server:
             self.sasl[connection.server] = None
-
-
-def _token_count(mechanism: str) -> int:
-    """The number of tokens that a client sends. It varies for GSSAPI, where each token may be the last."""
-    return 2 if mechanism.startswith("SCRAM-") else 1
-
-
-def _attributes(token: bytes) -> dict[str, str]:
-    """The attributes of a SCRAM message (RFC 5802): ``n=user,r=nonce``. The first message has a ``n,,`` header."""
-    parts = (part.partition("=") for part in token.decode(errors="replace").split(","))
-    return {name: value for name, equals, value in parts if equals}

@@ -63,6 +63,8 @@ class ConnectionEndings:
     def _cause(self, event: ConnectionEnded, flight: InFlight, connection: ConnectionState) -> str | None:
         oldest = self.unanswered[0]
         waited, asked = event.at - oldest.at, oldest.message
+        if asked.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
+            return None  # a login that failed
         if oldest.offset == flight.first_after_idle and waited <= STALE_WITHIN:
             return CLOSED_WHILE_IDLE
         if _is_not_served(asked, connection):

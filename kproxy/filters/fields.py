@@ -180,6 +180,7 @@ FIELDS: tuple[FilterField, ...] = (
           lambda line: [value for key in ("client_id", "client") if (value := line.get(key)) is not None],
           columns=("client_id", "client")),
     _one("client_id", Kind.TEXT, "the client id of the request"),
+    _one("principal", Kind.TEXT, "who the client has logged in as over SASL, e.g. User:alice"),
     _one("server", Kind.TEXT, "address of the broker"),
     _one("listener", Kind.TEXT, "listener that accepted the connection"),
     _of("open", "tls", Kind.FLAG, "whether the connection is TLS", **_FLAG),

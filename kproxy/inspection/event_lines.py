@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from dissectors import rules
 from dissectors.connections.events import (
@@ -34,6 +34,18 @@ ROW_BYTES = 16
 MAX_ROWS = 3
 
 _NAMES = ("request", "response")
+
+
+class Ends(Protocol):
+    """The connection of a frame, as its lines name it."""
+
+    connection_id: str
+    client: str
+    server: str
+
+    @property
+    def principal(self) -> str | None:
+        """Who the client has logged in as by now."""
 
 
 def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
@@ -79,8 +91,8 @@ def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
     return ExcerptEntry(first * ROW_BYTES, shown.hex()) if shown else None
 
 
-def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingLine:
-    """A finding that is not tied to one frame."""
+def finding_line(connection_id: str, event: Event, finding: Finding, principal: str | None = None) -> FindingLine:
+    """A finding that is not tied to one frame, on a connection whose client has logged in as `principal`."""
     problem = finding.problem
     direction = getattr(event, "direction", None)
     return FindingLine(
@@ -97,6 +109,7 @@ def finding_line(connection_id: str, event: Event, finding: Finding) -> FindingL
         got=problem.got,
         direction=None if direction is None else _NAMES[direction],
         offset=getattr(event, "offset", None),
+        principal=principal,
     )
 
 
@@ -135,15 +148,16 @@ def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> G
     )
 
 
-def token_line(connection_id: str, client: str, server: str, event: TokenReceived) -> RequestLine | ResponseLine:
-    """The line of a SASL token, which has only its size."""
+def token_line(ends: Ends, event: TokenReceived) -> RequestLine | ResponseLine:
+    """A frame of which nothing but its size is told, and whom it has logged in."""
     kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
     return kind(
         v=FORMAT,
         ts=timestamp(event.at),
-        connection_id=connection_id,
-        client=client,
-        server=server,
+        connection_id=ends.connection_id,
+        client=ends.client,
+        server=ends.server,
+        principal=ends.principal,
         size=event.size + 4,
         offset=event.offset,
         not_decoded="SASL token outside Kafka's framing (SaslHandshake v0): withheld",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from dissectors import embedded
 from dissectors.connections import addresses
@@ -15,7 +15,7 @@ from dissectors.messages import summary
 from dissectors.messages.message import Message
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
-from kproxy.inspection.event_lines import finding_entry
+from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.rewritten import rewritten_entries
 from kproxy.trace.lines import (
     FORMAT,
@@ -32,19 +32,12 @@ from kproxy.trace.timestamps import timestamp
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
 
 
-class Ends(Protocol):
-    """The connection of a frame: the columns that its lines have of it."""
-
-    connection_id: str
-    client: str
-    server: str
-
-
 @dataclass(slots=True)
 class _RequestFacts:
     """The facts of a request that its response line repeats, kept while it is in flight."""
 
     ts: str
+    principal: str | None
     topics: list[TopicEntry]
     group_id: str | None
     member_id: str | None
@@ -77,6 +70,7 @@ class FrameLines:
         group_id = summary.group_id(message)
         event.note = _RequestFacts(
             timestamp(event.at),
+            ends.principal,
             self._topics(message),
             group_id,
             message.body.get("member_id"),
@@ -101,6 +95,7 @@ class FrameLines:
             api_version=message.version,
             correlation_id=message.correlation_id,
             client_id=message.client_id,
+            principal=facts.principal,
             size=event.size + 4,
             offset=event.offset,
             topics=facts.topics,
@@ -127,6 +122,7 @@ class FrameLines:
             client=ends.client,
             server=ends.server,
             correlation_id=event.correlation_id,
+            principal=ends.principal,
             size=event.size + 4,
             offset=event.offset,
             findings=self._entries(event, findings) if findings else [],

@@ -25,6 +25,7 @@ from dissectors.connections.events import (
 from dissectors.connections.framing import MAX_DECODED_BYTES
 from dissectors.failures import Failure
 from dissectors.findings import Finding
+from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState, RunState
@@ -80,6 +81,10 @@ class _State:
     in_part: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0), (0, 0)])
     reported: tuple[int, int] = (-1, 0)  # offset of the last request reported as waiting, and the steps passed
 
+    @property
+    def principal(self) -> str | None:
+        return self.connection_state.state(Authentication).principal
+
 
 class Inspector:
     """Inspects any number of connections. Each method returns the trace lines that it completes, in order.
@@ -98,8 +103,8 @@ class Inspector:
     ) -> None:
         self._name = name
         self._detail = detail
-        self._run_state = RunState(rules.trackers(InFlight))
-        self._run = ConnectionState(self._run_state)  # for failures outside connections
+        self._run_state = RunState(rules.trackers(InFlight, Authentication))
+        self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
         self._stall_lines = StallLines()
         self._connections: dict[int, _State] = {}
@@ -158,7 +163,7 @@ class Inspector:
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
         lines: list[Line] = [
-            finding_line(connection_state.connection_id, event, finding)
+            finding_line(connection_state.connection_id, event, finding, _principal(connection_state))
             for connection_state, event in self._run_state.deadlines.passed(at)
             for finding in rules.check(event, connection_state)
         ]
@@ -229,6 +234,7 @@ class Inspector:
             connection_id=state.connection_id,
             client=state.client,
             server=state.server,
+            principal=state.principal,
             by=by,
             how=how,
             request_bytes=state.bytes[0],
@@ -277,7 +283,8 @@ class Inspector:
         connection_state = self._run if state is None else state.connection_state
         event = InspectionFailed(at, failure)
         findings = rules.check(event, connection_state)
-        return [finding_line(connection_state.connection_id, event, finding) for finding in findings]
+        connection_id, principal = connection_state.connection_id, _principal(connection_state)
+        return [finding_line(connection_id, event, finding, principal) for finding in findings]
 
     def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
         try:
@@ -326,13 +333,17 @@ class Inspector:
                 continue
             if isinstance(event, TokenReceived):
                 state.frames[event.direction] += 1
-                lines.append(token_line(state.connection_id, state.client, state.server, event))
+                lines.append(token_line(state, event))
             elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
                 gap = gap_line(state.connection_id, event)
                 lines.append(gap)
                 lines += self._stalls(self._stall_lines.observe, gap, at=event.at)
-            lines.extend(finding_line(state.connection_id, event, finding) for finding in findings)
+            lines.extend(finding_line(state.connection_id, event, finding, state.principal) for finding in findings)
         return lines
+
+
+def _principal(connection_state: ConnectionState) -> str | None:
+    return connection_state.state(Authentication).principal
 
 
 def _steps(seconds: int) -> int:

@@ -47,6 +47,8 @@ VALUE_CHARACTERS = 120
 
 #: Expected and actual value are shown if they have at most this many characters together.
 SIDES_CHARACTERS = 80
+#: The APIs of responses that accept a login; None is a SASL token without a header.
+_LOGIN = frozenset({"SaslAuthenticate", None})
 
 
 class TextOutput:
@@ -162,6 +164,8 @@ class TextOutput:
             if line.acks is not None:
                 yield f"acks={line.acks}  ", "dim"
         else:
+            if line.principal and line.api in _LOGIN:
+                yield f"{safe(line.principal)}  ", ""
             if lag := sum(entry.lag or 0 for entry in line.topics):
                 yield f"lag {lag}  ", "dim"
             if line.throttle_time_ms:

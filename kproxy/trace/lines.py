@@ -138,6 +138,7 @@ class _FrameLine(_Line, kw_only=True):
     api_version: int | None = None
     correlation_id: int | None = None
     client_id: str | None = None
+    principal: str | None = None
     size: int
     offset: int
     topics: list[TopicEntry] = []
@@ -157,6 +158,7 @@ class _FrameLine(_Line, kw_only=True):
 class RequestLine(_FrameLine, tag="request", kw_only=True):
     """A request frame. `not_decoded` is why its body was not decoded; `body` needs `--detail full`, `frame` raw.
 
+    `principal` is who the client has logged in as over SASL (``User:alice``), from the response that accepts it on.
     `generation_id` is the group's generation, or the member's epoch (KIP-848, KIP-932). `software_name` and
     `software_version` are the client's, on ApiVersions from version 3 on (KIP-511).
     """
@@ -195,6 +197,7 @@ class FindingLine(_Line, tag="finding", kw_only=True):
     direction: str | None = None
     offset: int | None = None
     correlation_id: int | None = None
+    principal: str | None = None
 
 
 class GapLine(_Line, tag="gap", kw_only=True):
@@ -239,6 +242,7 @@ class CloseLine(_Line, tag="close", kw_only=True):
 
     client: str
     server: str
+    principal: str | None = None
     by: str | None = None
     how: str | None = None
     request_bytes: int = 0

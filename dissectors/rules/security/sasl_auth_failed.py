@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors import schemas
 from dissectors.connections.addresses import host_of
-from dissectors.connections.events import ConnectionEnded, ResponseReceived
+from dissectors.connections.events import ConnectionEnded, ResponseReceived, TokenReceived
 from dissectors.findings import Problem, Severity
+from dissectors.messages import sensitive
 from dissectors.messages.locate import ProblemPlace, locate
+from dissectors.messages.message import Message
 from dissectors.rules import rule
+from dissectors.sasl.messages import ServerRefusal
 from dissectors.schemas.codes import Error
 from dissectors.trackers.authentication import Authentication, SaslPhase
-from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.connection_endings import CAUSED_WITHIN
+from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import Trigger
 
-_SASL_AUTHENTICATION_FAILED = Error.SASL_AUTHENTICATION_FAILED
-_THRESHOLD = 3
-_MAX_TEXT = 160
+_OFTEN = 3
+_MOST_TEXT = 160
+#: X017 and the rules of versions report these.
+_NO_FAILURES = frozenset({Error.NONE, Error.ILLEGAL_SASL_STATE, Error.UNSUPPORTED_VERSION})
+_CREDENTIALS = "check user, password and sasl.mechanism; the broker's log names the user"
+_HINTS = {
+    "OAUTHBEARER": "check the token's issuer, audience, scope and expiry against sasl.oauthbearer.* of the broker",
+    "GSSAPI": "check the client's principal and keytab, sasl.kerberos.service.name and the clocks of both",
+}
+_DELEGATED = "check that the delegation token has not expired, and that the password is its HMAC"
 
 
 class _Failures(Recurrence):
@@ -28,11 +41,14 @@ class _Failures(Recurrence):
     severity=Severity.ERROR,
     events=(ResponseReceived, ConnectionEnded),
     apis=("SaslAuthenticate",),
+    also=(Trigger((TokenReceived,)),),
     needs=(Authentication,),
     since="0.1",
     blame="client",
 )
-def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+def sasl_auth_failed(
+    event: ResponseReceived | ConnectionEnded | TokenReceived, connection: ConnectionState
+) -> Iterator[Problem]:
     """Checks that every login succeeds.
 
     ## Why it matters
@@ -43,7 +59,8 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
     ## Usual cause
     A wrong or rotated password, a user that does not exist for this mechanism (SCRAM users are created per mechanism),
     or an expired token. The broker's log names the user: kproxy does not print what a failed login sent, because
-    people type passwords into name fields.
+    people type passwords into name fields. OAUTHBEARER fails in two steps: the server answers the token with JSON that
+    has a status, reported here; the client acknowledges it, and the login fails.
 
     ## Example
     ```story
@@ -53,11 +70,28 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
     < {"error_code": 58, "error_message": "Authentication failed: Invalid username or password"}
     close by=server how=fin
     ```
-    After SaslHandshake v0, the broker closes the connection without an error code:
+    An expired bearer token:
+    ```story
+    > SaslHandshake v1 {"mechanism": "OAUTHBEARER"}
+    < {"mechanisms": ["OAUTHBEARER"]}
+    > SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 01 61 75 74 68 3d 42 65 61 72 65 72 20 78 01 01"}
+    < {"auth_bytes": "7b 22 73 74 61 74 75 73 22 3a 22 69 6e 76 61 6c 69 64 5f 74 6f 6b 65 6e 22 7d"}
+    > SaslAuthenticate v1 {"auth_bytes": "01"}
+    < {"error_code": 58}
+    ```
+    After SaslHandshake v0 there is no error code; the broker just closes:
     ```story
     > SaslHandshake v0 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}
     > hex 00 00 00 04 00 61 00 62
+    close by=server how=fin
+    ```
+
+    A gateway that closes instead of answering:
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
     close by=server how=fin
     ```
 
@@ -73,32 +107,80 @@ def sasl_auth_failed(event: ResponseReceived | ConnectionEnded, connection: Conn
     2> hex 00 00 00 04 00 61 00 62
     2 close by=client how=fin
     ```
+    A client that ends while it waits for the answer:
+    ```story
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    < {"mechanisms": ["PLAIN"]}
+    > SaslAuthenticate v1 {"auth_bytes": "00 61 00 62"}
+    close by=client how=reset
+    ```
 
     ## Sources
     https://kafka.apache.org/protocol#sasl_handshake
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-152+-+Improve+diagnostics+for+SASL+authentication+failures
     """
     authentication = connection.state(Authentication)
-    place: ProblemPlace = {}
-    reason = ""
     key = (connection.server, host_of(connection.client), connection.client_id, authentication.user)
+    place: ProblemPlace = {}
     if isinstance(event, ConnectionEnded):
-        if not authentication.raw or authentication.phase is not SaslPhase.TOKENS or event.by != "server":
-            return
-        reason = "closed after the tokens"
-    elif event.message is not None:
-        body = event.message.body
+        reason = _ended(event, authentication)
+    else:
         if authentication.phase is SaslPhase.DONE:
             connection.run.state(_Failures).forget(key)
-        if body.get("error_code") != _SASL_AUTHENTICATION_FAILED:
-            return
-        place = locate(event.message, "error_code")
-        reason = repr((body.get("error_message") or "SASL_AUTHENTICATION_FAILED")[:_MAX_TEXT])
+        message = None if isinstance(event, TokenReceived) else event.message
+        reason = _answered(message, authentication)
+        if message is not None and reason:
+            place = locate(message, "error_code" if message.body.get("error_code") else "auth_bytes")
+    if reason is None:
+        return
     times = connection.run.state(_Failures).count(key, event.at)
     mechanism = authentication.mechanism or "SASL"
-    failed = f"{mechanism} login of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
-    hint = "check user, password and sasl.mechanism; the broker's log names the user"
-    if times < _THRESHOLD:
-        yield Problem(f"{failed}: {reason}", hint=hint, **place)
+    what = "re-authentication" if authentication.is_reauthentication else "login"
+    failed = f"{mechanism} {what} of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
+    hint = _DELEGATED if authentication.by_token else _HINTS.get(mechanism, _CREDENTIALS)
+    why = reason + _expired(authentication, event.at)
+    cause = f"{mechanism} {authentication.refusal.reason if authentication.refusal else ''}"
+    if times < _OFTEN:
+        yield Problem(f"{failed}: {why}", hint=hint, cause=cause, **place)
     else:
-        yield Problem(f"{failed} {times} times, never successfully: {reason}", hint=hint, cause="again", **place)
+        yield Problem(f"{failed} {times} times, never successfully: {why}", hint=hint, cause=f"again {cause}", **place)
+
+
+def _answered(message: Message | None, authentication: Authentication) -> str | None:
+    """Why the server's answer means that the login failed, None if it does not."""
+    refusal = authentication.refusal
+    code = message.body.get("error_code", 0) if message is not None else Error.NONE
+    if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NO_FAILURES and authentication.tokens):
+        assert message is not None
+        text = sensitive.redacted(message).get("error_message") or schemas.error_name(code) or f"error {code}"
+        reason = repr(text[:_MOST_TEXT])
+        return f"{reason} ({refusal.reason})" if refusal and refusal.reason and refusal.reason not in text else reason
+    if authentication.phase is SaslPhase.FAILED and refusal:
+        return _refused(refusal)
+    return None
+
+
+def _ended(event: ConnectionEnded, authentication: Authentication) -> str | None:
+    """Why the end of the connection means that a login failed that nobody has said to have failed."""
+    if authentication.phase is not SaslPhase.TOKENS or event.by not in ("server", "client"):
+        return None
+    if authentication.refusal:
+        return _refused(authentication.refusal)
+    if event.by == "client" or event.at - authentication.last_token_at > CAUSED_WITHIN:
+        return None
+    if authentication.raw:
+        return "closed after the tokens"
+    if event.unanswered and event.unanswered[-1].message.api == "SaslAuthenticate":
+        return "the server closed the connection instead of answering SaslAuthenticate"
+    return None
+
+
+def _refused(refusal: ServerRefusal) -> str:
+    return f"the server answers {refusal.reason or 'an error'}"
+
+
+def _expired(authentication: Authentication, at: int) -> str:
+    expires_at = authentication.token_expires_at
+    if expires_at is None or (over := at / SECOND - expires_at) <= 0:
+        return ""
+    return f"; the token expired {over:.0f} s before"

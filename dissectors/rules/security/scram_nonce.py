@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.connections.events import RequestReceived, ResponseReceived, TokenReceived
 from dissectors.findings import Problem, Severity
-from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.rules.helpers.sasl_messages import is_from_client, place_of
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import Trigger
 
 
 @rule(
@@ -17,11 +18,14 @@ from dissectors.trackers.state import ConnectionState
     severity=Severity.ERROR,
     events=(RequestReceived, ResponseReceived),
     apis=("SaslAuthenticate",),
+    also=(Trigger((TokenReceived,)),),
     needs=(Authentication,),
     since="0.1",
     blame="client",
 )
-def scram_nonce(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+def scram_nonce(
+    event: RequestReceived | ResponseReceived | TokenReceived, connection: ConnectionState
+) -> Iterator[Problem]:
     """Checks that both sides of a SCRAM login use the same nonce.
 
     ## Why it matters
@@ -58,16 +62,17 @@ def scram_nonce(event: RequestReceived | ResponseReceived, connection: Connectio
     """
     authentication = connection.state(Authentication)
     client_nonce, server_nonce = authentication.client_nonce, authentication.server_nonce
-    if server_nonce is None or event.message is None:
+    if server_nonce is None:
         return
-    if isinstance(event, RequestReceived):
+    place = place_of(event)
+    if is_from_client(event):
         if authentication.final_nonce is not None and authentication.final_nonce != server_nonce:
             yield Problem(
                 f"client {connection.client_id!r} ends its {authentication.mechanism} login with another nonce than "
                 "the server's",
                 hint="a fault of the client, as of librdkafka before 2.6.1: r= of its last message must be the "
                 "server's nonce, byte for byte",
-                **locate(event.message, "auth_bytes"),
+                **place,
             )
     elif (
         authentication.tokens == 1
@@ -78,5 +83,5 @@ def scram_nonce(event: RequestReceived | ResponseReceived, connection: Connectio
             f"the {authentication.mechanism} nonce of server {connection.server} does not begin with the client's",
             hint="a fault of the server: its nonce must start with the client's nonce and append its own part",
             blame="broker",
-            **locate(event.message, "auth_bytes"),
+            **place,
         )

@@ -45,6 +45,7 @@ class _State:
     software: tuple[str | None, str | None] = None, None
     sasl: str | None = None
     sasl_error: str | None = None
+    principal: str | None = None
     versions: set[tuple[str, int]] = field(default_factory=set)
     requests: int = 0
     responses: int = 0
@@ -151,6 +152,8 @@ class ConnectionsOverview:
     def _response(self, state: _State, line: ResponseLine, row: int, at: int) -> None:
         state.responses += 1
         state.response_bytes += line.size
+        if line.principal is not None:
+            state.principal = line.principal[:MAX_NAME_LENGTH]
         if line.latency_us is not None:
             self._in_flight.match(line)
             state.latencies.add(line.latency_us)
@@ -199,6 +202,7 @@ class ConnectionsOverview:
             software_version=state.software[1],
             sasl=state.sasl,
             sasl_error=state.sasl_error,
+            principal=state.principal,
             opened_at=state.first_at if opened else None,
             first_at=state.first_at,
             last_at=state.last_at,

@@ -107,6 +107,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             ("ended", safe(closed)),
             ("software", safe(f"{item.software_name or ''} {item.software_version or ''}".strip())),
             ("login", safe(f"{item.sasl} {item.sasl_error or ''}".strip()) if item.sasl else ""),
+            ("principal", safe(item.principal or "")),
             ("oldest request", safe(waiting) + timestamp(oldest.since) if oldest else ""),
             ("versions used", "  ".join(versions)),
             ("errors", names_and_counts(item.errors)),

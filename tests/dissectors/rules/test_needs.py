@@ -14,6 +14,7 @@ from dissectors.connections.events import DeadlinePassed
 from dissectors.trackers import Tracker, Trackers, in_order
 from dissectors.trackers.answered_apis import AnsweredApis
 from dissectors.trackers.authentication import Authentication, Listeners
+from dissectors.trackers.delegation_tokens import DelegationTokens
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.metadata_only_visits import MetadataOnlyVisits
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
@@ -63,7 +64,7 @@ def test_trackers_run_after_those_that_they_need() -> None:
     for tracker in rules.trackers().order:
         needed = [each.kind for kind in tracker.needs if (each := keeper(kind)) is not None]
         assert all(order.index(each) < order.index(tracker.kind) for each in needed)
-    assert [each.kind for each in in_order([Listeners])] == [Authentication, Listeners]
+    assert [each.kind for each in in_order([Listeners])] == [DelegationTokens, Authentication, Listeners]
 
 
 def test_only_what_is_needed_runs() -> None:

@@ -1,11 +1,14 @@
 """Family X where the pages' stories do not say it: severities, spans, thresholds, half-seen logins."""
 
+import base64
+import json
+
 import pytest
 
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.state import ConnectionState
-from kproxy.trace.lines import FindingEntry
-from tests.kproxy.stories import Teller, findings
+from kproxy.trace.lines import CloseLine, FindingEntry
+from tests.kproxy.stories import BEGIN, Teller, findings, told
 
 HANDSHAKE = '> SaslHandshake v1 {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
 PLAIN = HANDSHAKE % ("PLAIN", "PLAIN")
@@ -202,3 +205,154 @@ def test_tls_and_http_from_the_server_are_named() -> None:
     assert loud("> ApiVersions v0\n< hex 15 03 03 00 02 02 46") == ["X002"]
     [finding] = findings("> ApiVersions v0\n< hex 48 54 54 50 2f 31 2e 31 20 34 30 30", "X003")
     assert "server answers in HTTP" in finding.message
+
+
+KERBEROS = bytes.fromhex("06092a864886f712010202")
+RAW_SCRAM = '> SaslHandshake v0 {"mechanism": "SCRAM-SHA-256"}\n< {"mechanisms": ["SCRAM-SHA-256"]}\n' + (
+    f"> hex {len(b'n,,n=u,r=ab'):08x}{b'n,,n=u,r=ab'.hex()}\n"
+)
+OAUTH = HANDSHAKE % ("OAUTHBEARER", "OAUTHBEARER")
+ANSWER = '< {"auth_bytes": "%s"}\n'
+REFUSED = ANSWER % b'{"status":"invalid_token","scope":"kafka"}'.hex()
+
+
+def bearer(token: str) -> str:
+    return f"n,,\x01auth=Bearer {token}\x01\x01".encode().hex()
+
+
+def jwt(claims: dict[str, object]) -> str:
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()) for part in ({"alg": "none"}, claims))
+    return ".".join(part.decode().rstrip("=") for part in parts) + "."
+
+
+@pytest.mark.parametrize(
+    ("story", "mechanism", "reason"),
+    [
+        (WRONG % "00 61 00 62", "PLAIN login", "failed: 'no'"),
+        (OAUTH + TOKEN % bearer("x") + REFUSED + TOKEN % "01" + '< {"error_code": 58}', "OAUTHBEARER login",
+         "'SASL_AUTHENTICATION_FAILED' (invalid_token)"),
+        (OAUTH + TOKEN % bearer("x") + REFUSED + "close by=client", "OAUTHBEARER login",
+         "the server answers invalid_token"),
+        (OAUTH + TOKEN % bearer("x") + REFUSED + TOKEN % "01" + "close by=server", "OAUTHBEARER login",
+         "the server answers invalid_token"),
+        (OAUTH + TOKEN % bearer(jwt({"exp": BEGIN / 1e9 - 90})) + REFUSED + TOKEN % "01" + '< {"error_code": 58}',
+         "OAUTHBEARER login", "the token expired 90 s before"),
+        (SCRAM + ANSWER % b"r=abc,s=QQ==,i=4096".hex() + TOKEN % b"c=biws,r=abc,p=x".hex()
+         + ANSWER % b"e=invalid-proof".hex(), "SCRAM-SHA-256 login",
+         "the server answers invalid-proof"),
+        (PLAIN + TOKEN % "00 61 00 62" + "close by=server how=fin", "PLAIN login",
+         "the server closed the connection instead of answering SaslAuthenticate"),
+        (ALICE + "+5s\n" + WRONG % "00 61 00 62", "PLAIN re-authentication", "'no'"),
+        (PLAIN + TOKEN % "00 61 00 62" + '< {"error_code": -1}', "PLAIN login", "'UNKNOWN_SERVER_ERROR'"),
+    ],
+)  # fmt: skip
+def test_a_failed_login_names_mechanism_and_reason(story: str, mechanism: str, reason: str) -> None:
+    [finding] = findings(story, "X008")
+    assert finding.severity == "error"
+    assert finding.message.startswith(mechanism)
+    assert reason in finding.message
+    assert not {each.code for each in findings(story)} & {"C007", "C015", "C008"}
+
+
+def test_nobody_is_let_in_after_a_refusal() -> None:
+    story = OAUTH + TOKEN % bearer(jwt({"sub": "carol"})) + REFUSED + TOKEN % "01" + "< {}\n"
+    assert authentication(story).phase is SaslPhase.FAILED
+    assert authentication(story).principal is None
+    [finding] = findings(story, "X008")
+    assert "the server answers invalid_token" in finding.message
+
+
+def test_another_mechanism_that_fails_is_another_failure() -> None:
+    scram = SCRAM + '< {"error_code": 58, "error_message": "no"}\nclose by=server how=fin\n'
+    assert len(findings(WRONG % "00 61 00 62" + scram, "X008")) == 2
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        PLAIN + TOKEN % "00 61 00 62" + "+6s\nclose by=server how=fin",
+        PLAIN + TOKEN % "00 61 00 62" + "close by=proxy how=fin",
+        PLAIN.replace("v1", "v0") + "> hex 00 00 00 04 00 61 00 62\n+6s\nclose by=server",
+    ],
+)
+def test_an_end_long_after_a_token_is_not_a_failed_login(story: str) -> None:
+    assert not findings(story, "X008")
+
+
+def test_a_token_that_a_server_quotes_is_not_repeated() -> None:
+    token = jwt({"sub": "alice"})
+    story = OAUTH + TOKEN % bearer(token) + f'< {{"error_code": 58, "error_message": "bad token {token}"}}'
+    [finding] = findings(story, "X008")
+    assert "(redacted, " in finding.message
+    assert token[:12] not in repr(findings(story))
+
+
+@pytest.mark.parametrize(
+    ("count", "severity"), [(1, "warning"), (4095, "warning"), (4096, None), (1_000_001, "warning")]
+)
+def test_iterations_are_judged_in_frames_and_in_raw_tokens(count: int, severity: str | None) -> None:
+    first = f"r=abc,s=QQ==,i={count}".encode()
+    framed = findings(SCRAM + ANSWER % first.hex(), "X019")
+    raw = findings(RAW_SCRAM + f"< hex {len(first):08x}{first.hex()}", "X019")
+    assert [each.severity for each in framed] == [each.severity for each in raw] == ([severity] if severity else [])
+
+
+def test_a_count_is_told_of_the_first_answer_alone() -> None:
+    again = TOKEN % b"c=biws,r=abc,p=x".hex() + '< {"error_code": 58}\nclose by=server'
+    story = SCRAM + ANSWER % b"r=abc,s=QQ==,i=1".hex() + again
+    [line] = [line for line in told(story) if isinstance(line, CloseLine)]
+    assert not [each for each in line.repeated if each.code == "X019"]
+
+
+def test_nonces_of_raw_tokens_are_compared_too() -> None:
+    [finding] = findings(RAW_SCRAM + f"< hex {8:08x}{b'r=xyz,s='.hex()}", "X013")
+    assert finding.blame == "broker"
+
+
+def test_a_malformed_answer_is_the_brokers_fault_and_is_not_quoted() -> None:
+    [finding] = findings(SCRAM + ANSWER % b"r=abchunter2,i=4096".hex(), "X020")
+    assert (finding.blame, finding.severity) == ("broker", "error")
+    assert finding.message == "a SCRAM-SHA-256 message of server 10.0.0.1:9092 has no salt (s=)"
+    assert "hunter2" not in repr(finding)
+
+
+@pytest.mark.parametrize(
+    ("story", "reason"),
+    [
+        ("", "it has not logged in"),
+        (ALICE, "its login does not allow it"),
+        (HANDSHAKE % ("SCRAM-SHA-256", "SCRAM-SHA-256") + TOKEN % b"n,,n=id,r=ab,tokenauth=true".hex()
+         + ANSWER % b"r=abc,s=QQ==,i=4096".hex() + TOKEN % b"c=biws,r=abc,p=x".hex() + ANSWER % b"v=x".hex(),
+         "it has logged in with a delegation token"),
+    ],
+)  # fmt: skip
+def test_why_a_delegation_token_is_refused(story: str, reason: str) -> None:
+    [finding] = findings(story + '> CreateDelegationToken v2\n< {"error_code": 64}', "X021")
+    assert finding.message.endswith(reason)
+
+
+def test_gssapi_needs_the_messages_that_agree_on_protection() -> None:
+    story = HANDSHAKE % ("GSSAPI", "GSSAPI") + TOKEN % (b"\x60\x10" + KERBEROS + b"\x01\x00").hex()
+    story += ANSWER % (b"\x60\x10" + KERBEROS + b"\x02\x00").hex()
+    assert "X017" in loud(story + "> Metadata v9")
+    story += '> SaslAuthenticate v1\n< {"auth_bytes": "05 04"}\n'
+    assert authentication(story).phase is SaslPhase.TOKENS
+    assert authentication(story + '> SaslAuthenticate v1 {"auth_bytes": "05 04"}\n< {}').phase is SaslPhase.DONE
+
+
+def test_clients_of_0_9_begin_with_a_token_of_kerberos() -> None:
+    token = b"\x60\x10" + KERBEROS + b"\x01\x00" + b"ticket"
+    story = f"> hex {len(token):08x}{token.hex()}\n"
+    state = authentication(story)
+    assert (state.mechanism, state.raw, state.phase) == ("GSSAPI", True, SaslPhase.TOKENS)
+    assert {each.code for each in findings(story + "close by=server")} == {"X008"}
+    whole = story + f"< hex 00000002{b'xx'.hex()}\n> hex 000000020504\n> Metadata v0\n< {{}}\nclose by=server"
+    assert not findings(whole, "X008")
+    assert not findings(whole, "X017")
+
+
+def test_re_authentications_are_counted() -> None:
+    state = authentication(ALICE + "+5s\n" + ALICE + "+5s\n" + ALICE)
+    assert (state.reauthentications, state.lifetime_ms, state.principal) == (2, 60000, "User:alice")
+    assert state.authenticated_at is not None
+    assert state.expires_at == state.authenticated_at + 60_000_000_000

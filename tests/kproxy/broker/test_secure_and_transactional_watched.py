@@ -70,4 +70,5 @@ async def test_a_login_and_what_administrators_do() -> None:
         "configs": {"delegation.token.secret.key": "key"},
     }
     found = await watched((), steps, **options)
-    assert {each.name for each in found} == {"sasl-plain-cleartext", "redacted"}  # both of which is so
+    names = {each.name for each in found}
+    assert names == {"sasl-plain-cleartext", "redacted", "delegation-token-refused"}  # all of which is so

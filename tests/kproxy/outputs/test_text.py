@@ -79,6 +79,13 @@ def test_a_client_says_its_software_with_apiversions() -> None:
     assert text(line).endswith("  franz-go\n")
 
 
+@pytest.mark.parametrize(("api", "shown"), [("SaslAuthenticate", True), (None, True), ("Metadata", False)])
+def test_a_response_that_accepts_a_login_says_of_whom(api: str | None, shown: bool) -> None:
+    line = ResponseLine(**COMMON, **ENDS, principal="User:al\x1bice", api=api, size=90, offset=0)
+    assert ("User:al" in text(line)) == shown
+    assert "\x1b" not in text(line)
+
+
 def test_quiet_shows_only_what_is_wrong() -> None:
     assert text(REQUEST, quiet=True) == ""
     assert "L001" in text(RESPONSE, quiet=True)

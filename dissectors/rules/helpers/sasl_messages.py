@@ -1,0 +1,20 @@
+"""SASL messages as rules see them: in SaslAuthenticate, or without a header after SaslHandshake v0."""
+
+from __future__ import annotations
+
+from dissectors.connections.events import Direction, RequestReceived, ResponseReceived, TokenReceived
+from dissectors.messages.locate import ProblemPlace, locate
+
+
+def is_from_client(event: RequestReceived | ResponseReceived | TokenReceived) -> bool:
+    """Whether the client sent it."""
+    if isinstance(event, TokenReceived):
+        return event.direction is Direction.REQUEST
+    return isinstance(event, RequestReceived)
+
+
+def place_of(event: RequestReceived | ResponseReceived | TokenReceived) -> ProblemPlace:
+    """Where the message is in its frame; nowhere if that has no fields."""
+    if isinstance(event, TokenReceived) or event.message is None:
+        return {}
+    return locate(event.message, "auth_bytes")

@@ -1,0 +1,48 @@
+"""SASL: the messages of the mechanisms that Kafka uses, as typed values without their secrets.
+
+Passwords, salts, proofs, signatures and tokens are dropped while a message is read: no value made here holds one, so
+no output can. Nonces are kept to be compared, and left out of `repr`. Whatever the bytes are, nothing raises.
+"""
+
+from __future__ import annotations
+
+from dissectors.sasl import gssapi, oauthbearer, plain, scram
+from dissectors.sasl.messages import SaslMessage
+
+__all__ = ["SaslMessage", "read_client", "read_server"]
+
+
+_SCRAM_CLIENT = {1: scram.client_first, 2: scram.client_final}
+_SCRAM_SERVER = {1: scram.server_first, 2: scram.server_final}
+
+
+def read_client(mechanism: str, number: int, data: bytes) -> SaslMessage:
+    """Read the client's message `number` (1 is its first) of a login with `mechanism`, as SaslHandshake names it.
+
+    Returns:
+        A bare `SaslMessage` if the mechanism is unknown or has no such message.
+    """
+    if mechanism.startswith("SCRAM-"):
+        return _SCRAM_CLIENT.get(number, _unread)(data)
+    if mechanism == "GSSAPI":
+        return gssapi.read(data)
+    if mechanism == "PLAIN" and number == 1:
+        return plain.read(data)
+    if mechanism == "OAUTHBEARER" and number == 1:
+        return oauthbearer.client_first(data)
+    return SaslMessage()
+
+
+def read_server(mechanism: str, number: int, data: bytes) -> SaslMessage:
+    """Read the server's answer to the client's message `number`, as `read_client` does."""
+    if mechanism.startswith("SCRAM-"):
+        return _SCRAM_SERVER.get(number, _unread)(data)
+    if mechanism == "GSSAPI":
+        return gssapi.read(data)
+    if mechanism == "OAUTHBEARER" and number == 1 and data:
+        return oauthbearer.server_refusal(data)
+    return SaslMessage()
+
+
+def _unread(_: bytes) -> SaslMessage:
+    return SaslMessage()

@@ -1,0 +1,34 @@
+"""SASL GSSAPI (RFC 4752) with Kerberos: which token it is, by the first bytes (RFC 4121, section 4.1)."""
+
+from __future__ import annotations
+
+from dissectors.sasl.messages import GssapiKind, GssapiToken
+
+#: The object identifier of Kerberos 5, 1.2.840.113554.1.2.2, as DER.
+_KERBEROS = bytes.fromhex("06092a864886f712010202")
+_KINDS = {
+    b"\x01\x00": GssapiKind.INITIAL,
+    b"\x02\x00": GssapiKind.REPLY,
+    b"\x03\x00": GssapiKind.ERROR,
+    b"\x02\x01": GssapiKind.WRAP,  # RFC 1964
+    b"\x05\x04": GssapiKind.WRAP,
+}
+_APPLICATION = 0x60
+
+
+def begins_login(data: bytes) -> bool:
+    """Whether this is the first token of a client."""
+    return data[:1] == b"\x60" and read(data[:32]).kind is GssapiKind.INITIAL
+
+
+def read(data: bytes) -> GssapiToken:
+    """A token of either side; the client's last one wraps the protection that it chose."""
+    if not data:
+        return GssapiToken(kind=GssapiKind.EMPTY)
+    inner = data
+    if data[0] == _APPLICATION and len(data) > 1:
+        size = 2 + (data[1] & 0x7F if data[1] & 0x80 else 0)  # the length, in one byte or in those that it counts
+        if not data.startswith(_KERBEROS, size):
+            return GssapiToken()
+        inner = data[size + len(_KERBEROS) :]
+    return GssapiToken(kind=_KINDS.get(bytes(inner[:2]), GssapiKind.OTHER))

@@ -1,0 +1,97 @@
+"""What is kept of a SASL message: names and numbers, no secret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+#: Longer names are not kept: a principal is on every line of its connection.
+LONGEST_NAME = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslMessage:
+    """A message of a SASL mechanism; this class itself if nothing more is known of it.
+
+    `problem` completes "the message ...": how it departs from the mechanism's grammar, without quoting it.
+    """
+
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientName(SaslMessage):
+    """A message in which the client names itself. `authorization_id` is who it wants to act as, "" if not given."""
+
+    username: str | None = None
+    authorization_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramClientFirst(ClientName):
+    """``n,,n=user,r=nonce``. With `by_token`, the user name is the id of a delegation token (KIP-48).
+
+    `channel_binding` is the gs2 flag: ``n`` (none), ``y``, or ``p=`` with the name of the binding.
+    """
+
+    nonce: str | None = field(default=None, repr=False)
+    channel_binding: str = "n"
+    extensions: tuple[str, ...] = ()
+    by_token: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramServerFirst(SaslMessage):
+    """``r=nonce,s=salt,i=iterations``."""
+
+    nonce: str | None = field(default=None, repr=False)
+    iterations: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramClientFinal(SaslMessage):
+    """``c=biws,r=nonce,p=proof``."""
+
+    nonce: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthBearerClientFirst(ClientName):
+    """``n,,^Aauth=Bearer token^A^A``. `username` is the ``sub`` claim if the token is a JWT that can be read.
+
+    `expires_at` and `issued_at` are the claims ``exp`` and ``iat``, in seconds since the epoch.
+    """
+
+    extensions: tuple[str, ...] = ()
+    expires_at: float | None = None
+    issued_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRefusal(SaslMessage):
+    """The server's answer is an error inside the mechanism; `reason` is its code, None if that cannot be shown."""
+
+    reason: str | None = None
+
+
+class GssapiKind(Enum):
+    """What a GSSAPI token is (RFC 4121, RFC 4752). After `WRAP` of the client nothing but the answer follows."""
+
+    INITIAL = "AP-REQ"
+    REPLY = "AP-REP"
+    ERROR = "KRB-ERROR"
+    WRAP = "wrap"
+    EMPTY = "empty"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GssapiToken(SaslMessage):
+    """A token of Kerberos. The client's name is encrypted in it."""
+
+    kind: GssapiKind = GssapiKind.OTHER
+
+
+def name_of(text: str) -> str | None:
+    """A name that may be shown: neither empty nor too long."""
+    return text if text.strip() and len(text) <= LONGEST_NAME else None

@@ -1,0 +1,76 @@
+"""SASL OAUTHBEARER (RFC 7628, KIP-255): a bearer token, whose claims are read if it is a JWT (RFC 7519)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+from dissectors.sasl.messages import OAuthBearerClientFirst, SaslMessage, ServerRefusal, name_of
+
+_SEPARATOR = "\x01"
+_BEARER = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z]{1,64}")
+#: The codes of RFC 6750 and the like; a longer text could be anything, a token too.
+_STATUS = re.compile(r"[A-Za-z0-9_ .:-]{1,64}")
+_MOST_EXTENSIONS = 16
+#: Longer texts are not read as JSON.
+_LONGEST_JSON = 64 * 1024
+
+
+def client_first(data: bytes) -> SaslMessage:
+    """Whom the token is for, and until when."""
+    header, _, rest = data.decode(errors="replace").partition(_SEPARATOR)
+    parts = header.split(",")
+    if len(parts) != 3 or parts[0] not in ("n", "y") or parts[2]:
+        return OAuthBearerClientFirst(problem='does not begin with a GS2 header ("n,,")')
+    pairs = dict(pair.split("=", 1) for pair in rest.split(_SEPARATOR) if "=" in pair)
+    authorization_id = parts[1].removeprefix("a=")
+    bearer = _BEARER.fullmatch(pairs.pop("auth", ""))
+    if bearer is None:
+        return OAuthBearerClientFirst(authorization_id=authorization_id, problem="has no bearer token (auth=Bearer)")
+    claims = _claims(bearer["token"])
+    subject = claims.get("sub")
+    return OAuthBearerClientFirst(
+        username=name_of(subject) if isinstance(subject, str) else None,
+        authorization_id=authorization_id,
+        extensions=tuple(name for name in pairs if _NAME.fullmatch(name))[:_MOST_EXTENSIONS],
+        expires_at=_seconds(claims.get("exp")),
+        issued_at=_seconds(claims.get("iat")),
+        problem=None if rest.endswith(2 * _SEPARATOR) else "does not end with two bytes 01",
+    )
+
+
+def server_refusal(data: bytes) -> ServerRefusal:
+    """Why the token was not accepted: JSON with a ``status``, to which the client answers before the login fails."""
+    status = _json(data).get("status")
+    return ServerRefusal(reason=status if isinstance(status, str) and _STATUS.fullmatch(status) else None)
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """The claims of a signed or unsecured token; none of an encrypted or opaque one."""
+    parts = token.split(".")
+    if len(parts) != 3 or len(parts[1]) > _LONGEST_JSON:
+        return {}
+    try:
+        return _json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return {}
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    if len(data) > _LONGEST_JSON:
+        return {}
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _seconds(value: object) -> float | None:
+    """A time that a clock can show, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 <= value < 1e11 else None

@@ -1,0 +1,98 @@
+"""SASL SCRAM (RFC 5802, RFC 7677), with Kafka's extension ``tokenauth`` for delegation tokens (KIP-48)."""
+
+from __future__ import annotations
+
+import re
+
+from dissectors.sasl.messages import (
+    SaslMessage,
+    ScramClientFinal,
+    ScramClientFirst,
+    ScramServerFirst,
+    ServerRefusal,
+    name_of,
+)
+
+#: RFC 5802, section 7: ``server-error-value``. Anything else may be any text, a secret too.
+_SERVER_ERRORS = frozenset({
+    "invalid-encoding", "extensions-not-supported", "invalid-proof", "channel-bindings-dont-match",
+    "server-does-support-channel-binding", "channel-binding-not-supported", "unsupported-channel-binding-type",
+    "unknown-user", "invalid-username-encoding", "no-resources", "other-error",
+})  # fmt: skip
+#: The GS2 flags that can be shown, with the bindings of RFC 5929 and RFC 9266.
+_FLAGS = frozenset({"n", "y", "p=tls-unique", "p=tls-server-end-point", "p=tls-exporter"})
+_ITERATIONS = re.compile(r"[1-9][0-9]{0,9}")
+_EXTENSION = re.compile(r"[A-Za-z]{1,64}")
+_MOST_EXTENSIONS = 16
+
+
+def client_first(data: bytes) -> SaslMessage:
+    """The client's name and nonce."""
+    parts = data.decode(errors="replace").split(",", 2)
+    if len(parts) < 3 or (parts[0] not in ("n", "y") and not parts[0].startswith("p=")):
+        return ScramClientFirst(problem='does not begin with a GS2 header ("n,,")')
+    flag, authorization, bare = parts
+    attributes = _attributes(bare)
+    username, nonce = attributes.get("n"), attributes.get("r")
+    missing = "user name (n=)" if not username else "nonce (r=)" if not nonce else None
+    extensions = tuple(name for name in attributes if name not in ("n", "r") and _EXTENSION.fullmatch(name))
+    return ScramClientFirst(
+        username=name_of(_unescaped(username)) if username else None,
+        authorization_id=_unescaped(authorization.removeprefix("a=")),
+        nonce=nonce,
+        channel_binding=flag if flag in _FLAGS else "p=",
+        extensions=extensions[:_MOST_EXTENSIONS],
+        by_token=attributes.get("tokenauth", "").lower() == "true",
+        problem=f"has no {missing}" if missing else None,
+    )
+
+
+def server_first(data: bytes) -> SaslMessage:
+    """The nonce of both and the number of iterations, or an error."""
+    attributes = _attributes(data.decode(errors="replace"))
+    if "e" in attributes:
+        return _refusal(attributes["e"])
+    count = attributes.get("i", "")
+    missing = next((what for key, what in _SERVER_FIRST.items() if not attributes.get(key)), None)
+    readable = _ITERATIONS.fullmatch(count)
+    problem = f"has no {missing}" if missing else None if readable else "has an iteration count that is not a number"
+    return ScramServerFirst(
+        nonce=attributes.get("r"), iterations=int(count) if readable else None, problem=problem
+    )  # fmt: skip
+
+
+_SERVER_FIRST = {"r": "nonce (r=)", "s": "salt (s=)", "i": "iteration count (i=)"}
+
+
+def client_final(data: bytes) -> SaslMessage:
+    """The nonce again, before the proof."""
+    attributes = _attributes(data.decode(errors="replace"))
+    names = {"c": "channel binding (c=)", "r": "nonce (r=)", "p": "proof (p=)"}
+    missing = next((what for key, what in names.items() if not attributes.get(key)), None)
+    return ScramClientFinal(nonce=attributes.get("r"), problem=f"has no {missing}" if missing else None)
+
+
+def server_final(data: bytes) -> SaslMessage:
+    """The server's signature, or an error."""
+    attributes = _attributes(data.decode(errors="replace"))
+    if "e" in attributes:
+        return _refusal(attributes["e"])
+    return SaslMessage(problem=None if attributes.get("v") else "has neither a signature (v=) nor an error (e=)")
+
+
+def _refusal(error: str) -> ServerRefusal:
+    return ServerRefusal(reason=error if error in _SERVER_ERRORS else None)
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """The attributes of a message, ``n=user,r=nonce``, by their letter; of several alike the first."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if equals:
+            found.setdefault(name, value)
+    return found
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")

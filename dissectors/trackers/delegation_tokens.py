@@ -1,0 +1,28 @@
+"""Delegation tokens: who owns them, as far as the run has seen them created or listed (KIP-48)."""
+
+from __future__ import annotations
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.trackers import tracker
+from dissectors.trackers.state import ConnectionState
+
+_MOST_TOKENS = 10_000
+
+
+@tracker(events=(ResponseReceived,), apis=("CreateDelegationToken", "DescribeDelegationToken"))
+class DelegationTokens:
+    """The owner of each token by the token's id, in Kafka's notation (``User:alice``). Ids are no secrets."""
+
+    def __init__(self) -> None:
+        self.owners: BoundedDict[str, str] = BoundedDict(_MOST_TOKENS)
+
+    def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
+        """Tokens are named with their owners."""
+        if event.message is None:
+            return
+        body = event.message.body
+        for token in (body, *(body.get("tokens") or ())):
+            token_id, kind, name = (token.get(key) for key in ("token_id", "principal_type", "principal_name"))
+            if token_id and kind and name:
+                self.owners[token_id] = f"{kind}:{name}"

@@ -1,0 +1,217 @@
+"""Secrets of every SASL mechanism go by, in logins that succeed, fail and are malformed: no output has one."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kproxy.browse.fields.detail import side
+from kproxy.inspection.explain import Explanation, explain
+from kproxy.trace.encoding import append_line, parse_line
+from kproxy.trace.lines import Detail, RequestLine, ResponseLine
+from tests.kproxy.captured import lines_of
+from tests.kproxy.captures.recorder import recorded
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.frames import request, response
+from tests.kproxy.html.pages import Opened
+from tests.kproxy.leaks import SecretSearch
+
+
+def _made(name: str, size: int = 32) -> bytes:
+    return hashlib.shake_128(name.encode()).digest(size)
+
+
+def _text(name: str) -> bytes:
+    """A secret that is text."""
+    return base64.urlsafe_b64encode(_made(name, 24))
+
+
+def _jwt(name: str) -> bytes:
+    claims = {"sub": "carol", "exp": 1, "jti": _text(f"claim of {name}").decode()}
+    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": "RS256"}, claims))
+    return b".".join((*parts, _text(f"signature of {name}")))
+
+
+PASSWORDS = {f"password {number}": _text(f"password {number}") for number in range(6)}
+PROOFS = {name: _made(name) for name in ("salt", "proof", "signature", "raw salt", "raw proof", "raw signature")}
+TOKENS = {name: _jwt(name) for name in ("accepted", "refused", "quoted", "raw", "bare")}
+KERBEROS = {name: _made(name, 64) for name in ("ticket", "wrapped", "raw ticket")}
+OTHERS = {name: _made(name) for name in ("hmac", "stored salt", "salted password", "external")}
+
+SECRETS: dict[str, bytes] = (
+    PASSWORDS
+    | PROOFS
+    | {f"base64 of {name}": base64.b64encode(secret) for name, secret in PROOFS.items()}
+    | {f"{part} of token {name}": token.split(b".")[number] for name, token in TOKENS.items()
+       for number, part in ((1, "claims"), (2, "signature"))}
+    | {f"claim of token {name}": _text(f"claim of {name}") for name in TOKENS}
+    | KERBEROS
+    | OTHERS
+)  # fmt: skip
+SEARCH = SecretSearch(SECRETS)
+_AP_REQ = b"\x60\x60" + bytes.fromhex("06092a864886f712010202") + b"\x01\x00"
+
+
+def _scram(prefix: str = "") -> tuple[bytes, bytes, bytes, bytes]:
+    salt, proof, signature = (base64.b64encode(PROOFS[prefix + name]) for name in ("salt", "proof", "signature"))
+    return (
+        b"n,,n=alice,r=abcdef",
+        b"r=abcdefghi,s=%b,i=4096" % salt,
+        b"c=biws,r=abcdefghi,p=%b" % proof,
+        b"v=%b" % signature,
+    )
+
+
+def _bearer(name: str) -> bytes:
+    return b"n,,\x01auth=Bearer %b\x01\x01" % TOKENS[name]
+
+
+def _login(connection: int, mechanism: str, *messages: bytes, error: str = "") -> Iterator[str]:
+    """A login; with `error`, the last answer is that."""
+    yield f'{connection}> SaslHandshake v1 {{"mechanism": "{mechanism}"}}'
+    yield f'{connection}< {{"mechanisms": ["{mechanism}"]}}'
+    for number, message in enumerate(messages):
+        api = f"{connection}< " if number % 2 else f"{connection}> SaslAuthenticate v2 "
+        yield f'{api}{{"auth_bytes": "{message.hex()}"}}'
+    if error:
+        yield f"{connection}< {json.dumps({'error_code': 58, 'error_message': error})}"
+        yield f"{connection} close by=server how=fin"
+    else:
+        yield f'{connection}> Metadata v9 {{"topics": null}}'
+        yield f"{connection}< {{}}"
+
+
+def _raw_login(connection: int, mechanism: str, *messages: bytes) -> Iterator[str]:
+    yield f'{connection}> SaslHandshake v0 {{"mechanism": "{mechanism}"}}'
+    yield f'{connection}< {{"mechanisms": ["{mechanism}"]}}'
+    for number, message in enumerate(messages):
+        yield f"{connection}{'<' if number % 2 else '>'} hex {len(message):08x}{message.hex()}"
+    yield f"{connection} close by=server how=fin"
+
+
+def _story() -> Iterator[str]:
+    password = list(PASSWORDS.values())
+    wrong = "Authentication failed: Invalid username or password"
+    yield from _login(1, "PLAIN", b"\0alice\0" + password[0], b"")
+    yield from _login(2, "PLAIN", b"\0alice\0" + password[1], error=wrong)
+    yield from _login(3, "PLAIN", b"\0" + password[2] + b"\0" + password[2], error=wrong)
+    yield from _login(4, "PLAIN", b"alice\0" + password[3], error="Invalid SASL/PLAIN response")
+    yield from _raw_login(5, "PLAIN", b"\0alice\0" + password[4], b"")
+    yield from _raw_login(6, "PLAIN", b"\0alice\0" + password[5])
+    yield from _login(7, "SCRAM-SHA-256", *_scram())
+    yield from _login(8, "SCRAM-SHA-512", *_scram()[:3], error=wrong)
+    yield from _login(9, "SCRAM-SHA-256", b"p=%b,," % password[0], error=wrong)
+    yield from _login(10, "SCRAM-SHA-256", *_scram()[:3], b"e=" + password[1])
+    yield from _raw_login(11, "SCRAM-SHA-256", *_scram("raw "))
+    yield from _login(12, "OAUTHBEARER", _bearer("accepted"), b"")
+    status = b'{"status":"%b","scope":"%b"}' % (TOKENS["refused"], TOKENS["refused"])
+    yield from _login(13, "OAUTHBEARER", _bearer("refused"), status, b"\x01", error='{"status":"invalid_token"}')
+    yield from _login(14, "OAUTHBEARER", _bearer("quoted"), error=f"bad token {TOKENS['quoted'].decode()}")
+    yield from _raw_login(15, "OAUTHBEARER", _bearer("raw"), status)
+    yield from _login(16, "OAUTHBEARER", TOKENS["bare"], error="malformed")
+    yield from _login(17, "GSSAPI", _AP_REQ + KERBEROS["ticket"], b"", b"\x05\x04" + KERBEROS["wrapped"], b"")
+    yield from _raw_login(18, "GSSAPI", _AP_REQ + KERBEROS["raw ticket"])
+    yield from _login(19, "EXTERNAL", OTHERS["external"], b"")
+    hmac = {"hmac": OTHERS["hmac"].hex()}
+    token = json.dumps({"token_id": "t"} | hmac)
+    yield f"1> CreateDelegationToken v3\n1< {token}"
+    yield f'1> RenewDelegationToken v2 {json.dumps(hmac)}\n1< {{"error_code": 62}}'
+    yield f'1> ExpireDelegationToken v2 {json.dumps(hmac)}\n1< {{"error_code": 66}}'
+    yield f'1> DescribeDelegationToken v3\n1< {{"tokens": [{token}]}}'
+    upsertion = {
+        "name": "alice",
+        "salt": OTHERS["stored salt"].hex(),
+        "salted_password": OTHERS["salted password"].hex(),
+    }
+    yield f"1> AlterUserScramCredentials v0 {json.dumps({'upsertions': [upsertion]})}\n1< {{}}"
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sasl") / "logins.pcap.gz"
+    packets = recorded("\n".join(_story()))
+    assert SEARCH.find(packets) == set(SECRETS)
+    path.write_bytes(gzip.compress(packets))
+    return path
+
+
+def test_a_secret_would_be_found() -> None:
+    password = PASSWORDS["password 0"]
+    whole = b"#" + password + b"#"
+    for text in (whole, whole.hex(), whole[5:17].hex(" "), base64.b64encode(whole)):
+        assert SEARCH.find(text) == {"password 0"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (), ("-v",), ("--json", "--detail", "full"), ("--json", "--detail", "raw"), ("-v", "--detail", "raw"),
+        ("--findings",), ("--findings", "--format", "json"), ("--findings", "--format", "sarif"),
+        ("--findings", "--format", "junit"), ("--findings", "--detail", "raw"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_no_output_of_dissect_has_a_secret(kproxy: Run, capture: Path, options: tuple[str, ...]) -> None:
+    done = kproxy("dissect", *options, capture)
+    assert done.returncode == 1, done.stderr
+    assert SEARCH.find(done.stdout, done.stderr) == set()
+    if "--findings" in options:
+        for code in ("X008", "X020", "X021"):
+            assert code in done.stdout
+    elif "--json" in options:
+        assert "User:alice" in done.stdout
+        assert "User:carol" in done.stdout
+
+
+def test_the_page_has_no_secret(kproxy: Run, capture: Path) -> None:
+    page = Opened(kproxy("dissect", "--html", "--detail", "raw", capture).stdout)
+    packed = [json.dumps(page.unpacked(name)) for name, value in page.data.items() if _is_packed(value)]
+    assert any("SaslAuthenticate" in text for text in packed)
+    assert SEARCH.find(page.text, *packed) == set()
+
+
+def _is_packed(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], str) and value[0].startswith("eN")
+
+
+def test_what_a_viewer_shows_of_a_frame_has_no_secret(capture: Path) -> None:
+    asked: dict[tuple[str, int], RequestLine] = {}
+    shown = 0
+    for made in lines_of(capture, detail=Detail.RAW):
+        out = bytearray()
+        append_line(made, out)
+        line = parse_line(bytes(out))
+        assert SEARCH.find(repr(line)) == set()
+        if isinstance(line, RequestLine | ResponseLine):
+            of = asked.get((line.connection_id, line.request_offset or 0)) if isinstance(line, ResponseLine) else None
+            detail = side(line, of)
+            assert SEARCH.find(repr(detail), detail.frame or b"") == set()
+            shown += detail.frame is not None
+        if isinstance(line, RequestLine):
+            asked[line.connection_id, line.offset] = line
+    assert shown > 50
+
+
+def _shown(told: Explanation) -> str:
+    return repr((told.frame.hex(), told.body, told.rows, told.findings))
+
+
+def test_explain_shows_no_secret(kproxy: Run) -> None:
+    for secret in SECRETS.values():
+        for shape in (b"\0alice\0" + secret, b"c=biws,r=x,p=" + secret, secret):
+            for version in (0, 2):
+                frame = request("SaslAuthenticate", version, {"auth_bytes": shape})
+                assert SEARCH.find(_shown(explain(frame))) == set()
+                answer = response("SaslAuthenticate", version, {"auth_bytes": shape})
+                assert SEARCH.find(_shown(explain(answer, (36, version)))) == set()
+    frame = request("SaslAuthenticate", 2, {"auth_bytes": _bearer("refused")})
+    for options in ((), ("--json",)):
+        done = kproxy("explain", *options, frame.hex(" "))
+        assert "redacted" in done.stdout
+        assert SEARCH.find(done.stdout, done.stderr) == set()

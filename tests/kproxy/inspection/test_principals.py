@@ -1,0 +1,138 @@
+"""Who trace lines say a client has logged in as."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
+from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.stories import Teller, told
+
+HANDSHAKE = '> SaslHandshake v%d {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
+ASK = '> Metadata v9 {"topics": null}\n< {}\n'
+
+
+def login(mechanism: str, *messages: bytes, lifetime: int = 0) -> str:
+    """A login of which the odd messages are the client's."""
+    story = HANDSHAKE % (1, mechanism, mechanism)
+    for client, server in zip(messages[::2], messages[1::2], strict=True):
+        story += f'> SaslAuthenticate v1 {{"auth_bytes": "{client.hex()}"}}\n'
+        story += f'< {{"auth_bytes": "{server.hex()}", "session_lifetime_ms": {lifetime}}}\n'
+    return story
+
+
+def raw_login(mechanism: str, *messages: bytes) -> str:
+    story = HANDSHAKE % (0, mechanism, mechanism)
+    for number, message in enumerate(messages):
+        story += f"{'<' if number % 2 else '>'} hex {len(message):08x}{message.hex()}\n"
+    return story
+
+
+PLAIN = (b"\0alice\0hunter2", b"")
+SCRAM = (b"n,,n=b=2Cob,r=ab", b"r=abc,s=QQ==,i=4096", b"c=biws,r=abc,p=QQ==", b"v=QQ==")
+KERBEROS = bytes.fromhex("06092a864886f712010202")
+GSSAPI = (
+    b"\x60\x20" + KERBEROS + b"\x01\x00",
+    b"\x60\x20" + KERBEROS + b"\x02\x00",
+    b"",
+    b"\x05\x04",
+    b"\x05\x04",
+    b"",
+)
+
+
+def bearer(**claims: object) -> tuple[bytes, bytes]:
+    parts = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims))
+    return b"n,,\x01auth=Bearer " + b".".join(parts) + b".\x01\x01", b""
+
+
+def principals(lines: list[Line]) -> list[str | None]:
+    """Of each frame."""
+    return [line.principal for line in lines if isinstance(line, RequestLine | ResponseLine)]
+
+
+@pytest.mark.parametrize(
+    ("story", "principal"),
+    [
+        (login("PLAIN", *PLAIN), "User:alice"),
+        (login("SCRAM-SHA-512", *SCRAM), "User:b,ob"),
+        (login("OAUTHBEARER", *bearer(sub="carol", exp=1e9)), "User:carol"),
+        (login("OAUTHBEARER", b"n,,\x01auth=Bearer opaque\x01\x01", b""), None),
+        (login("GSSAPI", *GSSAPI), None),
+        (login("EXTERNAL", b"alice", b""), None),
+        (raw_login("PLAIN", *PLAIN), "User:alice"),
+        (raw_login("SCRAM-SHA-256", *SCRAM), "User:b,ob"),
+        (raw_login("GSSAPI", *GSSAPI[:-1]), None),
+    ],
+)
+def test_lines_name_the_principal_from_the_response_that_accepts_it(story: str, principal: str | None) -> None:
+    before = len(principals(told(story)))
+    seen = principals(told(story + ASK))
+    raw_kerberos = "v0" in story and "GSSAPI" in story
+    assert seen[: before - 1] == [None] * (before - 1)
+    assert seen[before if raw_kerberos else before - 1 :] == [principal] * (2 if raw_kerberos else 3)
+
+
+def test_findings_of_the_connection_and_its_end_name_it_too() -> None:
+    lines = told(login("PLAIN", *PLAIN) + '> Metadata v9 {"topics": null}\nclose by=server how=fin')
+    [end] = [line for line in lines if isinstance(line, CloseLine)]
+    assert end.principal == "User:alice"
+    found = [line for line in lines if isinstance(line, FindingLine)]
+    assert found
+    assert {line.principal for line in found} == {"User:alice"}
+
+
+@pytest.mark.parametrize(
+    ("story", "principal"),
+    [
+        (login("PLAIN", PLAIN[0], b"").replace('"session_lifetime_ms": 0', '"error_code": 58'), None),
+        (login("PLAIN", *PLAIN) + "lose > 40\n", "User:alice"),
+        (login("PLAIN", *PLAIN) + "lose < 40\n", "User:alice"),
+        ("lose > 40\n" + login("PLAIN", *PLAIN), "User:alice"),
+        (login("PLAIN", *PLAIN, lifetime=5000) + "+4s\n" + login("PLAIN", *PLAIN), "User:alice"),
+        (login("SCRAM-SHA-256", *SCRAM[:3], b"e=invalid-proof"), None),
+        (login("OAUTHBEARER", bearer(sub="carol")[0], b'{"status":"invalid_token"}'), None),
+        (login("PLAIN", b"\0" + b"a" * 1000 + b"\0x", b""), None),
+    ],
+)
+def test_principals_after_failures_losses_and_renewals(story: str, principal: str | None) -> None:
+    assert principals(told(story + ASK))[-2:] == [principal] * 2
+
+
+def test_a_client_keeps_its_principal_while_it_renews_its_session() -> None:
+    story = login("PLAIN", *PLAIN, lifetime=5000)
+    before = len(principals(told(story)))
+    seen = principals(told(story + "+4s\n" + login("PLAIN", *PLAIN)))
+    assert seen[before:] == ["User:alice"] * 4
+
+
+def test_a_delegation_token_is_for_its_owner_if_that_was_seen() -> None:
+    first = b"n,,n=token-1,r=ab,tokenauth=true"
+    log_in = login("SCRAM-SHA-256", first, *SCRAM[1:])
+    assert principals(told(log_in))[-1] is None
+    teller = Teller()
+    teller.tell(
+        '2> CreateDelegationToken v1\n2< {"principal_type": "User", "principal_name": "dora", "token_id": "token-1"}'
+    )
+    teller.tell(log_in)
+    assert principals(teller.lines)[-1] == "User:dora"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("sasl-plain-kafka-python-4.3.1", {"User:alice", None}),
+        ("sasl-scram256-confluent-4.3.1", {"User:alice", None}),
+        ("sasl_ssl-scram512-kafka-python-4.3.1", {"User:alice", None}),
+        ("sasl-scram512-wrongpass-kafka-python-4.3.1", {None}),  # nothing follows the login
+    ],
+)
+def test_principals_of_real_clients(name: str, expected: set[str | None]) -> None:
+    lines = list(lines_of(DATA / "pcap" / f"{name}.pcap.gz"))
+    frames = [line for line in lines if isinstance(line, RequestLine | ResponseLine)]
+    assert {line.principal for line in frames} == expected
+    asked_before = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+    assert {line.principal for line in frames if line.api not in asked_before} == expected - {None}

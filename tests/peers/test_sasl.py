@@ -1,0 +1,182 @@
+"""Real clients log in to the built-in broker and to a real Kafka: the trace names who they are, or why they failed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kproxy.leaks import SecretSearch
+from tests.peers import clients
+from tests.peers.lab import PASSWORD, USER, Lab
+from tests.peers.processes import until
+from tests.peers.proxy import Proxy
+from tests.peers.trace import Line, read_lines, trace_files
+
+pytestmark = pytest.mark.peers
+
+LIBRARIES = ("confluent", "kafka_python")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+#: Short enough that a client which renews its session does so while a test runs.
+SESSION_MS = 2000
+BEFORE_LOGIN = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+_JAAS = "org.apache.kafka.common.security"
+
+
+def jwt(**claims: Any) -> str:
+    """An unsecured token."""
+    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": "none"}, claims))
+    return b".".join((*parts, b"")).decode()
+
+
+def secret_of(mechanism: str, *, right: bool = True) -> str:
+    """A password, or a token; a wrong one has expired."""
+    if mechanism != "OAUTHBEARER":
+        return PASSWORD if right else "Apfelstrudel-0815-falsch"
+    now = int(time.time())
+    return jwt(sub=USER, iat=now - 7200, exp=now + 3600 if right else now - 3600)
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    mechanisms = [option for mechanism in MECHANISMS for option in ("--sasl", mechanism)]
+    user = ("--user", f"{USER}:{PASSWORD}", "--config", f"connections.max.reauth.ms={SESSION_MS}")
+    proxy = Proxy(None, tmp_path_factory.mktemp("sasl"), "--detail", "raw", "-v", *mechanisms, *user)
+    yield proxy
+    proxy.kill_all()
+
+
+def log_in(bootstrap: str, library: str, mechanism: str, secret: str, *, seconds: float = 0, user: str = USER) -> str:
+    if reason := clients.missing(library):
+        pytest.skip(reason)
+    return clients.python_client("login", library, bootstrap, str(seconds), mechanism, user, secret).strip()
+
+
+def lines_since(proxy: Proxy, before: int) -> list[Line]:
+    """Those of the connections that have been opened since and are closed."""
+
+    def ended() -> list[Line]:
+        lines = read_lines(proxy.trace, torn_end=True)[before:]
+        kinds = [line["kind"] for line in lines]
+        return lines if kinds.count("open") == kinds.count("close") > 0 else []
+
+    return until("all connections are closed", ended)
+
+
+def written(proxy: Proxy) -> int:
+    return len(read_lines(proxy.trace, torn_end=True)) if proxy.trace.exists() else 0
+
+
+def frames(lines: list[Line]) -> list[Line]:
+    return [line for line in lines if line["kind"] in ("request", "response")]
+
+
+def found(lines: list[Line], code: str) -> list[Line]:
+    every = [each for line in lines for each in (line.get("findings", []) + [line] * (line["kind"] == "finding"))]
+    return [each for each in every if each["code"] == code]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_trace_names_who_has_logged_in(proxy: Proxy, library: str, mechanism: str) -> None:
+    before = written(proxy)
+    secret = secret_of(mechanism)
+    assert log_in(proxy.bootstrap, library, mechanism, secret) == "ok"
+    lines = lines_since(proxy, before)
+    for line in frames(lines):
+        assert line.get("principal") == f"User:{USER}" or line["api"] in BEFORE_LOGIN, line
+    assert {line["principal"] for line in lines if line["kind"] == "close"} == {f"User:{USER}"}
+    assert [code for code in ("X008", "X013", "X017", "X019", "X020") if found(lines, code)] == []
+    assert not searched(proxy, secret)
+
+
+def test_a_renewed_session_keeps_its_principal(proxy: Proxy) -> None:
+    """librdkafka renews its session (KIP-368)."""
+    before = written(proxy)
+    assert log_in(proxy.bootstrap, "confluent", "SCRAM-SHA-512", PASSWORD, seconds=2 * SESSION_MS / 1000) == "ok"
+    lines = lines_since(proxy, before)
+    handshakes = [line for line in lines if line["kind"] == "request" and line["api"] == "SaslHandshake"]
+    renewed = [line for line in handshakes if line.get("principal")]
+    assert renewed
+    assert {line.get("principal") for line in renewed} == {f"User:{USER}"}
+    assert not found(lines, "X010")
+
+
+@pytest.mark.parametrize(
+    ("library", "mechanism"),
+    [("confluent", "PLAIN"), ("confluent", "OAUTHBEARER"), ("kafka_python", "SCRAM-SHA-256")],
+)
+def test_a_failed_login_names_mechanism_and_reason(proxy: Proxy, library: str, mechanism: str) -> None:
+    before = written(proxy)
+    secret = secret_of(mechanism, right=False)
+    assert log_in(proxy.bootstrap, library, mechanism, secret).startswith("failed")
+    lines = lines_since(proxy, before)
+    assert {line.get("principal") for line in frames(lines)} == {None}
+    assert any(line["errors"][0]["name"] == "SASL_AUTHENTICATION_FAILED" for line in frames(lines) if "errors" in line)
+    told = [each["message"] for each in found(read_lines(proxy.trace, torn_end=True), "X008")]
+    mine = [message for message in told if message.startswith(f"{mechanism} login")]
+    assert mine
+    if mechanism == "OAUTHBEARER":
+        assert any("invalid_token" in message and "the token expired" in message for message in mine)
+    assert not searched(proxy, secret)
+
+
+def searched(proxy: Proxy, *secrets: str) -> set[str]:
+    """The secrets that are in the trace or on the terminal."""
+    search = SecretSearch({secret: secret.rpartition(".")[0].encode() or secret.encode() for secret in secrets})
+    return search.find(proxy.printed, *(path.read_bytes() for path in trace_files(proxy.trace)))
+
+
+def test_a_delegation_token_logs_its_owner_in(lab: Lab, tmp_path: Path) -> None:
+    """Kafka's own client, with a token that a real Kafka has made."""
+    with lab.chain("SASL", tmp_path, "--detail", "full", "-q") as chain:
+        plain = config(
+            tmp_path / "plain", "PLAIN", f'plain.PlainLoginModule required username="{USER}" password="{PASSWORD}"'
+        )
+        made = lab.kafka.tool(
+            "delegation-tokens", "--bootstrap-server", chain.bootstrap, "--command-config", plain,
+            "--create", "--max-life-time-period", "-1",
+        )  # fmt: skip
+        [hmac] = re.findall(r"[A-Za-z0-9+/]{86}==", made)
+        [token_id] = set(re.findall(r"(?m)^([\w-]{22})\s", made))
+        module = f'scram.ScramLoginModule required username="{token_id}" password="{hmac}" tokenauth="true"'
+        by_token = config(tmp_path / "token", "SCRAM-SHA-256", module)
+        lab.kafka.tool("topics", "--bootstrap-server", chain.bootstrap, "--command-config", by_token, "--list")
+        chain.finish()
+        lines = read_lines(chain.proxy.trace)
+        assert {line.get("principal") for line in frames(lines) if line["api"] not in BEFORE_LOGIN} == {f"User:{USER}"}
+        assert found(lines, "X008") == []
+        by_scram = {line["connection_id"] for line in lines
+                    if (line.get("body") or {}).get("mechanism") == "SCRAM-SHA-256"}  # fmt: skip
+        assert by_scram
+        assert not SecretSearch({"hmac": base64.b64decode(hmac), "text": hmac.encode()}).find(
+            chain.proxy.printed, *(path.read_bytes() for path in trace_files(chain.proxy.trace))
+        )
+
+
+@pytest.mark.parametrize(("library", "mechanism"), [("confluent", "PLAIN"), ("kafka_python", "SCRAM-SHA-512")])
+def test_a_real_kafka_refuses_a_wrong_password(lab: Lab, tmp_path: Path, library: str, mechanism: str) -> None:
+    with lab.chain("SASL", tmp_path, "-q") as chain:
+        wrong = secret_of(mechanism, right=False)
+        assert log_in(chain.bootstrap, library, mechanism, wrong).startswith("failed")
+        chain.finish()
+        lines = read_lines(chain.proxy.trace)
+    first = found(lines, "X008")[0]
+    assert first["severity"] == "error"
+    assert first["message"].startswith(f"{mechanism} login of client ")
+    assert "Authentication failed" in first["message"]
+    assert {line.get("principal") for line in frames(lines)} == {None}
+
+
+def config(directory: Path, mechanism: str, module: str) -> str:
+    """A file for ``--command-config``."""
+    directory.with_suffix(".properties").write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={_JAAS}.{module};\n"
+    )
+    return str(directory.with_suffix(".properties"))
