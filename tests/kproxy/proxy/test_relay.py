@@ -252,7 +252,7 @@ async def test_each_listener_leads_to_its_own_upstream() -> None:
 async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
-                [address] = relay.addresses
+            [address] = relay.addresses
             client = await Peer.connect(address)
             server = await broker.accept()
             await server.send(b"last words")
