@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
-from kproxy.live.inspector_process import InspectorProcess, start_inspector
+from kproxy.live.inspector_process import FAILED
 from kproxy.live.sink import InspectorOptions
+from kproxy.live.spawner import Spawner, start_spawner
+from kproxy.live.supervision import SPAWNER_LOST, Supervisor, ending
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.events import BrokerListening, Event, InspectorLost
@@ -40,7 +43,7 @@ def run(
     watch_command: str | None = None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
 ) -> bool:
-    """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
+    """Relay until SIGINT or SIGTERM, then let the inspector finish; whether one inspector saw everything to the end.
 
     Args:
         listeners: Where to listen, and where that leads.
@@ -56,11 +59,13 @@ def run(
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
     """
-    with start_inspector(watch) as inspector_process:
-        run_loop(
+    with start_spawner(watch) as spawner:
+        tap = spawner.spawn()
+        outcome = run_loop(
             _relay(
                 listeners,
-                inspector_process,
+                spawner,
+                tap,
                 strict=strict,
                 check=check,
                 stop_with_stdin=stop_with_stdin,
@@ -69,15 +74,37 @@ def run(
                 rewriting=rewriting,
             )
         )
-    if not inspector_process.went_well():
-        inspector_process.report_lost("it was killed")
+        statuses = spawner.close()
+    if outcome is _Outcome.LOST:
         return False
-    return True
+    return _ended_well(statuses) and outcome is _Outcome.WHOLE
+
+
+class _Outcome(Enum):
+    """What became of inspection while the relay ran."""
+
+    WHOLE = auto()
+    RESTARTED = auto()
+    LOST = auto()  # which the user was told
+
+
+def _ended_well(statuses: Sequence[int]) -> bool:
+    """Whether the inspector that was there when the relay ended has seen everything; if not, the user is told."""
+    match statuses:
+        case [0]:
+            return True
+        case [status]:
+            if status != FAILED:  # otherwise it has said why
+                warn(str(InspectorLost(ending(status))))
+        case _:
+            warn(str(InspectorLost(SPAWNER_LOST)))
+    return False
 
 
 async def _relay(
     listeners: Sequence[Listener],
-    inspector_process: InspectorProcess,
+    spawner: Spawner,
+    tap_socket: socket.socket,
     *,
     strict: bool,
     check: bool,
@@ -85,17 +112,22 @@ async def _relay(
     options: BrokerOptions | None,
     watch_command: str | None,
     rewriting: Rewriting,
-) -> None:
+) -> _Outcome:
+    """Relay until a signal."""
+    lost = False
+
     def report(event: Event) -> None:
-        if isinstance(event, InspectorLost):
-            inspector_process.report_lost(event.reason)
-        elif isinstance(event, BrokerListening):
+        nonlocal lost
+        lost = lost or isinstance(event, InspectorLost)
+        if isinstance(event, BrokerListening):
             say(str(event))
         else:
             warn(str(event))
 
-    tap = Tap(inspector_process.tap, node=socket.gethostname(), strict=strict)
+    tap = Tap(tap_socket, node=socket.gethostname(), strict=strict, table=spawner.table)
+    supervisor = Supervisor(spawner, tap, report)
     async with AsyncExitStack() as stack:
+        stack.callback(supervisor.close)
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
@@ -113,6 +145,8 @@ async def _relay(
             if watch_command is not None and sys.stderr.isatty():
                 say(f"watch it with: {watch_command}")
             await stop.wait()
+            supervisor.close()
+    return _Outcome.LOST if lost else _Outcome.RESTARTED if supervisor.failed else _Outcome.WHOLE
 
 
 async def _built_in(

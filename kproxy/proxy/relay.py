@@ -152,7 +152,9 @@ class Relay:
 
     def begin(self) -> None:
         if self._tap is not None:
-            self._tap.begin(self.pairs, self._press, lambda error: self._report(InspectorLost(reason(error))))
+            self._tap.begin(
+                self.pairs, self._press, lambda error: self._report(InspectorLost(reason(error))), self._report
+            )
         self._began = True
         self._start_accepting()
 

@@ -16,38 +16,98 @@ if TYPE_CHECKING:
 
 
 class TappedConnection:
-    """Both directions of a connection: `streams`, by `Direction`."""
+    """Both directions of a connection: `streams`, by `Direction`.
 
-    __slots__ = ("_connection_id", "_opening", "_tap", "streams")
+    Attributes:
+        announced: The inspector knows of it.
+        inspector: The number of the inspector for which it was last announced, or would have been.
+        slot: Its place in the `InspectedTable`.
+    """
 
-    def __init__(self, tap: Tap, connection_id: int, opening: bytes) -> None:
+    __slots__ = ("_closed", "_known", "_opened", "_tap", "announced", "inspector", "slot", "streams")
+
+    def __init__(self, tap: Tap, opened: tap_protocol.Open) -> None:
         self._tap = tap
-        self._connection_id = connection_id
-        self._opening: bytes | None = opening  # until it is told
-        if not tap.packed:
-            self.announce()
-        self.streams = tuple(TappedStream(tap, self, connection_id, direction) for direction in Direction)
+        self._opened = opened
+        self._known = False  # by an inspector, even if that is gone
+        self._closed: tap_protocol.Close | None = None
+        self.slot = opened.slot
+        self.inspector = tap.inspector
+        self.announced = False
+        if not tap.lost and not tap.packed:
+            self.announce(opened.at)
+        self.streams = tuple(TappedStream(tap, self, opened.connection_id, direction) for direction in Direction)
 
     @property
-    def announced(self) -> bool:
-        """The inspector knows of it."""
-        return self._opening is None
+    def id(self) -> int:
+        """The number of the connection."""
+        return self._opened.connection_id
 
-    def announce(self) -> None:
-        """Tell of the connection, if there was no room for that when it began."""
-        if self._opening is not None:
-            self._tap.put(self._opening)
-            self._opening = None
+    @property
+    def is_closed(self) -> bool:
+        """The connection is over."""
+        return self._closed is not None
+
+    @property
+    def unseen(self) -> tuple[int, int]:
+        """Bytes and frames that no inspector has reported, as far as is known without one that runs."""
+        unseen = [stream.unseen for stream in self.streams]
+        return sum(size for size, _ in unseen), sum(frames for _, frames in unseen)
+
+    def announce(self, at: int) -> None:
+        """Tell of the connection, if there was no room for that when it began, or an earlier inspector knew it."""
+        if self.announced:
+            return
+        opened = self._opened
+        if self._known:
+            request, response = (stream.inspected for stream in self.streams)
+            opened = opened._replace(at=at, resumed=(request, response))
+        self._tap.put(tap_protocol.encode_open(opened))
+        self.announced = self._known = True
+
+    def catch_up(self, at: int) -> None:
+        """Tell an inspector that began after this connection of it; what none has inspected becomes a gap."""
+        tap = self._tap
+        if tap.lost or self.inspector == tap.inspector:
+            return
+        self.inspector = tap.inspector
+        self.announced = False
+        for stream in self.streams:
+            stream.resume(*tap.inspected(self.slot, stream.direction))
+        tap.count_unseen(*self.unseen)
+        if self._closed is not None:
+            self._tell_close(at)
+        elif not tap.packed:
+            self.announce(at)
+            for stream in self.streams:
+                stream.settle(at)
 
     def close(self, by: str, how: str, at: int, request_bytes: int, response_bytes: int) -> None:
         """The connection is over, see `tap_protocol.Close`; the bytes are those relayed each way."""
-        if not self.announced and self._tap.packed:
-            self._tap.miss(self.streams, request_bytes + response_bytes)
+        self.catch_up(at)
+        self._closed = tap_protocol.Close(self.id, at, by, how, request_bytes, response_bytes)
+        tap = self._tap
+        tap.forget(self)
+        if not tap.lost:
+            self._tell_close(at)
+        elif self._known and not tap.packed:
+            tap.linger(self)
+        else:
+            for stream in self.streams:
+                stream.inspected = (*tap.inspected(self.slot, stream.direction), True)
+            tap.miss(self)
+
+    def _tell_close(self, at: int) -> None:
+        assert self._closed is not None
+        tap, closed = self._tap, self._closed
+        if not self.announced and tap.packed:
+            tap.miss(self)
             return
-        self.announce()
+        self.announce(at)
         for stream in self.streams:
             stream.finish(at)
-        self._tap.put(tap_protocol.encode_close(self._connection_id, at, by, how, request_bytes, response_bytes))
+        tap.put(tap_protocol.encode_close(*closed._replace(at=at)))
+        tap.linger(self)
 
 
 class _Fate(Enum):
@@ -60,7 +120,13 @@ class _Fate(Enum):
 
 
 class TappedStream:
-    """One direction of a connection."""
+    """One direction of a connection.
+
+    Attributes:
+        size: Bytes that were relayed.
+        frames: Whole frames among them.
+        inspected: Bytes and frames that earlier inspectors have inspected, and whether a frame begins behind them.
+    """
 
     __slots__ = (
         "_boundaries",
@@ -72,13 +138,24 @@ class TappedStream:
         "_gap_frames",
         "_head",
         "_id",
+        "_restarted",
         "_tap",
+        "_whole",
+        "direction",
+        "frames",
+        "inspected",
+        "size",
     )
 
     def __init__(self, tap: Tap, connection: TappedConnection, connection_id: int, direction: Direction) -> None:
         self._tap = tap
         self._connection = connection
         self._id = (connection_id, direction)
+        self.direction = direction
+        self.size = self.frames = 0
+        self.inspected = (0, 0, True)
+        self._whole = 0  # bytes up to the end of the last whole frame; all of them without framing
+        self._restarted = False  # the gap began before this inspector did
         self._boundaries = Boundaries()
         self._fate = _Fate.SENT if connection.announced else _Fate.COUNTED
         self._head = b""
@@ -87,26 +164,61 @@ class TappedStream:
         self._gap = 0  # the bytes dropped after those
         self._gap_frames = 0
 
+    @property
+    def unseen(self) -> tuple[int, int]:
+        """Bytes and frames that earlier inspectors have not inspected."""
+        return max(self.size - self.inspected[0], 0), max(self.frames - self.inspected[1], 0)
+
+    def resume(self, inspected: int, frames: int) -> None:
+        """A new inspector begins; earlier ones have inspected so many bytes and frames.
+
+        It gets the next frame that begins. What was relayed up to there, and is in no trace, is a gap. If the frame in
+        progress was reported from its head, more is inspected than relayed, and the gap is below 0 until its end.
+        """
+        framed = self._boundaries.framed
+        self.inspected = (inspected, frames, framed)
+        self._cut, self._head = 0, b""
+        self._gap, self._gap_frames = self._whole - inspected, self.frames - frames if framed else 0
+        self._dropped = self.size - self._whole
+        self._restarted = self.size != inspected
+        self._fate = _Fate.COUNTED if self._dropped else _Fate.SENT
+        if self._gap > 0:
+            self._tap.behind.add(self)
+
     def data(self, chunk: bytes, at: int) -> None:
         """The next bytes were relayed, at `at`."""
         tap = self._tap
-        if tap.lost:
+        if tap.gone:
             tap.unseen_bytes += len(chunk)
             return
+        if self._connection.inspector != tap.inspector:
+            self._connection.catch_up(at)
         at_start = self._boundaries.between
         ends = self._boundaries.ends(chunk)
-        if self._fate is _Fate.SENT and not tap.full:
+        if ends:
+            self._whole = self.size + ends[-1]
+            self.frames += len(ends)
+        self.size += len(chunk)
+        if not self._boundaries.framed:
+            self._whole = self.size
+        if tap.lost:
+            tap.unseen_bytes += len(chunk)
+        elif self._fate is _Fate.SENT and not tap.full:
             self._send(chunk, at)
         else:
             self._sift(chunk, ends, at_start, at)
 
     def replaced(self, frame: bytes, at: int) -> None:
         """The next frame to be shown is not what was sent: that is `frame`. Left out if there is no room for it."""
+        self._connection.catch_up(at)
         if self._connection.announced and not self._tap.full and not self._tap.lost:
             self._tap.put(tap_protocol.encode_replaced_head(*self._id, at, len(frame)), frame)
 
     def end(self, how: str, at: int) -> None:
         """The direction has ended, see `tap_protocol.End`."""
+        self._connection.catch_up(at)
+        if self._tap.lost:
+            return
         self.finish(at)
         if self._connection.announced:
             self._tap.put(tap_protocol.encode_end(*self._id, at, how))
@@ -118,14 +230,16 @@ class TappedStream:
 
     def settle(self, at: int) -> None:
         """Tell what was dropped and not told yet, if the connection is known or there is room to tell of it."""
-        if not (self._cut or self._gap) or (not self._connection.announced and self._tap.packed):
+        if not (self._cut or self._gap > 0) or (not self._connection.announced and self._tap.packed):
             return
-        self._connection.announce()
+        self._connection.announce(at)
         if self._cut:
-            self._tap.put(tap_protocol.encode_gap(*self._id, at, self._cut, 0))
+            self._tap.put(tap_protocol.encode_gap(tap_protocol.TapGap(*self._id, at, self._cut, 0)))
         if self._gap:
-            self._tap.put(tap_protocol.encode_gap(*self._id, at, self._gap, self._gap_frames))
+            gap = tap_protocol.TapGap(*self._id, at, self._gap, self._gap_frames, self._restarted)
+            self._tap.put(tap_protocol.encode_gap(gap))
         self._cut = self._gap = self._gap_frames = 0
+        self._restarted = self._restarted and self._dropped > 0
         self._tap.behind.discard(self)
 
     def _send(self, part: bytes, at: int) -> None:
@@ -162,9 +276,10 @@ class TappedStream:
     def _choose(self, at: int) -> _Fate:
         """A frame begins."""
         if not self._tap.full:
-            self._connection.announce()
+            self._connection.announce(at)
             self.settle(at)
             return _Fate.SENT
+        self._tap.fall_behind()
         return _Fate.COUNTED if self._tap.packed or not self._boundaries.framed else _Fate.SKIPPED
 
     def _drop(self, chunk: bytes, start: int, end: int) -> None:
@@ -176,7 +291,7 @@ class TappedStream:
         """The frame in progress was dropped and has come to its end."""
         self._tap.dropped_frames += 1
         if self._fate is _Fate.SKIPPED and not self._tap.packed:
-            self._connection.announce()
+            self._connection.announce(at)
             self.settle(at)
             self._tap.put(tap_protocol.encode_skipped(*self._id, at, self._dropped - 4, self._head))
         elif self._fate is _Fate.CUT:

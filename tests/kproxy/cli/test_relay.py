@@ -119,6 +119,11 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in found.stdout.split()]
 
 
+def inspectors(pid: int) -> list[int]:
+    """The inspectors of the proxy that is this process: children of its only child, and not zombies."""
+    return [each for spawner in children(pid) for each in children(spawner) if state(each) != "Z"]
+
+
 def traced(directory: Path) -> list[dict[str, object]]:
     texts = (path.read_text() for path in trace_files(directory))
     whole = (line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
