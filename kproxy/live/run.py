@@ -42,6 +42,7 @@ def run(
     broker: BrokerOptions | None = None,
     watch_command: str | None = None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
+    sample: float | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether one inspector saw everything to the end.
 
@@ -55,6 +56,7 @@ def run(
             listener, then all with its next.
         watch_command: The command that shows the traffic elsewhere; a terminal is told.
         rewriting: What the relay changes in frames.
+        sample: The share of connections that is inspected, above 0 to 1; None inspects all.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -72,6 +74,7 @@ def run(
                 options=broker,
                 watch_command=watch_command,
                 rewriting=rewriting,
+                sample=sample,
             )
         )
         statuses = spawner.close()
@@ -112,6 +115,7 @@ async def _relay(
     options: BrokerOptions | None,
     watch_command: str | None,
     rewriting: Rewriting,
+    sample: float | None,
 ) -> _Outcome:
     """Relay until a signal."""
     lost = False
@@ -124,7 +128,7 @@ async def _relay(
         else:
             warn(str(event))
 
-    tap = Tap(tap_socket, node=socket.gethostname(), strict=strict, table=spawner.table)
+    tap = Tap(tap_socket, node=socket.gethostname(), strict=strict, table=spawner.table, sample=sample)
     supervisor = Supervisor(spawner, tap, report)
     async with AsyncExitStack() as stack:
         stack.callback(supervisor.close)
@@ -142,6 +146,8 @@ async def _relay(
                 if stop_with_stdin:
                     loop = asyncio.get_running_loop()
                     follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.set))
+            if sample is not None:
+                say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
             if watch_command is not None and sys.stderr.isatty():
                 say(f"watch it with: {watch_command}")
             await stop.wait()

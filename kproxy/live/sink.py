@@ -271,7 +271,7 @@ class InspectionSink:
             self._tally.show(console)
             if self._hello.sample is not None:
                 left_out = "" if self._left_out is None else f"; {self._left_out} connections were left out"
-                console.print(f"sample: {self._hello.sample:.4g} of all connections{left_out}", highlight=False)
+                console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{left_out}", highlight=False)
             if self._trace is not None and not self._trace.lost:
                 console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
         if self._missed:

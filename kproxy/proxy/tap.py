@@ -18,6 +18,7 @@ from typing import Final
 from kproxy.proxy import tap_protocol
 from kproxy.proxy.events import InspectionBehind, InspectorResumed, Report
 from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.sampling import is_chosen
 from kproxy.proxy.send_queue import SendQueue
 from kproxy.proxy.tapped_connection import TappedConnection, TappedStream
 
@@ -118,6 +119,13 @@ class Tap:
         self._listeners = listeners
         self._started = time.time_ns()
         self._say_hello(self._started)
+
+    def choose(self, connection_id: int, client: str) -> bool:
+        """Whether a connection is to be inspected; one that is not is counted, and must not be opened here."""
+        if self._sample is None or is_chosen(client, connection_id, self._sample):
+            return True
+        self.left_out += 1
+        return False
 
     def open(
         self, connection_id: int, at: int, client: str, server: str, listener: str, *, tls: bool = False
