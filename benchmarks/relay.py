@@ -1,5 +1,7 @@
 """The relay against a direct connection, HAProxy, socat and asyncio's streams: one connection over loopback.
 
+What goes through is a stream of Produce requests, then Fetch responses of 1 MB one after the other, then round trips.
+
     python benchmarks/relay.py [--rounds 12] [--mib 128] [--trips 1000]
 
 All are measured in turn, round after round, so that a busy machine is busy for all of them; medians and ratios are
@@ -25,7 +27,12 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from dissectors.messages.message import plan
+from dissectors.schemas.codes import ApiKey
+from dissectors.wire.encode import encode
 from kproxy.proxy.address import TcpAddress
+from kproxy.proxy.advertised_listeners import Advertise
+from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.loop import run
 from kproxy.proxy.relay import serve
@@ -34,11 +41,26 @@ from kproxy.proxy.tap import Tap
 FRAME = struct.pack(">i", 100_000) + bytes(100_000)
 MIB_OF_FRAMES = 10 * FRAME
 SMALL_FRAME = struct.pack(">i", 100) + bytes(100)
-ECHO, SINK = struct.pack(">i", 1) + b"e", struct.pack(">i", 1) + b"s"
+ECHO, SINK, FETCH = (struct.pack(">i", 1) + mode for mode in (b"e", b"s", b"f"))
+FETCH_VERSION = 17  # has node_endpoints at its end
+FETCH_REQUEST = struct.pack(">ihhi", 30, ApiKey.FETCH, FETCH_VERSION, 7) + bytes(22)
+
+
+def fetch_response() -> bytes:
+    """One with 1 MB of records in ten partitions, and no addresses."""
+    known = plan(ApiKey.FETCH, FETCH_VERSION)
+    assert known is not None
+    partitions = [{"partition_index": index, "records": bytes(100_000)} for index in range(10)]
+    body = encode(known.response, {"responses": [{"partitions": partitions}]})
+    header = encode(known.response_header, {"correlation_id": 7})
+    return struct.pack(">i", len(header + body)) + header + body
+
+
+FETCH_RESPONSE = fetch_response()
 
 
 def upstream(ready: Connection) -> None:
-    """Echoes, or swallows and says so at the end; the first frame tells which."""
+    """Echoes, answers each request, or swallows and says so at the end; the first frame tells which."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ready.send(listening.getsockname()[1])
         buffer = bytearray(1 << 20)
@@ -47,6 +69,8 @@ def upstream(ready: Connection) -> None:
             with sock:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 mode = sock.recv(len(ECHO), socket.MSG_WAITALL)
+                while mode == FETCH and sock.recv(len(FETCH_REQUEST), socket.MSG_WAITALL):
+                    sock.sendall(FETCH_RESPONSE)
                 while size := sock.recv_into(buffer):
                     if mode == ECHO:
                         sock.sendall(buffer[:size])
@@ -77,11 +101,16 @@ def inspector(target: Callable[[socket.socket], None]) -> Iterator[socket.socket
     child.join()
 
 
-def kproxy(ready: Connection, port: int, tapped: socket.socket | None) -> None:
+def kproxy(
+    ready: Connection,
+    port: int,
+    tapped: socket.socket | None,
+    rewriting: Rewriting = Rewriting(),  # noqa: B008
+) -> None:
     async def main() -> None:
         tap = Tap(tapped, node="benchmark") if tapped else None
         listener = Listener(TcpAddress("127.0.0.1", 0), TcpAddress("127.0.0.1", port))
-        async with serve([listener], tap=tap) as relay:
+        async with serve([listener], tap=tap, rewriting=rewriting) as relay:
             ready.send(int(relay.addresses[0].rpartition(":")[2]))
             await asyncio.Event().wait()
 
@@ -148,6 +177,7 @@ class Contender:
     port: int
     pid: int
     throughput: list[float] = field(default_factory=list)  # MB/s
+    fetching: list[float] = field(default_factory=list)  # MB/s
     trips: list[float] = field(default_factory=list)  # µs
     cpu: list[float] = field(default_factory=list)  # µs a round trip
 
@@ -160,6 +190,7 @@ def contenders(stack: ExitStack, directory: Path) -> list[Contender]:
         found.append(Contender(name, *stack.enter_context(running)))
 
     add("kproxy, no tap", process(kproxy, port, None))
+    add("kproxy, no tap, --advertise", process(kproxy, port, None, Rewriting(Advertise())))
     add("kproxy, inspector reads all", process(kproxy, port, stack.enter_context(inspector(discard))))
     add("kproxy, inspector is stuck", process(kproxy, port, stack.enter_context(inspector(sleep))))
     add("asyncio streams", process(streams, port))
@@ -200,6 +231,16 @@ def measure_throughput(contender: Contender, mib: int) -> None:
         contender.throughput.append(mib * len(MIB_OF_FRAMES) / 1e6 / (time.perf_counter() - began))
 
 
+def measure_fetching(contender: Contender, responses: int) -> None:
+    with connect(contender.port, FETCH) as sock:
+        buffer = memoryview(bytearray(len(FETCH_RESPONSE)))
+        began = time.perf_counter()
+        for _ in range(responses):
+            sock.sendall(FETCH_REQUEST)
+            sock.recv_into(buffer, len(buffer), socket.MSG_WAITALL)
+        contender.fetching.append(responses * len(FETCH_RESPONSE) / 1e6 / (time.perf_counter() - began))
+
+
 def measure_trips(contender: Contender, trips: int) -> None:
     times = []
     with connect(contender.port, ECHO) as sock:
@@ -224,16 +265,22 @@ def main() -> None:
         for _ in range(args.rounds):
             for contender in found:
                 measure_throughput(contender, args.mib)
+                measure_fetching(contender, args.mib)
                 measure_trips(contender, args.trips)
     direct = found[0]
-    print(f"{'':40}{'MB/s':>7}{'of direct':>11}{'round trip':>12}{'of direct':>11}{'CPU':>8}")
+    print(f"{'':32}{'Produce':>12}{'':>6}{'Fetch':>12}{'':>6}{'round trip':>12}{'':>6}{'CPU':>9}")
     for contender in found:
-        throughput, trip = statistics.median(contender.throughput), statistics.median(contender.trips)
-        ratio = throughput / statistics.median(direct.throughput)
-        times = trip / statistics.median(direct.trips)
+        cells = ""
+        for unit, mine, its in (
+            ("MB/s", contender.throughput, direct.throughput),
+            ("MB/s", contender.fetching, direct.fetching),
+            ("µs", contender.trips, direct.trips),
+        ):
+            figure = statistics.median(mine)
+            cells += f"{figure:7.0f} {unit:4}{figure / statistics.median(its):6.2f}"
         known = contender.name not in ("direct", "socat")
-        cpu = f"{statistics.median(contender.cpu):5.1f} µs" if known else ""
-        print(f"{contender.name:40}{throughput:7.0f}{ratio:11.2f}{trip:9.1f} µs{times:11.2f}{cpu:>8}")
+        cpu = f"{statistics.median(contender.cpu):6.1f} µs" if known else ""
+        print(f"{contender.name:32}{cells}{cpu:>9}")
 
 
 if __name__ == "__main__":

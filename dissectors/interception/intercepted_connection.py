@@ -144,8 +144,8 @@ class _Cutter:
         self._head_bytes = (_REQUEST_HEAD if direction is Direction.REQUEST else _RESPONSE_HEAD).size
         self._left = 0  # bytes to come of a frame that passes
         self._passing: RequestHeader | None = None  # of a response that passes
-        self._held = bytearray()
-        self._need = 4  # bytes that `_held` must have before it is worth a look
+        self._held: list[bytes] = []  # the frame that is not whole, in pieces
+        self._missing = 0  # bytes to come before what is held is worth another look
         self._framed = True
 
     def push(self, data: bytes) -> list[Output]:
@@ -153,17 +153,18 @@ class _Cutter:
             self._left -= len(data) if self._framed else 0
             return [Output(self._direction, data, data)]
         if self._held:
-            self._held += data
-            if len(self._held) < self._need:
+            self._held.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
                 return []
-            data = bytes(self._held)
+            data = b"".join(self._held)
             self._held.clear()
         made: list[Output] = []
         self._cut(data, made)
         return made
 
     def end(self) -> list[Output]:
-        rest = bytes(self._held)
+        rest = b"".join(self._held)
         self._held.clear()
         self._framed = False
         return [Output(self._direction, rest, rest)] if rest else []
@@ -281,5 +282,5 @@ class _Cutter:
             made.append(Output(self._direction, part, part))
 
     def _hold(self, data: bytes, position: int, need: int) -> None:
-        self._held += data[position:]
-        self._need = need
+        self._held.append(data[position:])
+        self._missing = position + need - len(data)

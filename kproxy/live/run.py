@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.inspector_process import FAILED
+from kproxy.live.reload import Reload, reload_on_signal
 from kproxy.live.sink import InspectorOptions
 from kproxy.live.spawner import Spawner, start_spawner
 from kproxy.live.supervision import SPAWNER_LOST, Supervisor, ending
@@ -27,6 +28,9 @@ from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import check_upstream
 from kproxy.proxy.tap import Tap
+
+#: Seconds for connections to become quiet after SIGTERM.
+DRAIN_S = 5.0
 
 if TYPE_CHECKING:
     from kproxy.broker import Broker, BrokerOptions
@@ -43,6 +47,7 @@ def run(
     watch_command: str | None = None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
     sample: float | None = None,
+    reload: Reload | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether one inspector saw everything to the end.
 
@@ -57,6 +62,7 @@ def run(
         watch_command: The command that shows the traffic elsewhere; a terminal is told.
         rewriting: What the relay changes in frames.
         sample: The share of connections that is inspected, above 0 to 1; None inspects all.
+        reload: Called at SIGHUP; gives the listeners as they are to be now, None if that failed.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -75,6 +81,7 @@ def run(
                 watch_command=watch_command,
                 rewriting=rewriting,
                 sample=sample,
+                reload=reload,
             )
         )
         statuses = spawner.close()
@@ -116,6 +123,7 @@ async def _relay(
     watch_command: str | None,
     rewriting: Rewriting,
     sample: float | None,
+    reload: Reload | None,
 ) -> _Outcome:
     """Relay until a signal."""
     lost = False
@@ -138,19 +146,23 @@ async def _relay(
         if check and options is None:
             await _check(listeners)
         with stop_on_signals() as stop:  # from here on: whoever is told that it runs may end it
+            if sample is not None:
+                say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
             if options is not None:
-                _invite(broker, listeners, relay, stop.set if stop_with_stdin else lambda: None)
+                _invite(broker, listeners, relay, stop.ask if stop_with_stdin else lambda: None)
             else:
                 for listened, upstream in relay.pairs:
                     say(f"listening on {listened} -> {upstream}")
                 if stop_with_stdin:
                     loop = asyncio.get_running_loop()
-                    follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.set))
-            if sample is not None:
-                say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
+                    follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.ask))
             if watch_command is not None and sys.stderr.isatty():
                 say(f"watch it with: {watch_command}")
+            if reload is not None:
+                await stack.enter_async_context(reload_on_signal(relay, reload))
             await stop.wait()
+            if stop.gently:
+                await relay.drain(DRAIN_S, stop.at_once)
             supervisor.close()
     return _Outcome.LOST if lost else _Outcome.RESTARTED if supervisor.failed else _Outcome.WHOLE
 

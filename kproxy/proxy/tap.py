@@ -77,7 +77,7 @@ class Tap:
         self._late: deque[TappedConnection] = deque()  # those of which a new inspector is still to be told
         self._started = self._lost_at = 0  # ns since the epoch
         self._unseen = [0, 0, 0]  # bytes, frames and connections that no inspector has seen, until one has resumed
-        self._listeners: list[tuple[str, str]] = []
+        self.listeners: list[tuple[str, str]] = []
         self._behind_told = -math.inf  # in the loop's time
         self._report: Report = lambda event: None
         self._node = node
@@ -116,7 +116,7 @@ class Tap:
         """
         self._begun = True
         self._on_pressure, self._report_lost, self._report = on_pressure, on_lost, report
-        self._listeners = listeners
+        self.listeners = listeners
         self._started = time.time_ns()
         self._say_hello(self._started)
 
@@ -262,7 +262,7 @@ class Tap:
 
     def _say_hello(self, at: int) -> None:
         hello = tap_protocol.Hello(
-            at, self._node, os.getpid(), self._listeners, self._started, self.inspector, self._lost_at, self._sample
+            at, self._node, os.getpid(), self.listeners, self._started, self.inspector, self._lost_at, self._sample
         )
         self.put(tap_protocol.encode_hello(hello))
 

@@ -21,8 +21,8 @@ from dissectors.messages.message import read_response
 from tests.kproxy.frames import response
 from tests.strategies import damaged, values
 
-#: What KIP-4, KIP-482, KIP-559, KIP-700, KIP-853, KIP-919, KIP-932 and KIP-951 say: API, the versions whose responses have
-#: addresses, and where these stand.
+#: What KIP-4, KIP-482, KIP-559, KIP-700, KIP-853, KIP-919, KIP-932 and KIP-951 say: the versions of each API whose
+#: responses have addresses, and the field that these stand in.
 WHERE = {
     "Metadata": (range(14), "brokers"),
     "FindCoordinator": (range(7), "coordinators"),

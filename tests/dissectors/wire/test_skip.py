@@ -1,5 +1,7 @@
 """Skipping fields ends where decoding does."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,10 +23,8 @@ def test_a_message_is_skipped_to_its_end(data: st.DataObject, shape: Layout) -> 
 @given(st.data(), layouts())
 def test_any_bytes_are_skipped_or_refused(data: st.DataObject, shape: Layout) -> None:
     raw = data.draw(st.binary(max_size=64) | damaged(values(shape).map(lambda given: encode(shape, given))))
-    try:
+    with contextlib.suppress(Irregular):
         assert 0 <= struct_skipper(shape)(raw, 0) <= len(raw)
-    except Irregular:
-        pass
 
 
 def test_stops_before_a_field() -> None:

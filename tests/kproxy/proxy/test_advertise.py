@@ -1,0 +1,254 @@
+"""--advertise between real sockets: listeners for brokers, and addresses that lead there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from dissectors.messages.message import read_response
+from kproxy.proxy import advertised_listeners
+from kproxy.proxy.address import TcpAddress, parse_listen, parse_upstream
+from kproxy.proxy.advertised_listeners import Advertise, check_listeners
+from kproxy.proxy.events import (
+    BrokerListenerClosed,
+    BrokerListening,
+    BrokerMoved,
+    BrokerNotListening,
+    Event,
+    NewerVersion,
+)
+from kproxy.proxy.interception import Rewriting
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.relay import Relay, serve
+from tests.kproxy.frames import request, response
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying
+
+METADATA, FIND_COORDINATOR = 3, 10
+
+
+def asked(number: int = 1) -> bytes:
+    return request("Metadata", 9, {"topics": None}, correlation_id=number)
+
+
+def cluster(*brokers: tuple[int, str, int], number: int = 1) -> bytes:
+    named = [{"node_id": node_id, "host": host, "port": port} for node_id, host, port in brokers]
+    return response("Metadata", 9, {"brokers": named, "cluster_id": "c"}, correlation_id=number)
+
+
+async def frame(peer: Peer) -> bytes:
+    head = await peer.receive(4)
+    return head + await peer.receive(int.from_bytes(head, "big"))
+
+
+async def learned(client: Peer, server: Peer, *brokers: tuple[int, str, int]) -> dict[int, tuple[str, int]]:
+    """What the client is told when the server names these brokers."""
+    await client.send(asked())
+    assert await frame(server) == asked()
+    await server.send(cluster(*brokers))
+    body = read_response(await frame(client), METADATA, 9).body
+    return {broker["node_id"]: (broker["host"], broker["port"]) for broker in body["brokers"]}
+
+
+@asynccontextmanager
+async def advertising(
+    broker: Broker, *, listen: str = "127.0.0.1:0", events: list[Event] | None = None, **options: Any
+) -> AsyncIterator[Relay]:
+    rewriting = Rewriting(Advertise(**options))
+    async with relaying(broker.address, listen=listen, events=events, rewriting=rewriting) as relay:
+        yield relay
+
+
+def own_port(relay: Relay) -> int:
+    return int(relay.addresses[0].rpartition(":")[2])
+
+
+async def test_opens_a_listener_for_each_broker_and_leads_there() -> None:
+    with Broker() as first, Broker() as second:
+        events: list[Event] = []
+        async with advertising(first, events=events, base=0) as relay, connected(relay, first) as (client, server):
+            told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
+            assert told[1] == ("127.0.0.1", own_port(relay))
+            host, port = told[2]
+            assert (host, port) != ("127.0.0.1", second.port)
+            with await Peer.connect(f"{host}:{port}") as other, await second.accept() as reached:
+                await other.send(asked())
+                assert await frame(reached) == asked()
+            assert events == [BrokerListening(2, f"127.0.0.1:{second.port}", f"{host}:{port}")]
+
+
+async def test_connections_to_a_broker_are_rewritten_too() -> None:
+    with Broker() as first, Broker() as second:
+        async with advertising(first) as relay, connected(relay, first) as (client, server):
+            brokers = (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
+            told = await learned(client, server, *brokers)
+            with await Peer.connect("{}:{}".format(*told[2])) as other, await second.accept() as reached:
+                assert await learned(other, reached, *brokers) == told
+
+
+async def test_the_port_is_the_base_and_the_node_id() -> None:
+    with Broker() as broker, Broker() as other:
+        async with advertising(broker) as relay, connected(relay, broker) as (client, server):
+            told = await learned(client, server, (7, "127.0.0.1", other.port))
+            assert told[7][1] in range(own_port(relay) + 8, 65536, 1000)
+
+
+async def test_a_port_of_the_map_goes_first() -> None:
+    with Broker() as broker, Broker() as other, Broker(down=True) as free:
+        port = free.port
+        free.__exit__()
+        async with advertising(broker, ports={7: port}) as relay, connected(relay, broker) as (client, server):
+            assert await learned(client, server, (7, "127.0.0.1", other.port)) == {7: ("127.0.0.1", port)}
+
+
+async def test_a_taken_port_of_the_map_is_reported_and_the_address_stays() -> None:
+    with Broker() as broker, Broker() as other, Broker() as taken:
+        events: list[Event] = []
+        async with (
+            advertising(broker, events=events, ports={7: taken.port}) as relay,
+            connected(relay, broker) as (client, server),
+        ):
+            for _ in range(2):
+                told = await learned(client, server, (7, "127.0.0.1", other.port))
+                assert told == {7: ("127.0.0.1", other.port)}
+        (event,) = events
+        assert isinstance(event, BrokerNotListening)
+        assert f"{taken.port} is already in use" in str(event)
+
+
+async def test_the_host_that_is_given_is_advertised() -> None:
+    with Broker() as broker, Broker() as other:
+        async with advertising(broker, host="proxy.example.com") as relay, connected(relay, broker) as (client, server):
+            told = await learned(client, server, (1, "127.0.0.1", broker.port), (2, "127.0.0.1", other.port))
+            assert {host for host, _ in told.values()} == {"proxy.example.com"}
+
+
+async def test_on_a_wildcard_clients_are_directed_to_the_address_that_they_reached() -> None:
+    with Broker() as broker, Broker() as other:
+        async with advertising(broker, listen="0.0.0.0:0") as relay:
+            with await Peer.connect(f"127.0.0.1:{own_port(relay)}") as client, await broker.accept() as server:
+                told = await learned(client, server, (2, "127.0.0.1", other.port))
+                assert told[2][0] == "127.0.0.1"
+
+
+async def test_addresses_that_lead_to_the_relay_stay() -> None:
+    with Broker() as broker:
+        events: list[Event] = []
+        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+            own = own_port(relay)
+            assert await learned(client, server, (1, "localhost", own)) == {1: ("localhost", own)}
+            assert events == []
+
+
+async def test_a_broker_that_moves_keeps_its_port() -> None:
+    with Broker() as broker, Broker() as before, Broker() as after:
+        events: list[Event] = []
+        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+            told = await learned(client, server, (2, "127.0.0.1", before.port))
+            assert await learned(client, server, (2, "127.0.0.1", after.port)) == told
+            with await Peer.connect("{}:{}".format(*told[2])), await after.accept():
+                pass
+            assert events[1:] == [BrokerMoved(2, f"127.0.0.1:{before.port}", f"127.0.0.1:{after.port}")]
+
+
+async def test_the_listener_of_a_broker_that_left_is_closed_and_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advertised_listeners, "GONE_AFTER_S", 0.0)
+    with Broker() as broker, Broker() as other:
+        events: list[Event] = []
+        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+            own = 1, "127.0.0.1", broker.port
+            told = await learned(client, server, own, (2, "127.0.0.1", other.port))
+            monkeypatch.setattr(advertised_listeners, "GONE_AFTER_S", 0.001)
+            await asyncio.sleep(0.01)
+            await learned(client, server, own)
+            assert events[1:] == [BrokerListenerClosed(2, f"127.0.0.1:{other.port}")]
+            with pytest.raises(ConnectionRefusedError):
+                await Peer.connect("{}:{}".format(*told[2]))
+            assert (await learned(client, server, own, (2, "127.0.0.1", other.port)))[2] == told[2]
+
+
+async def test_a_broker_that_only_a_coordinator_lookup_leaves_out_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advertised_listeners, "GONE_AFTER_S", 0.001)
+    with Broker() as broker, Broker() as other:
+        async with advertising(broker) as relay, connected(relay, broker) as (client, server):
+            told = await learned(client, server, (1, "127.0.0.1", broker.port), (2, "127.0.0.1", other.port))
+            await asyncio.sleep(0.01)
+            await client.send(request("FindCoordinator", 2, {"key": "g"}, correlation_id=5))
+            await frame(server)
+            body = {"node_id": 1, "host": "127.0.0.1", "port": broker.port}
+            await server.send(response("FindCoordinator", 2, body, correlation_id=5))
+            found = read_response(await frame(client), FIND_COORDINATOR, 2).body
+            assert (found["node_id"], found["port"]) == (1, own_port(relay))
+            with await Peer.connect("{}:{}".format(*told[2])):
+                pass
+
+
+async def test_bootstrap_servers_of_one_cluster_share_the_listeners() -> None:
+    with Broker() as first, Broker() as second, Broker() as third:
+        listeners = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(each.address)) for each in (first, second)]
+        brokers = [(number, "127.0.0.1", each.port) for number, each in enumerate((first, second, third))]
+        async with asyncio.timeout(10), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
+            told = []
+            for address, broker in zip(relay.addresses, (first, second), strict=True):
+                with await Peer.connect(address) as client, await broker.accept() as server:
+                    told.append(await learned(client, server, *brokers))
+            assert told[0] == told[1]
+            ports = [int(address.rpartition(":")[2]) for address in relay.addresses]
+            assert [told[0][0][1], told[0][1][1]] == ports[:2]
+            assert ports[2:] == [told[0][2][1]]
+
+
+async def test_two_listeners_of_the_same_brokers_are_told_apart() -> None:
+    """As with PLAINTEXT and SSL: the same node ids at other ports."""
+    with Broker() as plain, Broker() as secure, Broker() as other_plain, Broker() as other_secure:
+        listeners = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(each.address)) for each in (plain, secure)]
+        async with asyncio.timeout(10), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
+            addresses = relay.addresses
+            for address, broker, other in (
+                (addresses[0], plain, other_plain),
+                (addresses[1], secure, other_secure),
+            ):
+                with await Peer.connect(address) as client, await broker.accept() as server:
+                    told = await learned(client, server, (2, "127.0.0.1", other.port))
+                    with await Peer.connect("{}:{}".format(*told[2])), await other.accept():
+                        pass
+
+
+async def test_reports_a_version_that_it_cannot_rewrite_once() -> None:
+    with Broker() as broker:
+        events: list[Event] = []
+        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+            for number in (1, 2):
+                newer = request("Metadata", 9, {}, correlation_id=number)
+                newer = newer[:7] + b"\x63" + newer[8:]
+                await client.send(newer)
+                assert await frame(server) == newer
+                await server.send(cluster((1, "x", 1), number=number))
+                assert await frame(client) == cluster((1, "x", 1), number=number)
+            assert events == [NewerVersion(METADATA, 99)]
+
+
+async def test_versions_are_capped() -> None:
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, rewriting=Rewriting(cap_versions=True)) as relay,
+            connected(relay, broker) as (client, server),
+        ):
+            await client.send(request("ApiVersions", 3, {}))
+            await frame(server)
+            ranges = [
+                {"api_key": METADATA, "min_version": 0, "max_version": 99},
+                {"api_key": METADATA + 1000, "min_version": 0, "max_version": 99},
+                {"api_key": FIND_COORDINATOR, "min_version": 0, "max_version": 1},
+            ]
+            await server.send(response("ApiVersions", 3, {"api_keys": ranges}))
+            body = read_response(await frame(client), 18, 3).body
+            assert [each["max_version"] for each in body["api_keys"]] == [13, 99, 1]
+
+
+def test_a_unix_socket_cannot_be_advertised() -> None:
+    listener = Listener(parse_listen("unix:/tmp/x"), TcpAddress("b", 9092))
+    assert check_listeners([listener]) == "--advertise needs TCP: clients cannot be directed to unix:/tmp/x"
