@@ -19,6 +19,7 @@ from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.summary import strip
 from kproxy.inspection.inspector import Inspector, Progress
+from kproxy.live.progress import ProgressLog
 from kproxy.outputs.console import Console
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.selecting import OutputOptions, output_for
@@ -94,10 +95,7 @@ class InspectionSink:
         self._at = hello.at
         self._missed = 0
         self._left_out: int | None = None
-        self._table = table
-        self._slots: dict[int, int] = {}  # of open connections
-        self._moved: set[int] = set()  # connections whose progress is still to be stored
-        self._ended: list[int] = []  # slots of those that are over, likewise
+        self._progress = ProgressLog(table, self._inspector)
         self._hello = hello
         if hello.restarts:
             self._take_all([_gap(hello.at, 0, 0, f"{RESTARTED}: nothing was inspected for {_outage_s(hello):.3f} s")])
@@ -110,16 +108,17 @@ class InspectionSink:
         except Exception as error:  # noqa: BLE001  # a bug that one message provokes: the others are still inspected
             lines = self._inspector.fail("inspecting a message of the relay", error, at=self._at)
         self._take_all(lines)
-        if self._table is not None and message[0] in self._slots:
-            self._moved.add(message[0])
+        if isinstance(message, tap_protocol.TapData | tap_protocol.TapSkipped | tap_protocol.TapGap):
+            self._progress.moved(message.connection_id)
+        elif isinstance(message, tap_protocol.Close):
+            self._progress.closed(message.connection_id)
 
     def _lines(self, message: tap_protocol.Message) -> list[Line]:
         inspector = self._inspector
         if isinstance(message, tap_protocol.TapData):
             return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
         if isinstance(message, tap_protocol.Open):
-            if message.slot is not None:
-                self._slots[message.connection_id] = message.slot
+            self._progress.opened(message.connection_id, message.slot)
             resumed = None
             if message.resumed is not None:
                 resumed = Progress(*message.resumed[0]), Progress(*message.resumed[1])
@@ -139,8 +138,6 @@ class InspectionSink:
                 reason=RESTARTED if message.restarted else BEHIND, frames=frames,
             )  # fmt: skip
         if isinstance(message, tap_protocol.Close):
-            if (slot := self._slots.pop(message.connection_id, None)) is not None:
-                self._ended.append(slot)
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
         if isinstance(message, tap_protocol.TapReplaced):
             inspector.replace_next(message.connection_id, message.direction, message.frame)
@@ -202,22 +199,11 @@ class InspectionSink:
         """Write out everything received so far."""
         if self._trace is not None:
             self._trace.flush(at=self._at)
-        if self._table is not None and (self._trace is None or not self._trace.is_holding):
-            self._store_progress(self._table)
+        if self._trace is None or not self._trace.is_holding:
+            self._progress.store()
         if self._control is not None:
             self._control.flush()
         self._show(self._output.close)
-
-    def _store_progress(self, table: InspectedTable) -> None:
-        """Another inspector need not count as a gap what was inspected up to now."""
-        for number in self._moved:
-            if (progress := self._inspector.progress(number)) is not None:
-                for direction, each in enumerate(progress):
-                    table.store(self._slots[number], direction, each.bytes, each.frames)
-        for slot in self._ended:
-            table.store_closed(slot)
-        self._moved.clear()
-        self._ended.clear()
 
     def tick(self) -> None:
         """A second has passed."""
@@ -243,8 +229,7 @@ class InspectionSink:
         if self._trace is not None:
             self._trace.add(gap, at=self._at)
             self._trace.close(at=self._at)
-        if self._table is not None:
-            self._store_progress(self._table)
+        self._progress.store()
         if self._control is not None:
             self._control.tell(encode_line(gap), None)
             self._control.close(remove=False)

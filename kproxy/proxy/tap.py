@@ -20,7 +20,8 @@ from kproxy.proxy.events import InspectionBehind, InspectorResumed, Report
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.proxy.sampling import is_chosen
 from kproxy.proxy.send_queue import SendQueue
-from kproxy.proxy.tapped_connection import TappedConnection, TappedStream
+from kproxy.proxy.tapped_connection import TappedConnection
+from kproxy.proxy.tapped_stream import TappedStream
 
 DEFAULT_LIMIT: Final = 64 * 1024 * 1024  # bytes
 #: What a connection costs that is over, while no inspector has confirmed that it knows.
