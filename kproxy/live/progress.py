@@ -20,6 +20,7 @@ class ProgressLog:
         self._slots: dict[int, int] = {}  # of open connections
         self._moved: set[int] = set()
         self._ended: list[int] = []  # slots
+        self._missed: list[tuple[int, int, int]] = []
 
     def opened(self, number: int, slot: int | None) -> None:
         """A connection has begun, and has this slot of the table."""
@@ -37,6 +38,10 @@ class ProgressLog:
             self._moved.discard(number)
             self._ended.append(slot)
 
+    def missed(self, connections: int, size: int, frames: int) -> None:
+        """Connections that came and went unseen were mentioned."""
+        self._missed.append((connections, size, frames))
+
     def store(self) -> None:
         """Everything up to now is in the trace: it need not become a gap."""
         if self._table is None:
@@ -47,5 +52,8 @@ class ProgressLog:
                     self._table.store(self._slots[number], direction, each.bytes, each.frames)
         for slot in self._ended:
             self._table.store_closed(slot)
+        for missed in self._missed:
+            self._table.add_missed(*missed)
+        self._missed.clear()
         self._moved.clear()
         self._ended.clear()

@@ -143,6 +143,7 @@ class InspectionSink:
             inspector.replace_next(message.connection_id, message.direction, message.frame)
         if isinstance(message, tap_protocol.Missed):
             self._missed += message.connections
+            self._progress.missed(message.connections, message.size, message.frames)
             reason = RESTARTED if message.restarted else BEHIND
             count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
             return [_gap(message.at, message.size, message.frames, f"{reason}: {count}")]

@@ -16,13 +16,14 @@ class InspectedTable:
 
     The relay takes slots and frees them; an inspector stores what it has inspected *and* written to the trace. When
     an inspector was killed, the relay reads there what it does not have to count as a gap. Nothing is locked: a slot
-    has one writer, and is read when that is dead. Only pages of slots in use take memory.
+    has one writer, and is read when that is dead. Only pages of slots in use take memory. The first slot is for
+    connections that had none: how many, with how many bytes and frames, the trace mentions in sum.
     """
 
     def __init__(self, slots: int = _SLOTS) -> None:
         self._memory = memoryview(mmap.mmap(-1, slots * _FIELDS * 8)).cast("Q")
         self._slots = slots
-        self._begun = 0
+        self._begun = 1
         self._free: list[int] = []
 
     def take(self) -> int | None:
@@ -50,6 +51,15 @@ class InspectedTable:
     def store_closed(self, slot: int) -> None:
         """The end of the connection was inspected."""
         self._memory[slot * _FIELDS] = _CLOSED
+
+    def add_missed(self, connections: int, size: int, frames: int) -> None:
+        """So many connections that came and went unseen are in the trace."""
+        for field, more in enumerate((connections, size, frames)):
+            self._memory[field] += more
+
+    def missed(self) -> tuple[int, int, int]:
+        """The sums of all `add_missed`."""
+        return self._memory[0], self._memory[1], self._memory[2]
 
     def inspected(self, slot: int | None, direction: int) -> tuple[int, int]:
         """Bytes up to the end of a frame, and whole frames, of one direction; of no slot, none."""

@@ -18,6 +18,7 @@ from typing import Final
 from kproxy.proxy import tap_protocol
 from kproxy.proxy.events import InspectionBehind, InspectorResumed, Report
 from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.missed import MissedConnections
 from kproxy.proxy.sampling import is_chosen
 from kproxy.proxy.send_queue import SendQueue
 from kproxy.proxy.tapped_connection import TappedConnection
@@ -85,7 +86,7 @@ class Tap:
         self._limit = limit
         self._begun = False
         self._pressed = False
-        self._missed = {restarted: tap_protocol.Missed(0, 0, 0, 0, restarted) for restarted in (False, True)}
+        self._missed = MissedConnections()
         self._outbox = SendQueue(sock, self._on_sent, self._on_lost)
         self._on_pressure: Callable[[bool], None] = lambda pressed: None
         self._report_lost: Callable[[OSError], None] = lambda error: None
@@ -176,10 +177,7 @@ class Tap:
     def miss(self, connection: TappedConnection) -> None:
         """A connection is over, and there was no room to tell of it."""
         self.behind.difference_update(connection.streams)
-        missed, (size, frames) = self._missed[self.lost], connection.unseen
-        self._missed[self.lost] = missed._replace(
-            connections=missed.connections + 1, size=missed.size + size, frames=missed.frames + frames
-        )
+        self._missed.add(1, *connection.unseen, restarted=self.lost)
         if self._table is not None:
             self._table.free(connection.slot)
 
@@ -229,7 +227,7 @@ class Tap:
         self.inspector += 1
         now = time.time_ns()
         self._say_hello(now)
-        missed = self._missed[True]
+        missed = self._missed.take_back(self._table.missed())
         self._unseen = [missed.size, missed.frames, missed.connections]
         self._tell_missed()
         closed = dict.fromkeys((*(late for late in self._late if late.is_closed), *self._closed))
@@ -282,10 +280,8 @@ class Tap:
             self._tell_missed()
 
     def _tell_missed(self) -> None:
-        for restarted, missed in self._missed.items():
-            if missed.connections:
-                self.put(tap_protocol.encode_missed(missed._replace(at=time.time_ns())))
-                self._missed[restarted] = tap_protocol.Missed(0, 0, 0, 0, restarted)
+        for missed in self._missed.take(time.time_ns()):
+            self.put(tap_protocol.encode_missed(missed))
 
     def _release(self) -> None:
         self._pressed = self.full = False
