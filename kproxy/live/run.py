@@ -68,22 +68,22 @@ def run(
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
     """
     with start_spawner(watch) as spawner:
-        tap = spawner.spawn()
-        outcome = run_loop(
-            _relay(
-                listeners,
-                spawner,
-                tap,
-                strict=strict,
-                check=check,
-                stop_with_stdin=stop_with_stdin,
-                options=broker,
-                watch_command=watch_command,
-                rewriting=rewriting,
-                sample=sample,
-                reload=reload,
+        with spawner.spawn() as tap:  # at its end the inspector ends, whatever happened
+            outcome = run_loop(
+                _relay(
+                    listeners,
+                    spawner,
+                    tap,
+                    strict=strict,
+                    check=check,
+                    stop_with_stdin=stop_with_stdin,
+                    options=broker,
+                    watch_command=watch_command,
+                    rewriting=rewriting,
+                    sample=sample,
+                    reload=reload,
+                )
             )
-        )
         statuses = spawner.close()
     if outcome is _Outcome.LOST:
         return False

@@ -157,7 +157,7 @@ class Tap:
             return
         for buffer in buffers:
             self._outbox.put(buffer)
-        if self.queued > self._limit and not self._pressed:
+        if not self._pressed and self._outbox.queued + CLOSED_COST * len(self._closed) > self._limit:
             self._pressed = True
             self.full = not self.strict
             if self.strict:
