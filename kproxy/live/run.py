@@ -163,7 +163,7 @@ async def _relay(
             await stop.wait()
             if stop.gently:
                 await relay.drain(DRAIN_S, stop.at_once)
-            supervisor.close()
+            supervisor.close(restart=True)
     return _Outcome.LOST if lost else _Outcome.RESTARTED if supervisor.failed else _Outcome.WHOLE
 
 

@@ -56,10 +56,11 @@ class Supervisor:
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(spawner.channel, self._on_readable)
 
-    def close(self) -> None:
+    def close(self, *, restart: bool = False) -> None:
         """The relay is about to end: start no inspector later.
 
-        One that was due is started now, so that the trace says what is missing.
+        Args:
+            restart: If one was due later, start it now, so that the trace says what is missing.
         """
         if self._closed:
             return
@@ -67,7 +68,8 @@ class Supervisor:
         self._loop.remove_reader(self._spawner.channel)
         if self._timer is not None:
             self._timer.cancel()
-            self._restart()
+            if restart:
+                self._restart()
         self._tap.expect_no_other()
 
     def _on_readable(self) -> None:
