@@ -124,7 +124,7 @@ class Framer:
 
     @property
     def reported(self) -> int:
-        """Where the reported part of the stream ends; beyond what was received while the rest of a long frame is skipped."""
+        """Where the reported part of the stream ends; while the rest of a long frame is skipped, behind that frame."""
         return self.offset + self._skip_next - self._dropped
 
     def resume(self, offset: int, *, at_frame: bool) -> None:
