@@ -25,6 +25,8 @@ from kproxy.proxy.sockets import ListenError, listen
 
 #: A broker that no complete list has named for so long has left. One that restarts is back before.
 GONE_AFTER_S: Final = 60.0
+#: The largest clusters have a few hundred; a faulty response must not open any number of ports.
+MAX_BROKERS: Final = 1000
 #: Where the port that a broker should have is taken, others are tried in these steps.
 _STEP: Final = 1000
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104
@@ -79,6 +81,7 @@ class AdvertisedListeners:
         self._bootstraps: list[BoundListener] = []
         self._views: dict[BoundListener, dict[int, _Broker]] = {}
         self._newer: set[tuple[int, int]] = set()
+        self._too_many = False
         self._reopen_at: dict[int, float] = {}  # node id: when to try again
 
     def add_bootstrap(self, bound: BoundListener) -> None:
@@ -140,6 +143,13 @@ class AdvertisedListeners:
             known.bound.listener = Listener(known.bound.listener.listen, upstream)
             known.address = address
             return known
+        if len(view) >= MAX_BROKERS:
+            if not self._too_many:
+                self._too_many = True
+                self._report(
+                    BrokerNotListening(address.node_id, str(upstream), f"{MAX_BROKERS} brokers have listeners")
+                )
+            return _Broker(address, None, now)
         view[address.node_id] = _Broker(address, self._open(bootstrap, address, now), now)
         return view[address.node_id]
 

@@ -153,7 +153,7 @@ class NewerVersion:
 
 @dataclass(frozen=True, slots=True)
 class NotHeld:
-    """A frame that may carry addresses was too large to be held, and was forwarded as it is."""
+    """A frame that may carry addresses was too large to be held, and was forwarded as it is. Once per API."""
 
     api_key: int
     size: int

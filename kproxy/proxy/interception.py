@@ -40,6 +40,7 @@ class Interception:
         self._cap = rewriting.cap_versions
         self._brokers = None if rewriting.advertise is None else AdvertisedListeners(rewriting.advertise, bind, report)
         self._report = report
+        self._too_large: set[int] = set()  # API keys of frames that were reported; only those with addresses
 
     def add_bootstrap(self, bound: BoundListener) -> None:
         """A listener of the command line is bound."""
@@ -56,4 +57,6 @@ class Interception:
         return InterceptedConnection(interceptors, report=self._not_held) if interceptors else None
 
     def _not_held(self, event: TooLarge) -> None:
-        self._report(NotHeld(event.header.api_key, event.size))
+        if event.header.api_key not in self._too_large:
+            self._too_large.add(event.header.api_key)
+            self._report(NotHeld(event.header.api_key, event.size))

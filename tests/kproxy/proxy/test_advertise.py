@@ -217,6 +217,17 @@ async def test_two_listeners_of_the_same_brokers_are_told_apart() -> None:
                         pass
 
 
+async def test_a_response_with_very_many_brokers_opens_few_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advertised_listeners, "MAX_BROKERS", 3)
+    with Broker() as broker:
+        events: list[Event] = []
+        async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
+            told = await learned(client, server, *((number, "127.0.0.1", 40_000 + number) for number in range(10)))
+            assert [node_id for node_id, (_, port) in told.items() if port != 40_000 + node_id] == [0, 1, 2]
+            assert str(events[-1]).startswith("no listener for broker 3 (127.0.0.1:40003): 3 brokers have listeners")
+            assert len(events) == 4
+
+
 async def test_reports_a_version_that_it_cannot_rewrite_once() -> None:
     with Broker() as broker:
         events: list[Event] = []
