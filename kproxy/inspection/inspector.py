@@ -238,6 +238,11 @@ class Inspector:
         )
         return [*lines, closed, *self._stalls(self._stall_lines.take, closed, at=at)]
 
+    @property
+    def in_flight(self) -> int:
+        """Requests of all connections that are not answered."""
+        return sum(state.connection.in_flight for state in self._connections.values())
+
     def open_now(self) -> Iterator[OpenConnection]:
         """What is open; the requests of a connection, oldest first, are made into lines as they are asked for."""
         for state in self._connections.values():

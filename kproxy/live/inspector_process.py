@@ -17,6 +17,7 @@ from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_protocol
 from kproxy.proxy.events import InspectorLost
+from kproxy.proxy.inspector_figures import FiguresWriter
 
 _CHUNK = 1 << 20
 _SECOND = IDLE_NS / 1e9
@@ -100,6 +101,7 @@ class _InspectorLoop:
         self._selector = selectors.DefaultSelector()
         self._decoder = tap_protocol.TapDecoder()
         self._watcher: InspectionSink | None = None
+        self._figures = FiguresWriter(seen)
         self._received_at = time.monotonic()
         self._ended = False
 
@@ -135,6 +137,11 @@ class _InspectorLoop:
             if now - ticked_at >= _SECOND:
                 ticked_at = now
                 self._watcher.tick()
+                self._send_figures(self._watcher)
+
+    def _send_figures(self, watcher: InspectionSink) -> None:
+        if self._figures.is_ready() and (text := watcher.metrics_text()) is not None:
+            self._figures.send(text)
 
     def _receive(self, _events: int) -> None:
         try:

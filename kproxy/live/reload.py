@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from kproxy.live.service_manager import reloading
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay
@@ -23,12 +24,13 @@ def reload_on_signal(relay: Relay, reload: Reload) -> Iterator[None]:
     running: set[asyncio.Task[None]] = set()
 
     async def apply() -> None:
-        listeners = await asyncio.to_thread(reload)
-        if listeners is None:
-            warn("the configuration was not reloaded: kproxy goes on as before")
-            return
-        for failure in await relay.reconfigure(listeners):
-            warn(failure)
+        with reloading(lambda: relay.pairs):
+            listeners = await asyncio.to_thread(reload)
+            if listeners is None:
+                warn("the configuration was not reloaded: kproxy goes on as before")
+                return
+            for failure in await relay.reconfigure(listeners):
+                warn(failure)
         for listened, upstream in relay.pairs:
             say(f"listening on {listened} -> {upstream}")
 

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
+from kproxy.live.http_endpoint import serve_http
 from kproxy.live.inspector_process import InspectorProcess, start_inspector
 from kproxy.live.reload import Reload, reload_on_signal
+from kproxy.live.service_manager import notify, ready
 from kproxy.live.sink import InspectorOptions
 from kproxy.outputs.stderr import say, warn
-from kproxy.proxy.address import TcpAddress
+from kproxy.proxy.address import Address, TcpAddress
 from kproxy.proxy.events import BrokerListening, Event, InspectorLost
+from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.loop import first, stop_on_signals
@@ -44,6 +47,7 @@ def run(
     watch_command: str | None = None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
     reload: Reload | None = None,
+    http: Address | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
 
@@ -58,6 +62,7 @@ def run(
         watch_command: The command that shows the traffic elsewhere; a terminal is told.
         rewriting: What the relay changes in frames.
         reload: Called at SIGHUP; gives the listeners as they are to be now, None if that failed.
+        http: Where health and metrics are served.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -74,6 +79,7 @@ def run(
                 watch_command=watch_command,
                 rewriting=rewriting,
                 reload=reload,
+                http=http,
             )
         )
     if not inspector_process.went_well():
@@ -93,6 +99,7 @@ async def _relay(
     watch_command: str | None,
     rewriting: Rewriting,
     reload: Reload | None,
+    http: Address | None,
 ) -> None:
     def report(event: Event) -> None:
         if isinstance(event, InspectorLost):
@@ -101,14 +108,19 @@ async def _relay(
             say(str(event))
         else:
             warn(str(event))
+        notify(status=str(event))
 
-    tap = Tap(inspector_process.tap, node=socket.gethostname(), strict=strict)
+    figures = None if http is None else FiguresReader()
+    tap = Tap(inspector_process.tap, node=socket.gethostname(), strict=strict, figures=figures)
     async with AsyncExitStack() as stack:
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
         if check and options is None:
             await _check(listeners)
+        endpoint = None
+        if http is not None and figures is not None:
+            endpoint = await stack.enter_async_context(serve_http(http, relay, tap, figures))
         with stop_on_signals() as stop:  # from here on: whoever is told that it runs may end it
             if options is not None:
                 _invite(broker, listeners, relay, stop.ask if stop_with_stdin else lambda: None)
@@ -122,7 +134,13 @@ async def _relay(
                 say(f"watch it with: {watch_command}")
             if reload is not None:
                 stack.enter_context(reload_on_signal(relay, reload))
+            if endpoint is not None:
+                say(f"health and metrics on {' and '.join(f'http://{each}' for each in endpoint.addresses)}")
+            ready(relay.pairs)
             await stop.wait()
+            notify("STOPPING=1", status="draining" if stop.gently else "stopping")
+            if endpoint is not None:
+                endpoint.health.draining = True
             if stop.gently:
                 await first(relay.drain(DRAIN_S), stop.at_once.wait())
 

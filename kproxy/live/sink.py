@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dissectors.connections.events import BEHIND
 from kproxy import __version__
@@ -32,6 +33,9 @@ from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, ResponseLine
 from kproxy.trace.writer import TraceWriter
 
+if TYPE_CHECKING:
+    from kproxy.live.inspector_metrics import InspectorMetrics
+
 #: After so long without a word from the tap it counts as idle.
 IDLE_NS = 1_000_000_000
 
@@ -42,7 +46,7 @@ class InspectorOptions:
 
     `output` and `selection` say what is shown, `detail` is how much of each frame the trace has. The trace is written
     to `directory`, compressed if `compress` is set; None writes none. `built_in` is true if the built-in broker is
-    upstream.
+    upstream. `metrics` has it count for Prometheus, which needs the extra of that name.
     """
 
     output: OutputOptions
@@ -52,6 +56,7 @@ class InspectorOptions:
     compress: bool = False
     control: ControlSocket | None = None
     built_in: bool = False
+    metrics: bool = False
 
 
 class InspectionSink:
@@ -78,6 +83,9 @@ class InspectionSink:
         if watch.control is not None:
             self._control = ControlServer(watch.control, selector, _greeting(watch, hello, node), self._inspector)
         self._tally = RunSummary()
+        self._metrics: InspectorMetrics | None = None
+        if watch.metrics:
+            self._metrics = _metrics_of(self._inspector)
         self._at = hello.at
         self._missed = 0
 
@@ -134,6 +142,8 @@ class InspectionSink:
         frame = None
         if isinstance(line, RequestLine | ResponseLine) and self._detail is not Detail.RAW:
             frame, line.frame = line.frame, None  # it was made for viewers
+        if self._metrics is not None:
+            self._metrics.add(line)
         selected = self._selection.of(line)  # the trace has them all
         if selected is not None:
             self._tally.add(selected)
@@ -160,6 +170,10 @@ class InspectionSink:
             give_up_output()
             if not isinstance(error, BrokenPipeError):
                 warn(f"output stopped: {why(error)}")
+
+    def metrics_text(self) -> bytes | None:
+        """What was counted for Prometheus, None if that is not wanted."""
+        return None if self._metrics is None else self._metrics.text()
 
     def flush(self) -> None:
         """Write out everything received so far."""
@@ -218,6 +232,14 @@ class InspectionSink:
             warn(f"{self._missed} connections were not inspected: the inspector could not keep up")
         if self._trace is not None and self._trace.lost:
             warn(f"{self._trace.lost} trace lines are missing: the trace could not be written")
+
+
+def _metrics_of(inspector: Inspector) -> InspectorMetrics | None:
+    try:
+        from kproxy.live.inspector_metrics import InspectorMetrics
+    except ImportError:  # the relay reports what is missing to those who ask for metrics
+        return None
+    return InspectorMetrics(lambda: inspector.in_flight)
 
 
 def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> Greeting:

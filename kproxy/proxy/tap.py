@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kproxy.proxy import tap_protocol
+from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.send_queue import SendQueue
 from kproxy.proxy.tapped_connection import TappedConnection, TappedStream
 
@@ -30,9 +31,18 @@ class Tap:
         sock: This process's end of a stream socket to the inspector; the tap closes it.
         node: What this proxy is called in traces.
         limit: Bytes that may be queued.
+        figures: Takes what the inspector sends back.
     """
 
-    def __init__(self, sock: socket.socket, *, node: str, limit: int = DEFAULT_LIMIT, strict: bool = False) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        node: str,
+        limit: int = DEFAULT_LIMIT,
+        strict: bool = False,
+        figures: FiguresReader | None = None,
+    ) -> None:
         self.full = False  # no frame begins to be sent
         self.lost = False  # the inspector is gone
         self.strict = strict
@@ -46,7 +56,8 @@ class Tap:
         self._pressed = False
         self._missed_connections = 0
         self._missed_bytes = 0
-        self._outbox = SendQueue(sock, self._on_sent, self._on_lost)
+        self._figures = figures
+        self._outbox = self._outbox_to(sock)
         self._on_pressure: Callable[[bool], None] = lambda pressed: None
         self._report_lost: Callable[[OSError], None] = lambda error: None
 
@@ -112,6 +123,12 @@ class Tap:
         self.behind.difference_update(streams)
         self._missed_connections += 1
         self._missed_bytes += size
+
+    def _outbox_to(self, sock: socket.socket) -> SendQueue:
+        if self._figures is None:
+            return SendQueue(sock, self._on_sent, self._on_lost)
+        self._figures.begin()
+        return SendQueue(sock, self._on_sent, self._on_lost, self._figures.receive)
 
     def _on_sent(self) -> None:
         if self._pressed and self._outbox.queued <= self._limit // 2:
