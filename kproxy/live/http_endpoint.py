@@ -54,7 +54,7 @@ class HttpEndpoint:
 
     def _metrics_response(self) -> HttpResponse:
         if self._metrics is None:
-            sentence = f"/metrics needs an extra: {install_command('metrics')}"
+            sentence = "/metrics needs the extra 'metrics' of kproxy (prometheus-client): install it and restart kproxy"
             return HttpResponse.text(HTTPStatus.NOT_IMPLEMENTED, sentence)
         now = asyncio.get_running_loop().time()
         if now >= self._fresh_until:
@@ -92,5 +92,6 @@ def _metrics(relay: Relay, tap: Tap, figures: FiguresReader) -> RelayMetrics | N
     try:
         from kproxy.live.relay_metrics import RelayMetrics
     except ImportError:
+        warn(f"/metrics is not available; install what it needs with: {install_command('metrics')}")
         return None
     return RelayMetrics(relay, tap, figures)
