@@ -177,7 +177,8 @@ def _reload(before: argparse.Namespace) -> list[Listener] | None:
     try:
         now = before.parse_again()
         if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
-            raise UserError("each --listen needs one --upstream")
+            warn("each --listen needs one --upstream")
+            return None
         listeners = _listeners(now)
     except UserError as error:
         warn(str(error))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from kproxy.live.service_manager import reloading
@@ -17,11 +17,10 @@ from kproxy.proxy.relay import Relay
 Reload: TypeAlias = Callable[[], Sequence[Listener] | None]
 
 
-@contextmanager
-def reload_on_signal(relay: Relay, reload: Reload) -> Iterator[None]:
+@asynccontextmanager
+async def reload_on_signal(relay: Relay, reload: Reload) -> AsyncIterator[None]:
     """Have SIGHUP change the relay's listeners while the block lasts; connections that are open stay."""
     loop = asyncio.get_running_loop()
-    running: set[asyncio.Task[None]] = set()
 
     async def apply() -> None:
         with reloading(lambda: relay.pairs):
@@ -34,15 +33,9 @@ def reload_on_signal(relay: Relay, reload: Reload) -> Iterator[None]:
         for listened, upstream in relay.pairs:
             say(f"listening on {listened} -> {upstream}")
 
-    def begin() -> None:
-        task = loop.create_task(apply())
-        running.add(task)
-        task.add_done_callback(running.discard)
-
-    loop.add_signal_handler(signal.SIGHUP, begin)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
-        for task in running:
-            task.cancel()
+    async with asyncio.TaskGroup() as tasks:
+        loop.add_signal_handler(signal.SIGHUP, lambda: tasks.create_task(apply()))
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)

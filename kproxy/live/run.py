@@ -23,8 +23,8 @@ from kproxy.proxy.events import BrokerListening, Event, InspectorLost
 from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.loop import first, stop_on_signals
 from kproxy.proxy.loop import run as run_loop
+from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import check_upstream
 from kproxy.proxy.tap import Tap
@@ -133,7 +133,7 @@ async def _relay(
             if watch_command is not None and sys.stderr.isatty():
                 say(f"watch it with: {watch_command}")
             if reload is not None:
-                stack.enter_context(reload_on_signal(relay, reload))
+                await stack.enter_async_context(reload_on_signal(relay, reload))
             if endpoint is not None:
                 say(f"health and metrics on {' and '.join(f'http://{each}' for each in endpoint.addresses)}")
             ready(relay.pairs)
@@ -142,7 +142,7 @@ async def _relay(
             if endpoint is not None:
                 endpoint.health.draining = True
             if stop.gently:
-                await first(relay.drain(DRAIN_S), stop.at_once.wait())
+                await relay.drain(DRAIN_S, stop.at_once)
 
 
 async def _built_in(

@@ -58,14 +58,3 @@ def stop_on_signals() -> Iterator[Stop]:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
-
-
-async def first(*waiting: Coroutine[Any, Any, object]) -> None:
-    """Wait for one of them to end, and cancel the others."""
-    tasks = [asyncio.create_task(each) for each in waiting]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -189,10 +189,10 @@ class Relay:
         for bound in self._listeners:
             bound.close()
 
-    async def drain(self, seconds: float) -> None:
-        """Accept nobody, and close each connection when nothing has passed for a moment; return after so many seconds.
+    async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
+        """Accept nobody, and close each connection when nothing has passed for a moment.
 
-        A connection that is busy until then stays open.
+        Connections that are busy stay open. Returns after so many seconds, or when `at_once` is set.
         """
         self.close_listeners()
         passed: dict[RelayedConnection, tuple[int, float]] = {}
@@ -205,6 +205,8 @@ class Relay:
                 passed[connection] = total, since if total == before else now
                 if total == before and now - since >= _QUIET_S:
                     connection.close()
+            if at_once is not None and at_once.is_set():
+                return
             await asyncio.sleep(_QUIET_S / 5)
 
     async def reconfigure(self, listeners: Sequence[Listener]) -> list[str]:

@@ -47,19 +47,33 @@ async def test_an_address_that_is_taken_is_said_and_the_others_are_listened_on()
 
 async def test_draining_closes_what_is_quiet_and_leaves_what_is_busy() -> None:
     with Broker() as broker:
-        async with relaying(broker.address) as relay:
-            async with connected(relay, broker) as (quiet, _), connected(relay, broker) as (busy, server):
-                draining = asyncio.create_task(relay.drain(1.2))
-                for _ in range(10):
-                    await busy.send(b"x")
-                    assert await server.receive(1) == b"x"
-                    await asyncio.sleep(0.1)
-                assert await quiet.rest() == b""
-                with pytest.raises(ConnectionRefusedError):
-                    await Peer.connect(relay.addresses[0] if relay.addresses else f"127.0.0.1:{_port(busy)}")
-                await busy.send(b"y")
-                assert await server.receive(1) == b"y"
-                await draining
+        async with (
+            relaying(broker.address) as relay,
+            connected(relay, broker) as (quiet, _),
+            connected(relay, broker) as (busy, server),
+            asyncio.TaskGroup() as tasks,
+        ):
+            address = relay.addresses[0]
+            tasks.create_task(relay.drain(1.2))
+            for _ in range(10):
+                await busy.send(b"x")
+                assert await server.receive(1) == b"x"
+                await asyncio.sleep(0.1)
+            assert await quiet.rest() == b""
+            with pytest.raises(ConnectionRefusedError):
+                await Peer.connect(address)
+            await busy.send(b"y")
+            assert await server.receive(1) == b"y"
+
+
+async def test_draining_ends_when_somebody_asks_again() -> None:
+    with Broker() as broker:
+        async with relaying(broker.address) as relay, connected(relay, broker) as (client, server):
+            at_once = asyncio.Event()
+            at_once.set()
+            await relay.drain(60, at_once)
+            await client.send(b"y")
+            assert await server.receive(1) == b"y"
 
 
 async def test_draining_ends_at_once_where_nobody_is_connected() -> None:
@@ -68,8 +82,3 @@ async def test_draining_ends_at_once_where_nobody_is_connected() -> None:
             began = time.monotonic()
             await relay.drain(60)
             assert time.monotonic() - began < 5
-
-
-def _port(peer: Peer) -> int:
-    port: int = peer.socket.getpeername()[1]
-    return port
