@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -28,18 +29,17 @@ _BUCKETS_US: Final = tuple(round(bound * 1e6) for bound in BUCKETS_S)
 _BOUNDS: Final = (*map(str, BUCKETS_S), "+Inf")
 
 
-class _Latencies:
-    """How many latencies lie in each bucket, and their sum in microseconds."""
+class _Api:
+    """The figures of one API. Frames and bytes are those of requests and responses; latencies are in microseconds."""
 
-    __slots__ = ("counts", "sum_us")
+    __slots__ = ("bytes", "errors", "frames", "latencies", "latency_sum")
 
     def __init__(self) -> None:
-        self.counts = [0] * len(_BOUNDS)
-        self.sum_us = 0
-
-    def add(self, us: int) -> None:
-        self.counts[bisect_left(_BUCKETS_US, us)] += 1
-        self.sum_us += us
+        self.frames = [0, 0]
+        self.bytes = [0, 0]
+        self.latencies = [0] * len(_BOUNDS)  # how many are in each bucket
+        self.latency_sum = 0
+        self.errors: Counter[str] = Counter()  # responses by error name
 
 
 class InspectorMetrics(Collector):
@@ -51,12 +51,9 @@ class InspectorMetrics(Collector):
 
     def __init__(self, in_flight: Callable[[], int]) -> None:
         self._in_flight = in_flight
-        self._apis = {each.name for each in schemas.apis()}
+        self._names = {each.name for each in schemas.apis()}
         self._severities = {each.code: str(each.severity) for each in rules()}
-        self._frames: Counter[tuple[str, str]] = Counter()  # by API and direction, as is:
-        self._bytes: Counter[tuple[str, str]] = Counter()
-        self._latencies: dict[str, _Latencies] = {}
-        self._errors: Counter[tuple[str, str]] = Counter()  # by API and error name
+        self._apis: dict[str, _Api] = {}
         self._findings: Counter[tuple[str, str]] = Counter()  # by code and severity
         self._gap_bytes = 0
         self._gap_frames = 0
@@ -70,9 +67,9 @@ class InspectorMetrics(Collector):
     def add(self, line: Line) -> None:
         """Count a line of the trace."""
         if isinstance(line, RequestLine):
-            self._add_frame(line, "request")
+            self._add_frame(line, 0)
         elif isinstance(line, ResponseLine):
-            self._add_response(line, self._add_frame(line, "response"))
+            self._add_response(line, self._add_frame(line, 1))
         elif isinstance(line, FindingLine):
             self._findings[line.code, line.severity] += 1
         elif isinstance(line, GapLine):
@@ -82,50 +79,49 @@ class InspectorMetrics(Collector):
             for repeat in line.repeated:
                 self._findings[repeat.code, self._severities.get(repeat.code, UNKNOWN)] += repeat.count
 
-    def _add_frame(self, line: RequestLine | ResponseLine, direction: str) -> str:
-        api = line.api if line.api in self._apis else UNKNOWN
-        assert api is not None
-        self._frames[api, direction] += 1
-        self._bytes[api, direction] += line.size
+    def _add_frame(self, line: RequestLine | ResponseLine, direction: int) -> _Api:
+        api = self._apis.get(line.api or UNKNOWN) or self._new_api(line.api)
+        api.frames[direction] += 1
+        api.bytes[direction] += line.size
         for finding in line.findings:
             self._findings[finding.code, finding.severity] += 1
         return api
 
-    def _add_response(self, line: ResponseLine, api: str) -> None:
+    def _new_api(self, name: str | None) -> _Api:
+        return self._apis.setdefault(name if name in self._names else UNKNOWN, _Api())
+
+    def _add_response(self, line: ResponseLine, api: _Api) -> None:
         if line.latency_us is not None:
-            if (latencies := self._latencies.get(api)) is None:
-                latencies = self._latencies[api] = _Latencies()
-            latencies.add(max(line.latency_us, 0))  # the clock may have been set back
-        for code in {error.code for error in line.errors}:
-            self._errors[api, schemas.error_name(code) or UNKNOWN] += 1
+            us = max(line.latency_us, 0)  # the clock may have been set back
+            api.latencies[bisect_left(_BUCKETS_US, us)] += 1
+            api.latency_sum += us
+        if line.errors:
+            for code in {error.code for error in line.errors}:
+                api.errors[schemas.error_name(code) or UNKNOWN] += 1
 
     def collect(self) -> Iterator[Metric]:
         """All figures, for prometheus-client."""
         by_api = ("api", "direction")
-        yield _counter("kproxy_frames", "Kafka frames that were inspected.", by_api, self._frames)
-        yield _counter("kproxy_frame_bytes", "Bytes of these frames.", by_api, self._bytes)
-        durations = HistogramMetricFamily(
-            "kproxy_request_duration_seconds", "Time from a request to its response.", labels=["api"]
-        )
-        for api, latencies in self._latencies.items():
-            total = 0
-            buckets = []
-            for bound, count in zip(_BOUNDS, latencies.counts, strict=True):
-                total += count
-                buckets.append((bound, float(total)))
-            durations.add_metric([api], buckets, latencies.sum_us / 1e6)
-        yield durations
+        frames = CounterMetricFamily("kproxy_frames", "Kafka frames that were inspected.", labels=by_api)
+        size = CounterMetricFamily("kproxy_frame_bytes", "Bytes of these frames.", labels=by_api)
+        text = "Time from a request to its response."
+        durations = HistogramMetricFamily("kproxy_request_duration_seconds", text, labels=["api"])
         text = "Responses with this Kafka error, once for each response."
-        yield _counter("kproxy_response_errors", text, ("api", "error"), self._errors)
+        errors = CounterMetricFamily("kproxy_response_errors", text, labels=["api", "error"])
+        for name, api in self._apis.items():
+            for direction, label in enumerate(("request", "response")):
+                frames.add_metric([name, label], api.frames[direction])
+                size.add_metric([name, label], api.bytes[direction])
+            buckets = zip(_BOUNDS, map(float, accumulate(api.latencies)), strict=True)
+            durations.add_metric([name], list(buckets), api.latency_sum / 1e6)
+            for error, count in api.errors.items():
+                errors.add_metric([name, error], count)
+        yield from (frames, size, durations, errors)
         text = "Findings of the rules, including repeats, which are added when their connection closes."
-        yield _counter("kproxy_findings", text, ("code", "severity"), self._findings)
+        findings = CounterMetricFamily("kproxy_findings", text, labels=["code", "severity"])
+        for key, count in self._findings.items():
+            findings.add_metric(key, count)
+        yield findings
         yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
         yield CounterMetricFamily("kproxy_gap_bytes", "Relayed bytes that were not inspected.", self._gap_bytes)
         yield CounterMetricFamily("kproxy_gap_frames", "Relayed frames that were not inspected.", self._gap_frames)
-
-
-def _counter(name: str, text: str, labels: tuple[str, str], values: Counter[tuple[str, str]]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
