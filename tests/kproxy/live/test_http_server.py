@@ -100,7 +100,7 @@ async def test_two_hundred_at_once() -> None:
 
 
 async def test_slow_clients_keep_nobody_out_and_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "LIFETIME_S", 0.5)
+    monkeypatch.setattr(http_server, "LIFETIME_S", 2.0)
     async with serving() as (server, _):
         async with contextlib.AsyncExitStack() as stack:
             slow = [stack.enter_context(await Peer.connect(server.addresses[0])) for _ in range(400)]
@@ -116,7 +116,7 @@ async def test_slow_clients_keep_nobody_out_and_are_closed(monkeypatch: pytest.M
 
 
 async def test_a_client_that_does_not_read_is_closed_and_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "LIFETIME_S", 0.5)
+    monkeypatch.setattr(http_server, "LIFETIME_S", 2.0)
     async with serving() as (server, _):
         with await Peer.connect(server.addresses[0]) as peer:
             await peer.send(b"GET /huge HTTP/1.1\r\n\r\n")
