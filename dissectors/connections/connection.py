@@ -117,6 +117,18 @@ class Connection:
         self._responses_lost_at = 0  # responses to what was asked before may be missing
         self._answered_at = -1  # the latest request that was answered
 
+    def resume(self, direction: Direction, offset: int, *, in_step: bool) -> None:
+        """The next byte of one direction is at `offset`; earlier ones were inspected elsewhere. Only of `midstream`.
+
+        `in_step`: a frame is known to begin there.
+        """
+        self._framers[direction].resume(offset, in_step=in_step)
+        if direction is Direction.REQUEST:
+            self._requests_lost_at = offset
+        if offset:
+            # A raw SASL exchange may be under way: what does not read as a request may be a password.
+            self._speak_raw_sasl(True)
+
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Event]:
         """Take the next bytes of one direction; return what they completed. `at` is in nanoseconds."""
         events: list[Event] = []
@@ -180,6 +192,10 @@ class Connection:
     def buffered(self) -> int:
         """Bytes held for frames that are not whole."""
         return self._framers[0].pending + self._framers[1].pending
+
+    def reported(self, direction: Direction) -> int:
+        """Bytes of one direction about which events were returned: whole frames, and what was skipped."""
+        return self._framers[direction].reported
 
     def in_part(self, direction: Direction) -> tuple[int, int]:
         """Of a frame that is under way: the bytes that are here, and those it says to have."""

@@ -11,6 +11,7 @@ from dissectors.messages.message import Message
 
 #: Why frames went by a relay unseen: its inspector could not keep up.
 BEHIND = "the inspector was behind"
+RESTARTED = "the inspector was restarted"
 
 
 class Direction(IntEnum):
@@ -24,7 +25,7 @@ class Direction(IntEnum):
 class ConnectionOpened:
     """A connection begins. Addresses are ``host:port``; `listener` is where a relay took it.
 
-    `midstream`: its first bytes may be the middle of a frame.
+    `midstream`: its first bytes may be the middle of a frame. `resumed`: an earlier inspector has seen its beginning.
     """
 
     at: int
@@ -33,6 +34,7 @@ class ConnectionOpened:
     listener: str | None = None
     tls: bool = False
     midstream: bool = False
+    resumed: bool = False
 
 
 @dataclass(slots=True)

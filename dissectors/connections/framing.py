@@ -122,6 +122,18 @@ class Framer:
         """Whether a frame begins with the next byte."""
         return not self._buffer
 
+    @property
+    def reported(self) -> int:
+        """Where in the stream what was reported ends; behind what was received if a long frame is passed over."""
+        return self.offset + self._pass_over - self._sought
+
+    def resume(self, offset: int, *, in_step: bool) -> None:
+        """The next byte is at `offset` of the stream; `in_step`: a frame is known to begin there."""
+        self.offset = offset
+        if in_step:
+            self._seeking = None
+            self._fresh = offset == 0
+
     def push(self, data: bytes) -> Iterable[Item]:
         """Take the next bytes; give what they completed.
 

@@ -29,7 +29,8 @@ class Greeting(Struct):
     """The first line of a proxy.
 
     `started` is as in a trace, `trace` the directory or null, `detail` the trace's. With `built_in`, the upstreams are
-    internal ports of the built-in broker.
+    internal ports of the built-in broker. `restarts` counts the inspectors before this one, of which the
+    backlog knows nothing; `sample` is the share of connections that is inspected, None if all are.
     """
 
     kproxy: str
@@ -41,6 +42,8 @@ class Greeting(Struct):
     trace: str | None
     detail: str
     built_in: bool = False
+    restarts: int = 0
+    sample: float | None = None
 
     @property
     def pairs(self) -> list[str]:

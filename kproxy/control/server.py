@@ -34,11 +34,19 @@ class ControlServer:
         selector: That of the loop, which calls the data of what is ready with the events.
         greeting: What every viewer is told first.
         inspector: Whose lines these are; its `frames` is on while a viewer wants them.
+        relay_ended: Whether the process that `greeting` names is gone.
     """
 
     def __init__(
-        self, control: ControlSocket, selector: selectors.BaseSelector, greeting: Greeting, inspector: Inspector
+        self,
+        control: ControlSocket,
+        selector: selectors.BaseSelector,
+        greeting: Greeting,
+        inspector: Inspector,
+        *,
+        relay_ended: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.relay_ended = relay_ended
         self.greeting = greeting
         self.inspector = inspector
         self._control = control
@@ -84,10 +92,11 @@ class ControlServer:
         viewer.watching = viewer.frames = False
         self._see_who_watches()
 
-    def close(self) -> None:
-        """The proxy ends: viewers get what is left to send, within a second."""
+    def close(self, *, remove: bool = True) -> None:
+        """Viewers get what is left to send, within a second. The socket goes, unless another server will follow."""
         self._stop_accepting()
-        self._control.remove()
+        if remove:
+            self._control.remove()
         for viewer in tuple(self._viewers):
             viewer.end()
         end = time.monotonic() + _GRACE_S

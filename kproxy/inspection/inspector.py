@@ -55,6 +55,14 @@ class OpenConnection(NamedTuple):
     waiting: Iterator[RequestLine]
 
 
+class Progress(NamedTuple):
+    """How far one direction of a connection was inspected: bytes up to the end of a frame, and whole frames."""
+
+    bytes: int
+    frames: int
+    in_step: bool = True  # a frame begins behind them
+
+
 class WaitingResponse(NamedTuple):
     """A request that still has no response: how long it has waited (s), and how many more wait on its connection."""
 
@@ -128,8 +136,23 @@ class Inspector:
         listener: str | None = None,
         tls: bool = False,
         midstream: bool = False,
+        resumed: tuple[Progress, Progress] | None = None,
+        sample: float | None = None,
     ) -> list[Line]:
-        """A connection begins. `midstream`: what comes first may be the middle of a frame."""
+        """A connection begins.
+
+        Args:
+            number: Identifies it from now on; part of its id.
+            client: Its address.
+            server: Its address.
+            at: When (ns).
+            listener: Where a relay took it.
+            tls: It is encrypted.
+            midstream: What comes first may be the middle of a frame.
+            resumed: It is inspected from here on, by direction; another inspector has seen what came before.
+            sample: The share of connections that is inspected.
+        """
+        midstream = midstream or resumed is not None
         opened = OpenLine(
             v=FORMAT,
             ts=timestamp(at),
@@ -139,6 +162,7 @@ class Inspector:
             listener=listener,
             tls=tls,
             midstream=midstream,
+            sample=sample,
         )
         state = _State(
             opened,
@@ -148,10 +172,25 @@ class Inspector:
             Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes),
             ConnectionState(self._run_state, opened.connection_id),
         )
+        for direction, progress in zip(Direction, resumed or (), strict=False):
+            state.bytes[direction], state.frames[direction] = progress.bytes, progress.frames
+            state.connection.resume(direction, progress.bytes, in_step=progress.in_step)
         lines = self.tick(at=at)
         self._connections[number] = state
         lines.append(opened)
-        return lines + self._lines(state, [ConnectionOpened(at, client, server, listener, tls, midstream)])
+        return lines + self._lines(
+            state, [ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None)]
+        )
+
+    def progress(self, number: int) -> tuple[Progress, Progress] | None:
+        """How far each direction of a connection was inspected; None if it is not open."""
+        if (state := self._connections.get(number)) is None:
+            return None
+        reported = state.connection.reported
+        return (
+            Progress(reported(Direction.REQUEST), state.frames[0]),
+            Progress(reported(Direction.RESPONSE), state.frames[1]),
+        )
 
     def tick(self, *, at: int) -> list[Line]:
         """Time has come to `at`: what should have happened before and has not."""

@@ -47,7 +47,7 @@ class Health:
             unreachable |= failures
         else:
             status = "ok"
-        inspector = "stopped" if self._tap.lost else "running"
+        inspector = "stopped" if self._tap.gone else "restarting" if self._tap.lost else "running"
         report = {"status": status, "listening": listening, "unreachable": unreachable, "inspector": inspector}
         return status == "ok", report
 

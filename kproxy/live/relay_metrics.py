@@ -38,6 +38,8 @@ class RelayMetrics(Collector):
         yield CounterMetricFamily("kproxy_connections_accepted", text, totals.connections)
         text = "Client connections that were refused because the upstream was unreachable."
         yield CounterMetricFamily("kproxy_connections_refused", text, totals.turned_away)
+        text = "Client connections that --sample left out of inspection."
+        yield CounterMetricFamily("kproxy_connections_not_sampled", text, tap.left_out)
         relayed = CounterMetricFamily("kproxy_relayed_bytes", "Bytes that were relayed.", labels=["direction"])
         relayed.add_metric(["request"], totals.request_bytes)
         relayed.add_metric(["response"], totals.response_bytes)

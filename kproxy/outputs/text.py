@@ -127,8 +127,8 @@ class TextOutput:
                 pieces.append((f"  again: {again}", "dim"))
         elif isinstance(line, GapLine):
             frames = f", {line.frames} frames" if line.frames else ""
-            lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: {safe(line.reason)}"
-            pieces += [("! gap    ", "warning"), (lost, "")]
+            lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: " if line.bytes or frames else ""
+            pieces += [("! gap    ", "warning"), (lost + safe(line.reason), "")]
         elif isinstance(line, StallLine):
             over = "" if line.until is None else f"  (over after {duration(line.duration_us)})"
             pieces += [(f"! stall {safe(line.stall)}", line.severity)]

@@ -97,6 +97,10 @@ class SendQueue:
             self._drop()
             self._on_lost(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
+    def abandon(self) -> None:
+        """Send nothing more, and close the socket; may be called again."""
+        self._drop()
+
     def _send(self) -> None:
         self._stop_timer()
         budget = _SENT_AT_ONCE

@@ -84,7 +84,8 @@ class ProxySource(Source):
     async def _begin(self, client: ControlClient) -> None:
         greeting, seen = client.greeting, self._seen
         is_same = seen is not None and (seen.pid, seen.started) == (greeting.pid, greeting.started)
-        await client.ask("watch", frames=True, backlog=not is_same)
+        restarted = seen is not None and seen.restarts != greeting.restarts  # then the backlog is new too
+        await client.ask("watch", frames=True, backlog=not is_same or restarted)
         if seen is not None:
             self._tell_missed(greeting, is_same=is_same)
         self._seen = greeting

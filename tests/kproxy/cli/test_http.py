@@ -65,6 +65,10 @@ def values(body: str) -> dict[tuple[str, tuple[str, ...]], float]:
     return found
 
 
+def descendants(pid: int) -> list[int]:
+    return [each for child in children(pid) for each in (child, *descendants(child))]
+
+
 @contextmanager
 def serving(tmp_path: Path, port: int, *args: object, **options: object) -> Iterator[Served]:
     with running(tmp_path, "--upstream", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "-q", *args, **options) as proxy:
@@ -144,8 +148,8 @@ def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broke
                 "inspector": "running",
             },
         )
-        for child in children(served.proxy.process.pid):
-            os.kill(child, signal.SIGKILL)
+        for process in descendants(served.proxy.process.pid):
+            os.kill(process, signal.SIGKILL)
         until(lambda: served.health()[1]["inspector"] == "stopped")  # although nothing is relayed
         assert served.health()[0] == 200
         served.proxy.ask(3)
@@ -154,6 +158,21 @@ def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broke
         assert found["kproxy_inspector_up", ()] == 0
         assert found["kproxy_inspector_missed_bytes_total", ()] == 3 * (len(ASKED) + len(ANSWER))
         assert not [name for name, _ in found if name == "kproxy_frames_total"]  # frozen figures would mislead
+
+
+def test_an_inspector_that_restarts_counts_from_0(tmp_path: Path, broker: Broker) -> None:
+    frames = ("kproxy_frames_total", ("ApiVersions", "response"))
+    with serving(tmp_path, broker.port) as served:
+        served.proxy.ask(5)
+        until(lambda: served.metrics().get(frames) == 5)
+        [spawner] = children(served.proxy.process.pid)
+        [inspector] = children(spawner)
+        os.kill(inspector, signal.SIGKILL)
+        until(lambda: served.metrics()["kproxy_inspector_restarts_total", ()] == 1)
+        assert served.health()[1]["inspector"] == "running"
+        served.proxy.ask(3)
+        until(lambda: served.metrics().get(frames) == 3)
+        assert served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 8 * len(ASKED)
 
 
 def test_not_ready_without_an_upstream_and_ready_when_it_answers(tmp_path: Path) -> None:
