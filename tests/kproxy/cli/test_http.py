@@ -65,6 +65,10 @@ def values(body: str) -> dict[tuple[str, tuple[str, ...]], float]:
     return found
 
 
+def descendants(pid: int) -> list[int]:
+    return [each for child in children(pid) for each in (child, *descendants(child))]
+
+
 @contextmanager
 def serving(tmp_path: Path, port: int, *args: object, **options: object) -> Iterator[Served]:
     with running(tmp_path, "--upstream", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "-q", *args, **options) as proxy:
@@ -144,8 +148,8 @@ def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broke
                 "inspector": "running",
             },
         )
-        for child in children(served.proxy.process.pid):
-            os.kill(child, signal.SIGKILL)
+        for process in descendants(served.proxy.process.pid):
+            os.kill(process, signal.SIGKILL)
         until(lambda: served.health()[1]["inspector"] == "stopped")  # although nothing is relayed
         assert served.health()[0] == 200
         served.proxy.ask(3)
