@@ -35,7 +35,8 @@ class Health:
     async def report(self) -> tuple[bool, dict[str, Any]]:
         """Whether clients can be served, and a report for people; inspection is mentioned, but never decides."""
         listening = self._relay.addresses
-        unreachable = {str(address): why for address, why in self._relay.down.items()}
+        down = self._relay.down
+        unreachable = {str(address): down[address] for address in self._relay.upstreams if address in down}
         if self.draining:
             status = "draining"
         elif not listening:

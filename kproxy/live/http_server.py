@@ -10,9 +10,9 @@ import asyncio
 import json
 import re
 import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ MAX_CONNECTIONS: Final = 256
 LIFETIME_S: Final = 5.0
 _ACCEPT_RETRY_S: Final = 0.5
 _DISCARDED_BYTES: Final = 64 * 1024  # read after the response; more is answered with a reset
+_DATE: Final = "%a, %d %b %Y %H:%M:%S GMT"
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _REQUEST_LINE: Final = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.[01]\r?\n")
 
@@ -145,7 +146,7 @@ def _encoded(method: bytes, response: HttpResponse) -> bytes:
     allow = "Allow: GET, HEAD\r\n" if response.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
     head = (
         f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
-        f"Date: {formatdate(usegmt=True)}\r\n"
+        f"Date: {time.strftime(_DATE, time.gmtime())}\r\n"
         f"Content-Type: {response.content_type}\r\n"
         f"Content-Length: {len(response.body)}\r\n"
         f"{allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n"

@@ -8,6 +8,8 @@ import http.client
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import pytest
@@ -63,6 +65,8 @@ async def test_pythons_own_client_reads_it() -> None:
             client = http.client.HTTPConnection(server.addresses[0], timeout=10)
             client.request(method, "/metrics?name=x")
             response = client.getresponse()
+            date = parsedate_to_datetime(response.headers["Date"])
+            assert abs((datetime.now(UTC) - date).total_seconds()) < 60
             found.append((response.status, response.read(), response.headers["Content-Length"]))
             client.close()
         return found
