@@ -3,7 +3,7 @@ FROM python:3.13-slim
 COPY pyproject.toml README.md LICENSE /src/
 COPY dissectors /src/dissectors
 COPY kproxy /src/kproxy
-RUN pip install --no-cache-dir "/src[tls,web]" && rm -r /src
+RUN pip install --no-cache-dir "/src[metrics,tls,web]" && rm -r /src
 RUN useradd --create-home kproxy
 USER kproxy
 # Traces are written here: mount a volume to keep them.

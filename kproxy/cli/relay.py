@@ -14,6 +14,7 @@ from kproxy.errors import CLEAN, UNWATCHED, UserError
 
 if TYPE_CHECKING:
     from kproxy.control.control_socket import ControlSocket
+    from kproxy.proxy.address import TcpAddress
     from kproxy.proxy.listener import Listener
 
 _EXAMPLES = """
@@ -116,6 +117,10 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         ),
         options.FILE,
     )  # fmt: skip
+    group.add_argument(
+        "--http", metavar="[HOST:]PORT",
+        help="serve health (/healthz, /livez) and Prometheus metrics (/metrics) here (default host: loopback)",
+    )  # fmt: skip
     # For programs that start a child proxy and must not leave it running.
     group.add_argument("--stop-with-stdin", action="store_true", help=argparse.SUPPRESS)
     return group
@@ -135,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
     from kproxy.trace.lines import Detail
 
+    http = _http(args)
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     sample = _sample(args)
@@ -151,6 +157,7 @@ def run(args: argparse.Namespace) -> int:
             compress=args.compress,
             control=control,
             built_in=broker is not None,
+            metrics=http is not None,
         ),
         watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
         strict=args.strict_trace,
@@ -160,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
         rewriting=rewriting_of(args, listeners),
         sample=sample,
         reload=None if args.config_file is None or broker is not None else partial(_reload, args),
+        http=http,
     )
     return CLEAN if watched else UNWATCHED
 
@@ -210,6 +218,20 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
         ]
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+def _http(args: argparse.Namespace) -> TcpAddress | None:
+    from kproxy.proxy.address import TcpAddress, parse_listen
+
+    if args.http is None:
+        return None
+    try:
+        address = parse_listen(args.http, "--http")
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    if not isinstance(address, TcpAddress):
+        raise UserError(f"--http does not take {args.http!r}: use [HOST:]PORT")
+    return address
 
 
 def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:

@@ -285,6 +285,11 @@ class Inspector:
         )
         return [*lines, closed, *self._stalls(self._stall_lines.observe, closed, at=at)]
 
+    @property
+    def in_flight(self) -> int:
+        """Requests of all connections that are not answered."""
+        return sum(state.connection.in_flight for state in self._connections.values())
+
     def open_now(self) -> Iterator[OpenConnection]:
         """The open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():

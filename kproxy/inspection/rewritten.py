@@ -30,9 +30,11 @@ def _differences(was: Any, now: Any, path: tuple[str, ...]) -> Iterator[Rewritte
             if one is not other:
                 yield from _differences(one, other, (*path, str(index)))
     elif was != now:
-        yield RewrittenEntry(render(path), _plain(was), _plain(now))
+        yield RewrittenEntry(render(path), _text(was), _text(now))
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON can have it; what is no number, text or null stays out of the trace."""
-    return value if value is None or isinstance(value, bool | int | float | str) else "..."
+def _text(value: Any) -> str | None:
+    """A value as text; bytes and structs, which no interceptor changes by itself, are left out."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int | float) else "..."

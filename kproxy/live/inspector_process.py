@@ -15,6 +15,7 @@ from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_protocol
 from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspector_figures import FiguresWriter
 
 #: Exit status of an inspector that has said why.
 FAILED = 1
@@ -64,6 +65,7 @@ class _InspectorLoop:
         self._selector = selectors.DefaultSelector()
         self._decoder = tap_protocol.TapDecoder()
         self._watcher: InspectionSink | None = None
+        self._figures = FiguresWriter(seen)
         self._received_at = time.monotonic()
         self._ended = False
 
@@ -97,6 +99,11 @@ class _InspectorLoop:
             if now - ticked_at >= _SECOND:
                 ticked_at = now
                 self._watcher.tick()
+                self._send_figures(self._watcher)
+
+    def _send_figures(self, watcher: InspectionSink) -> None:
+        if self._figures.is_ready() and (text := watcher.metrics_text()) is not None:
+            self._figures.send(text)
 
     def _receive(self, _events: int) -> None:
         try:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
+from kproxy.live.service_manager import reloading
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay
@@ -22,12 +23,13 @@ async def reload_on_signal(relay: Relay, reload: Reload) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
 
     async def apply() -> None:
-        listeners = await asyncio.to_thread(reload)
-        if listeners is None:
-            warn("the configuration was not reloaded: kproxy goes on as before")
-            return
-        for failure in await relay.reconfigure(listeners):
-            warn(failure)
+        with reloading(lambda: relay.pairs):
+            listeners = await asyncio.to_thread(reload)
+            if listeners is None:
+                warn("the configuration was not reloaded: kproxy goes on as before")
+                return
+            for failure in await relay.reconfigure(listeners):
+                warn(failure)
         for listened, upstream in relay.pairs:
             say(f"listening on {listened} -> {upstream}")
 

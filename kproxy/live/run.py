@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
+from kproxy.live.http_endpoint import serve_http
 from kproxy.live.inspector_process import FAILED
 from kproxy.live.reload import Reload, reload_on_signal
+from kproxy.live.service_manager import notify, ready
 from kproxy.live.sink import InspectorOptions
 from kproxy.live.spawner import Spawner, start_spawner
 from kproxy.live.supervision import SPAWNER_LOST, Supervisor, ending
 from kproxy.outputs.stderr import say, warn
-from kproxy.proxy.address import TcpAddress
+from kproxy.proxy.address import Address, TcpAddress
 from kproxy.proxy.events import BrokerListening, Event, InspectorLost
+from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.loop import run as run_loop
@@ -48,6 +51,7 @@ def run(
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
     sample: float | None = None,
     reload: Reload | None = None,
+    http: Address | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether one inspector saw everything to the end.
 
@@ -63,6 +67,7 @@ def run(
         rewriting: What the relay changes in frames.
         sample: The share of connections that is inspected, above 0 to 1; None inspects all.
         reload: Called at SIGHUP; gives the listeners as they are to be now, None if that failed.
+        http: Where health and metrics are served.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -82,6 +87,7 @@ def run(
                     rewriting=rewriting,
                     sample=sample,
                     reload=reload,
+                    http=http,
                 )
             )
         statuses = spawner.close()
@@ -124,6 +130,7 @@ async def _relay(
     rewriting: Rewriting,
     sample: float | None,
     reload: Reload | None,
+    http: Address | None,
 ) -> _Outcome:
     """Relay until a signal."""
     lost = False
@@ -135,8 +142,10 @@ async def _relay(
             say(str(event))
         else:
             warn(str(event))
+        notify(status=str(event))
 
-    tap = Tap(tap_socket, node=socket.gethostname(), strict=strict, table=spawner.table, sample=sample)
+    figures = None if http is None else FiguresReader()
+    tap = Tap(tap_socket, node=socket.gethostname(), strict=strict, table=spawner.table, sample=sample, figures=figures)
     supervisor = Supervisor(spawner, tap, report)
     async with AsyncExitStack() as stack:
         stack.callback(supervisor.close)
@@ -145,6 +154,9 @@ async def _relay(
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
         if check and options is None:
             await _check(listeners)
+        endpoint = None
+        if http is not None and figures is not None:
+            endpoint = await stack.enter_async_context(serve_http(http, relay, tap, figures))
         with stop_on_signals() as stop:  # from here on: whoever is told that it runs may end it
             if sample is not None:
                 say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
@@ -160,7 +172,13 @@ async def _relay(
                 say(f"watch it with: {watch_command}")
             if reload is not None:
                 await stack.enter_async_context(reload_on_signal(relay, reload))
+            if endpoint is not None:
+                say(f"health and metrics on {' and '.join(f'http://{each}' for each in endpoint.addresses)}")
+            ready(relay.pairs)
             await stop.wait()
+            notify("STOPPING=1", status="draining" if stop.gently else "stopping")
+            if endpoint is not None:
+                endpoint.health.draining = True
             if stop.gently:
                 await relay.drain(DRAIN_S, stop.at_once)
             supervisor.close(restart=True)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dissectors.connections.events import BEHIND, RESTARTED
 from kproxy import __version__
@@ -34,6 +35,9 @@ from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, Respo
 from kproxy.trace.timestamps import timestamp
 from kproxy.trace.writer import TraceWriter
 
+if TYPE_CHECKING:
+    from kproxy.live.inspector_metrics import InspectorMetrics
+
 #: After so long without a word from the tap it counts as idle.
 IDLE_NS = 1_000_000_000
 
@@ -44,7 +48,7 @@ class InspectorOptions:
 
     `output` and `selection` say what is shown, `detail` is how much of each frame the trace has. The trace is written
     to `directory`, compressed if `compress` is set; None writes none. `built_in` is true if the built-in broker is
-    upstream.
+    upstream. `metrics` has it count for Prometheus, which needs the extra of that name.
     """
 
     output: OutputOptions
@@ -54,6 +58,7 @@ class InspectorOptions:
     compress: bool = False
     control: ControlSocket | None = None
     built_in: bool = False
+    metrics: bool = False
 
 
 class InspectionSink:
@@ -92,6 +97,9 @@ class InspectionSink:
                 watch.control, selector, _greeting(watch, hello, node), self._inspector, relay_ended=relay_ended
             )
         self._tally = RunSummary()
+        self._metrics: InspectorMetrics | None = None
+        if watch.metrics:
+            self._metrics = _metrics_of(self._inspector)
         self._at = hello.at
         self._missed = 0
         self._left_out: int | None = None
@@ -169,6 +177,8 @@ class InspectionSink:
         frame = None
         if isinstance(line, RequestLine | ResponseLine) and self._detail is not Detail.RAW:
             frame, line.frame = line.frame, None  # it was made for viewers
+        if self._metrics is not None:
+            self._metrics.add(line)
         selected = self._selection.of(line)  # the trace has them all
         if selected is not None:
             self._tally.add(selected)
@@ -195,6 +205,10 @@ class InspectionSink:
             give_up_output()
             if not isinstance(error, BrokenPipeError):
                 warn(f"output stopped: {error_text(error)}")
+
+    def metrics_text(self) -> bytes | None:
+        """What was counted for Prometheus, None if that is not wanted."""
+        return None if self._metrics is None else self._metrics.text()
 
     def flush(self) -> None:
         """Write out everything received so far."""
@@ -264,6 +278,14 @@ class InspectionSink:
             warn(f"{self._missed} connections were not inspected: the inspector could not keep up or was restarted")
         if self._trace is not None and self._trace.lost:
             warn(f"{self._trace.lost} trace lines are missing: the trace could not be written")
+
+
+def _metrics_of(inspector: Inspector) -> InspectorMetrics | None:
+    try:
+        from kproxy.live.inspector_metrics import InspectorMetrics
+    except ImportError:  # the relay reports what is missing to those who ask for metrics
+        return None
+    return InspectorMetrics(lambda: inspector.in_flight)
 
 
 def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> Greeting:

@@ -8,7 +8,7 @@ import itertools
 import math
 import socket
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -145,6 +145,31 @@ class Relay:
         for connection in self._clients.values():
             _add(totals, connection)
         return totals
+
+    @property
+    def open_connections(self) -> int:
+        """Client connections that are open, those that still wait for the upstream included."""
+        return len(self._clients)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether any client is connected to its upstream."""
+        return any(connection is not None for connection in self._clients.values())
+
+    @property
+    def down(self) -> Mapping[Address, str]:
+        """Upstreams that the last client could not be connected to, and why."""
+        return self._down
+
+    @property
+    def upstreams(self) -> list[Address]:
+        """Where the open listeners lead, each once."""
+        return list(dict.fromkeys(bound.listener.upstream for bound in self._listeners if bound.is_open))
+
+    @property
+    def lacks_resources(self) -> bool:
+        """Whether no client is accepted for now, because there are no file descriptors left, or no memory."""
+        return self._accept_retry is not None
 
     def add(self, listener: Listener, sockets: Sequence[socket.socket]) -> BoundListener:
         """A listener of the command line: nothing is accepted before `begin`."""

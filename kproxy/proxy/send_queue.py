@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +17,7 @@ _PATIENCE_S = 0.001  # small buffers wait that long for others: a system call ea
 _WORTH_SENDING = 64 * 1024  # bytes that wait for no others
 _GATHERED = 64  # buffers in one system call
 _SENT_AT_ONCE = 256 * 1024  # bytes; then the event loop has its turn
+_RECEIVED_AT_ONCE = 64 * 1024
 _SOCKET_BUFFER = 1024 * 1024
 
 
@@ -25,9 +28,16 @@ class SendQueue:
         sock: Connected; closed by `close` or when the other end is gone.
         on_sent: Called when `queued` has shrunk.
         on_lost: Called once, with what the system said, when the other end is gone; the queue is empty then.
+        on_received: Takes what the other end sends; without it, nothing is read.
     """
 
-    def __init__(self, sock: socket.socket, on_sent: Callable[[], None], on_lost: Callable[[OSError], None]) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        on_sent: Callable[[], None],
+        on_lost: Callable[[OSError], None],
+        on_received: Callable[[bytes], None] | None = None,
+    ) -> None:
         self.queued = 0
         self._socket = sock
         self._on_sent = on_sent
@@ -40,6 +50,9 @@ class SendQueue:
         self._empty = asyncio.Event()
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+        self._on_received = on_received
+        if on_received is not None:
+            self._loop.add_reader(sock, self._receive, on_received)
 
     def put(self, buffer: bytes) -> None:
         """Queue a buffer."""
@@ -68,6 +81,21 @@ class SendQueue:
             return True
         finally:
             self._drop()
+
+    def _receive(self, on_received: Callable[[bytes], None]) -> None:
+        try:
+            data = self._socket.recv(_RECEIVED_AT_ONCE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._drop()
+            self._on_lost(error)
+            return
+        if data:
+            on_received(data)
+        else:
+            self._drop()
+            self._on_lost(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
     def abandon(self) -> None:
         """Send nothing more, and close the socket; may be called again."""
@@ -121,6 +149,8 @@ class SendQueue:
     def _drop(self) -> None:
         self._stop_timer()
         self._unwatch()
+        if self._on_received is not None and self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
         self._buffers.clear()
         self.queued = 0
         self._scheduled = True  # nothing is sent any more

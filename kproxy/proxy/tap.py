@@ -18,6 +18,7 @@ from typing import Final
 from kproxy.proxy import tap_protocol
 from kproxy.proxy.events import InspectionBehind, InspectorResumed, Report
 from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.missed import MissedConnections
 from kproxy.proxy.sampling import is_chosen
 from kproxy.proxy.send_queue import SendQueue
@@ -48,6 +49,7 @@ class Tap:
         strict: Nothing is dropped.
         table: Where inspectors store how far they have come; without it, an inspector that is gone is the last.
         sample: The share of connections that is inspected.
+        figures: Takes what the inspector sends back.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Tap:
         strict: bool = False,
         table: InspectedTable | None = None,
         sample: float | None = None,
+        figures: FiguresReader | None = None,
     ) -> None:
         self.full = False  # no frame begins to be sent
         self.lost = False  # there is no inspector
@@ -86,8 +89,11 @@ class Tap:
         self._limit = limit
         self._begun = False
         self._pressed = False
+        self._missed_connections = 0
+        self._missed_bytes = 0
+        self._figures = figures
+        self._outbox = self._outbox_to(sock)
         self._missed = MissedConnections()
-        self._outbox = SendQueue(sock, self._on_sent, self._on_lost)
         self._on_pressure: Callable[[bool], None] = lambda pressed: None
         self._report_lost: Callable[[OSError], None] = lambda error: None
 
@@ -222,7 +228,7 @@ class Tap:
     def resume(self, sock: socket.socket) -> None:
         """There is a new inspector at the other end of `sock`; all connections are announced to it."""
         assert self._table is not None
-        self._outbox = SendQueue(sock, self._on_sent, self._on_lost)
+        self._outbox = self._outbox_to(sock)
         self.lost = False
         self.inspector += 1
         now = time.time_ns()
@@ -269,6 +275,12 @@ class Tap:
         if self._table is not None:
             while self._closed and self._table.is_closed(self._closed[0].slot):
                 self._table.free(self._closed.popleft().slot)
+
+    def _outbox_to(self, sock: socket.socket) -> SendQueue:
+        if self._figures is None:
+            return SendQueue(sock, self._on_sent, self._on_lost)
+        self._figures.begin()
+        return SendQueue(sock, self._on_sent, self._on_lost, self._figures.receive)
 
     def _on_sent(self) -> None:
         self._let_go_confirmed()

@@ -61,11 +61,11 @@ class ErrorEntry(Struct):
 
 
 class RewrittenEntry(Struct, rename={"was": "from", "now": "to"}):
-    """A value that the proxy changed on its way, e.g. ``brokers[0].port``."""
+    """A value that the proxy changed, e.g. ``brokers[0].port``, as text; null stays null."""
 
     path: str
-    was: Any
-    now: Any
+    was: str | None
+    now: str | None
 
 
 class EditEntry(Struct, omit_defaults=True):

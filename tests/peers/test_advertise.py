@@ -120,7 +120,7 @@ def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
     for line in lines:
         if line.get("api") == "Metadata" and line["kind"] == "response":
             ports = [entry for entry in line["rewritten"] if entry["path"].endswith(".port")]
-            assert [entry["from"] for entry in ports] == [broker["port"] for broker in line["body"]["brokers"]]
+            assert [entry["from"] for entry in ports] == [str(broker["port"]) for broker in line["body"]["brokers"]]
 
 
 def create(admin: AdminClient, topic: NewTopic) -> None:

@@ -1,0 +1,67 @@
+"""Whether the relay can serve clients, for load balancers and Kubernetes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any, Final
+
+from kproxy.proxy.relay import Relay
+from kproxy.proxy.sockets import check_upstream
+from kproxy.proxy.tap import Tap
+
+_CONNECT_S: Final = 0.8  # Kubernetes waits a second for the whole answer
+_REACHED_FOR_S: Final = 10.0  # so long an upstream that answered is not asked again
+_FAILED_FOR_S: Final = 1.0
+
+
+class Health:
+    """Judges by the clients' connections, and connects to the upstreams itself if these prove nothing.
+
+    Otherwise a proxy that gets no clients because it is not ready would never become ready again.
+
+    Attributes:
+        draining: The relay is about to end.
+    """
+
+    def __init__(self, relay: Relay, tap: Tap) -> None:
+        self.draining = False
+        self._relay = relay
+        self._tap = tap
+        self._lock = asyncio.Lock()
+        self._checked_until = -math.inf  # in the loop's time
+        self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
+
+    async def report(self) -> tuple[bool, dict[str, Any]]:
+        """Whether clients can be served, and a report for people; inspection is mentioned, but never decides."""
+        listening = self._relay.addresses
+        down = self._relay.down
+        unreachable = {str(address): down[address] for address in self._relay.upstreams if address in down}
+        if self.draining:
+            status = "draining"
+        elif not listening:
+            status = "not listening"
+        elif self._relay.lacks_resources:
+            status = "cannot accept connections: no file descriptors or no memory left"
+        elif failures := await self._failed_upstreams():
+            status = "no upstream can be reached"
+            unreachable |= failures
+        else:
+            status = "ok"
+        inspector = "stopped" if self._tap.gone else "restarting" if self._tap.lost else "running"
+        report = {"status": status, "listening": listening, "unreachable": unreachable, "inspector": inspector}
+        return status == "ok", report
+
+    async def _failed_upstreams(self) -> dict[str, str]:
+        """Why each upstream cannot be reached, if that holds for all of them."""
+        upstreams = self._relay.upstreams
+        if self._relay.is_connected and not all(each in self._relay.down for each in upstreams):
+            return {}
+        async with self._lock:  # one check for everybody who asks
+            loop = asyncio.get_running_loop()
+            if loop.time() >= self._checked_until:
+                reasons = await asyncio.gather(*(check_upstream(each, _CONNECT_S) for each in upstreams))
+                failures = {str(each): why for each, why in zip(upstreams, reasons, strict=True) if why is not None}
+                self._failures = failures if len(failures) == len(upstreams) else {}
+                self._checked_until = loop.time() + (_FAILED_FOR_S if self._failures else _REACHED_FOR_S)
+            return self._failures

@@ -1,0 +1,97 @@
+"""``--http``: health and metrics of the running proxy, served by the relay's own loop.
+
+It is not in the inspector's process: a failed inspector must not make the proxy look dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from kproxy.io.extras import install_command
+from kproxy.live.health import Health
+from kproxy.live.http_server import HttpResponse, HttpServer
+from kproxy.outputs.stderr import warn
+from kproxy.proxy.address import Address
+from kproxy.proxy.inspector_figures import FiguresReader
+from kproxy.proxy.relay import Relay
+from kproxy.proxy.sockets import listen
+from kproxy.proxy.tap import Tap
+
+if TYPE_CHECKING:
+    from kproxy.live.relay_metrics import RelayMetrics
+
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_FRESH_S: Final = 1.0  # metrics are not computed more often, however many ask
+
+
+class HttpEndpoint:
+    """The paths of ``--http``; `addresses` are listened on."""
+
+    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
+        self.addresses: list[str] = []
+        self.health = Health(relay, tap)
+        self._metrics = _metrics(relay, tap, figures)
+        self._text = b""
+        self._fresh_until = -math.inf  # in the loop's time
+
+    async def respond(self, path: str) -> HttpResponse:
+        """The response to a GET of this path."""
+        match path:
+            case "/healthz":
+                is_ready, report = await self.health.report()
+                return HttpResponse.json(HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE, report)
+            case "/livez":
+                return HttpResponse.json(HTTPStatus.OK, {"status": "ok"})
+            case "/metrics":
+                return self._metrics_response()
+            case _:
+                return HttpResponse.text(HTTPStatus.NOT_FOUND, "kproxy serves /healthz, /livez and /metrics")
+
+    def _metrics_response(self) -> HttpResponse:
+        if self._metrics is None:
+            sentence = "/metrics needs the extra 'metrics' of kproxy (prometheus-client): install it and restart kproxy"
+            return HttpResponse.text(HTTPStatus.NOT_IMPLEMENTED, sentence)
+        now = asyncio.get_running_loop().time()
+        if now >= self._fresh_until:
+            self._text = self._metrics.text()
+            self._fresh_until = now + _FRESH_S
+        return HttpResponse(HTTPStatus.OK, self._text, _METRICS_TYPE)
+
+
+@asynccontextmanager
+async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresReader) -> AsyncIterator[HttpEndpoint]:
+    """Answer requests while the block lasts; say where.
+
+    Raises:
+        ListenError: The address cannot be listened on.
+    """
+    sockets = await asyncio.to_thread(listen, address, "--http")
+    failures: set[str] = set()
+
+    def report(error: Exception) -> None:
+        sentence = f"the HTTP endpoint failed ({type(error).__name__}: {error}); this is a bug in kproxy"
+        if sentence not in failures and len(failures) < 10:
+            failures.add(sentence)
+            warn(sentence)
+
+    endpoint = HttpEndpoint(relay, tap, figures)
+    server = HttpServer(sockets, endpoint.respond, report)
+    endpoint.addresses = server.addresses
+    try:
+        yield endpoint
+    finally:
+        server.close()
+
+
+def _metrics(relay: Relay, tap: Tap, figures: FiguresReader) -> RelayMetrics | None:
+    try:
+        from kproxy.live.relay_metrics import RelayMetrics
+    except ImportError:
+        warn(f"/metrics is not available; install what it needs with: {install_command('metrics')}")
+        return None
+    return RelayMetrics(relay, tap, figures)

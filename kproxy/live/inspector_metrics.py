@@ -1,0 +1,127 @@
+"""What the inspector's process counts for Prometheus, from the lines of the trace.
+
+Labels are bounded: APIs, error names and rule codes are those that kproxy knows, and everything else is ``unknown``.
+Only this module and `kproxy.live.relay_metrics` import prometheus-client, and only `--http` imports them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dissectors import schemas
+from dissectors.rules import rules
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLine, ResponseLine
+
+UNKNOWN: Final = "unknown"
+#: Upper bounds of the latency histogram, in seconds; long polls take up to 30 s by default.
+BUCKETS_S: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+_BUCKETS_US: Final = tuple(round(bound * 1e6) for bound in BUCKETS_S)
+_BOUNDS: Final = (*map(str, BUCKETS_S), "+Inf")
+
+
+class _Api:
+    """The figures of one API. Frames and bytes are those of requests and responses; latencies are in microseconds."""
+
+    __slots__ = ("bytes", "errors", "frames", "latencies", "latency_sum")
+
+    def __init__(self) -> None:
+        self.frames = [0, 0]
+        self.bytes = [0, 0]
+        self.latencies = [0] * len(_BOUNDS)  # how many are in each bucket
+        self.latency_sum = 0
+        self.errors: Counter[str] = Counter()  # responses by error name
+
+
+class InspectorMetrics(Collector):
+    """Counts lines in plain numbers; prometheus-client sees them only when they are read, once a second.
+
+    Args:
+        in_flight: Gives the number of requests that are not answered.
+    """
+
+    def __init__(self, in_flight: Callable[[], int]) -> None:
+        self._in_flight = in_flight
+        self._names = {each.name for each in schemas.apis()}
+        self._severities = {each.code: str(each.severity) for each in rules()}
+        self._apis: dict[str, _Api] = {}
+        self._findings: Counter[tuple[str, str]] = Counter()  # by code and severity
+        self._gap_bytes = 0
+        self._gap_frames = 0
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """All figures in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def add(self, line: Line) -> None:
+        """Count a line of the trace."""
+        if isinstance(line, RequestLine):
+            self._add_frame(line, 0)
+        elif isinstance(line, ResponseLine):
+            self._add_response(line, self._add_frame(line, 1))
+        elif isinstance(line, FindingLine):
+            self._findings[line.code, line.severity] += 1
+        elif isinstance(line, GapLine):
+            self._gap_bytes += line.bytes
+            self._gap_frames += line.frames
+        elif isinstance(line, CloseLine):
+            for repeat in line.repeated:
+                self._findings[repeat.code, self._severities.get(repeat.code, UNKNOWN)] += repeat.count
+
+    def _add_frame(self, line: RequestLine | ResponseLine, direction: int) -> _Api:
+        api = self._apis.get(line.api or UNKNOWN) or self._new_api(line.api)
+        api.frames[direction] += 1
+        api.bytes[direction] += line.size
+        for finding in line.findings:
+            self._findings[finding.code, finding.severity] += 1
+        return api
+
+    def _new_api(self, name: str | None) -> _Api:
+        return self._apis.setdefault(name if name in self._names else UNKNOWN, _Api())
+
+    def _add_response(self, line: ResponseLine, api: _Api) -> None:
+        if line.latency_us is not None:
+            us = max(line.latency_us, 0)  # the clock may have been set back
+            api.latencies[bisect_left(_BUCKETS_US, us)] += 1
+            api.latency_sum += us
+        if line.errors:
+            for code in {error.code for error in line.errors}:
+                api.errors[schemas.error_name(code) or UNKNOWN] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """All figures, for prometheus-client."""
+        by_api = ("api", "direction")
+        frames = CounterMetricFamily("kproxy_frames", "Kafka frames that were inspected.", labels=by_api)
+        size = CounterMetricFamily("kproxy_frame_bytes", "Bytes of these frames.", labels=by_api)
+        text = "Time from a request to its response."
+        durations = HistogramMetricFamily("kproxy_request_duration_seconds", text, labels=["api"])
+        text = "Responses with this Kafka error, once for each response."
+        errors = CounterMetricFamily("kproxy_response_errors", text, labels=["api", "error"])
+        for name, api in self._apis.items():
+            for direction, label in enumerate(("request", "response")):
+                frames.add_metric([name, label], api.frames[direction])
+                size.add_metric([name, label], api.bytes[direction])
+            buckets = zip(_BOUNDS, map(float, accumulate(api.latencies)), strict=True)
+            durations.add_metric([name], list(buckets), api.latency_sum / 1e6)
+            for error, count in api.errors.items():
+                errors.add_metric([name, error], count)
+        yield from (frames, size, durations, errors)
+        text = "Findings of the rules, including repeats, which are added when their connection closes."
+        findings = CounterMetricFamily("kproxy_findings", text, labels=["code", "severity"])
+        for key, count in self._findings.items():
+            findings.add_metric(key, count)
+        yield findings
+        yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
+        yield CounterMetricFamily("kproxy_gap_bytes", "Relayed bytes that were not inspected.", self._gap_bytes)
+        yield CounterMetricFamily("kproxy_gap_frames", "Relayed frames that were not inspected.", self._gap_frames)

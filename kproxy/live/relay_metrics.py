@@ -1,0 +1,57 @@
+"""What the relay's process shows Prometheus: its own figures, then those that the inspector has sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kproxy import __version__
+from kproxy.proxy.inspector_figures import FiguresReader
+from kproxy.proxy.relay import Relay
+from kproxy.proxy.tap import Tap
+
+
+class RelayMetrics(Collector):
+    """Reads the figures when they are asked for, so relaying costs nothing more."""
+
+    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
+        self._relay = relay
+        self._tap = tap
+        self._figures = figures
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """All figures in Prometheus' text format; without those of the inspector while there is none."""
+        own = generate_latest(self._registry)
+        return own if self._tap.lost else own + self._figures.text
+
+    def collect(self) -> Iterator[Metric]:
+        """The relay's figures, for prometheus-client."""
+        relay, tap, totals = self._relay, self._tap, self._relay.totals
+        yield InfoMetricFamily("kproxy_build", "The version of kproxy.", {"version": __version__})
+        yield GaugeMetricFamily("kproxy_connections_open", "Client connections that are open.", relay.open_connections)
+        text = "Client connections that were accepted."
+        yield CounterMetricFamily("kproxy_connections_accepted", text, totals.connections)
+        text = "Client connections that were refused because the upstream was unreachable."
+        yield CounterMetricFamily("kproxy_connections_refused", text, totals.turned_away)
+        text = "Client connections that --sample left out of inspection."
+        yield CounterMetricFamily("kproxy_connections_not_sampled", text, tap.left_out)
+        relayed = CounterMetricFamily("kproxy_relayed_bytes", "Bytes that were relayed.", labels=["direction"])
+        relayed.add_metric(["request"], totals.request_bytes)
+        relayed.add_metric(["response"], totals.response_bytes)
+        yield relayed
+        text = "Bytes that wait for the inspector: how far it is behind."
+        yield GaugeMetricFamily("kproxy_inspector_queued_bytes", text, tap.queued)
+        text = "Bytes that the inspector did not get because it could not keep up."
+        yield CounterMetricFamily("kproxy_inspector_dropped_bytes", text, tap.dropped_bytes)
+        text = "Frames that the inspector did not get because it could not keep up."
+        yield CounterMetricFamily("kproxy_inspector_dropped_frames", text, tap.dropped_frames)
+        text = "Bytes that were relayed while there was no inspector."
+        yield CounterMetricFamily("kproxy_inspector_missed_bytes", text, tap.unseen_bytes)
+        yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs.", int(not tap.lost))
+        text = "How often the inspector was restarted."
+        yield CounterMetricFamily("kproxy_inspector_restarts", text, max(self._figures.inspectors - 1, 0))

@@ -1,0 +1,41 @@
+"""Tells systemd, or whoever started kproxy, how far it is: the datagrams of sd_notify(3)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+
+def notify(*states: str, status: str | None = None) -> None:
+    """Send states such as ``READY=1``, and a sentence for people, to ``$NOTIFY_SOCKET``.
+
+    Nothing happens if that is not set, and an error is ignored: a service manager that does not listen is no reason to
+    stop relaying. Never waits.
+    """
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path.startswith(("/", "@")):  # "vsock:" is for virtual machines as a whole
+        return
+    lines = [*states] if status is None else [*states, f"STATUS={' '.join(status.splitlines())}"]
+    address = "\0" + path[1:] if path.startswith("@") else path
+    with suppress(OSError, ValueError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        sock.sendto("\n".join(lines).encode(errors="surrogateescape"), address)
+
+
+def ready(relayed: Iterable[tuple[str, str]]) -> None:
+    """Clients can connect; `relayed` are listeners and their upstreams."""
+    notify("READY=1", status="relaying " + ", ".join(f"{listened} -> {upstream}" for listened, upstream in relayed))
+
+
+@contextmanager
+def reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
+    """The configuration is read again while the block lasts; `relayed` gives what `ready` takes."""
+    now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+    notify("RELOADING=1", f"MONOTONIC_USEC={now_us}", status="reading the configuration")
+    try:
+        yield
+    finally:
+        ready(relayed())

@@ -1,0 +1,277 @@
+"""--http of a running proxy, and what it tells a service manager."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, Proxy, broker, children, running, traced, until
+
+__all__ = ["broker"]  # a fixture
+
+
+class Served:
+    """A running kproxy with --http."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        assert proxy.process.stderr is not None
+        for line in proxy.process.stderr:
+            proxy.said.append(line)
+            if line.startswith("health and metrics on http://"):
+                self.port = int(line.rpartition(":")[2])
+                return
+        raise AssertionError("".join(proxy.said))
+
+    def get(self, path: str) -> tuple[int, str]:
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        client.request("GET", path)
+        response = client.getresponse()
+        found = response.status, response.read().decode()
+        client.close()
+        return found
+
+    def health(self) -> tuple[int, dict[str, object]]:
+        status, body = self.get("/healthz")
+        return status, json.loads(body)
+
+    def metrics(self) -> dict[tuple[str, tuple[str, ...]], float]:
+        status, body = self.get("/metrics")
+        assert status == 200
+        return values(body)
+
+
+def values(body: str) -> dict[tuple[str, tuple[str, ...]], float]:
+    found: dict[tuple[str, tuple[str, ...]], float] = {}
+    for family in text_string_to_metric_families(body):
+        assert family.type != "unknown"
+        for sample in family.samples:
+            key = sample.name, tuple(sample.labels.values())
+            assert key not in found
+            found[key] = sample.value
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    return [each for child in children(pid) for each in (child, *descendants(child))]
+
+
+@contextmanager
+def serving(tmp_path: Path, port: int, *args: object, **options: object) -> Iterator[Served]:
+    with running(tmp_path, "--upstream", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "-q", *args, **options) as proxy:
+        yield Served(proxy)
+
+
+def test_a_scrape_while_traffic_passes_agrees_with_the_traffic(tmp_path: Path, broker: Broker) -> None:
+    frames = ("kproxy_frames_total", ("ApiVersions", "response"))
+    with serving(tmp_path, broker.port) as served:
+        scraped: list[float] = []
+        stopped = threading.Event()
+
+        def scrape() -> None:
+            while not stopped.is_set():
+                scraped.append(served.metrics().get(frames, 0))
+                time.sleep(0.05)
+
+        thread = threading.Thread(target=scrape)
+        thread.start()
+        for _ in range(30):
+            served.proxy.ask(20)
+        until(lambda: served.metrics().get(frames) == 600)
+        stopped.set()
+        thread.join()
+        found = served.metrics()
+        served.proxy.end()
+    assert scraped == sorted(scraped)
+    assert found["kproxy_connections_accepted_total", ()] == 30
+    assert found["kproxy_connections_refused_total", ()] == 0
+    for direction, frame in (("request", ASKED), ("response", ANSWER)):
+        assert found["kproxy_relayed_bytes_total", (direction,)] == 600 * len(frame)
+        assert found["kproxy_frames_total", ("ApiVersions", direction)] == 600
+        assert found["kproxy_frame_bytes_total", ("ApiVersions", direction)] == 600 * len(frame)
+    latencies = [line["latency_us"] for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "response"]
+    assert found["kproxy_request_duration_seconds_count", ("ApiVersions",)] == len(latencies) == 600
+    total = found["kproxy_request_duration_seconds_sum", ("ApiVersions",)]
+    assert abs(total - sum(map(int, latencies)) / 1e6) < 1e-6  # type: ignore[call-overload]
+    assert found["kproxy_requests_in_flight", ()] == 0
+    assert (found["kproxy_inspector_up", ()], found["kproxy_inspector_restarts_total", ()]) == (1, 0)
+    names = {label for _, labels in found for label in labels}
+    assert not [label for label in names if "127.0.0.1" in label or "tester" in label]
+
+
+def test_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) -> None:
+    broker.answer = b""  # never
+    with serving(tmp_path, broker.port) as served, served.proxy.connect() as client:
+        client.sendall(ASKED[:3] + bytes([ASKED[3] + 2]) + ASKED[4:] + b"\xab\xcd")
+        until(lambda: served.metrics().get(("kproxy_requests_in_flight", ())) == 1)
+        found = served.metrics()
+        assert found["kproxy_connections_open", ()] == 1
+        assert sum(value for (name, _), value in found.items() if name == "kproxy_findings_total") >= 1
+
+
+def test_two_hundred_scrapes_at_once_and_slow_clients(tmp_path: Path, broker: Broker) -> None:
+    with serving(tmp_path, broker.port) as served:
+        slow = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
+        for each in slow:
+            with suppress(OSError):
+                each.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        with ThreadPoolExecutor(40) as threads:
+            asked = [threads.submit(served.metrics) for _ in range(200)]
+            served.proxy.ask(50)
+            assert all(each.result() for each in asked)
+        for each in slow:
+            each.close()
+        assert served.health()[0] == 200
+
+
+def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broker) -> None:
+    with serving(tmp_path, broker.port) as served:
+        assert served.health() == (
+            200,
+            {
+                "status": "ok",
+                "listening": [f"127.0.0.1:{served.proxy.port}"],
+                "unreachable": {},
+                "inspector": "running",
+            },
+        )
+        for process in descendants(served.proxy.process.pid):
+            os.kill(process, signal.SIGKILL)
+        until(lambda: served.health()[1]["inspector"] == "stopped")  # although nothing is relayed
+        assert served.health()[0] == 200
+        served.proxy.ask(3)
+        until(lambda: served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 3 * len(ASKED))
+        found = served.metrics()
+        assert found["kproxy_inspector_up", ()] == 0
+        assert found["kproxy_inspector_missed_bytes_total", ()] == 3 * (len(ASKED) + len(ANSWER))
+        assert not [name for name, _ in found if name == "kproxy_frames_total"]  # frozen figures would mislead
+
+
+def test_an_inspector_that_restarts_counts_from_0(tmp_path: Path, broker: Broker) -> None:
+    frames = ("kproxy_frames_total", ("ApiVersions", "response"))
+    with serving(tmp_path, broker.port) as served:
+        served.proxy.ask(5)
+        until(lambda: served.metrics().get(frames) == 5)
+        [spawner] = children(served.proxy.process.pid)
+        [inspector] = children(spawner)
+        os.kill(inspector, signal.SIGKILL)
+        until(lambda: served.metrics()["kproxy_inspector_restarts_total", ()] == 1)
+        assert served.health()[1]["inspector"] == "running"
+        served.proxy.ask(3)
+        until(lambda: served.metrics().get(frames) == 3)
+        assert served.metrics()["kproxy_relayed_bytes_total", ("request",)] == 8 * len(ASKED)
+
+
+def test_not_ready_without_an_upstream_and_ready_when_it_answers(tmp_path: Path) -> None:
+    with socket.socket() as upstream:
+        upstream.bind(("127.0.0.1", 0))
+        with serving(tmp_path, upstream.getsockname()[1], "--no-check") as served:
+            status, report = served.health()
+            assert (status, report["status"]) == (503, "no upstream can be reached")
+            assert served.get("/livez")[0] == 200
+            upstream.listen()
+            until(lambda: served.health()[0] == 200)
+
+
+def test_draining_is_not_ready_but_alive(tmp_path: Path, broker: Broker) -> None:
+    with serving(tmp_path, broker.port) as served, served.proxy.connect() as busy:
+        stopped = threading.Event()
+
+        def chatter() -> None:
+            while not stopped.is_set():
+                busy.sendall(ASKED)
+                assert busy.recv(65536)
+                time.sleep(0.02)
+
+        thread = threading.Thread(target=chatter)
+        thread.start()
+        try:
+            until(lambda: served.metrics()["kproxy_connections_open", ()] == 1)
+            served.proxy.process.send_signal(signal.SIGTERM)
+            until(lambda: served.health()[1]["status"] == "draining")
+            assert served.health()[0] == 503
+            assert served.get("/livez")[0] == 200
+        finally:
+            stopped.set()
+            thread.join()
+        served.proxy.process.communicate(timeout=20)
+        assert served.proxy.process.returncode == 0
+
+
+def test_without_the_extra_metrics_says_how_to_get_it(tmp_path: Path, broker: Broker) -> None:
+    program = "import sys; sys.modules['prometheus_client'] = None\nfrom kproxy.cli import main; sys.exit(main())"
+    with serving(tmp_path, broker.port, program=("-c", program)) as served:
+        status, body = served.get("/metrics")
+        assert status == 501
+        assert body.startswith("/metrics needs the extra 'metrics' of kproxy")
+        assert body.count("\n") == 1
+        assert served.health()[0] == 200
+        served.proxy.ask()
+        _, err = served.proxy.end()
+        assert served.proxy.process.returncode == 0
+    [warning] = [line for line in err.splitlines() if line.startswith("kproxy: ")]
+    assert warning.startswith("kproxy: /metrics is not available; install what it needs with: ")
+    assert "prometheus-client" in warning
+
+
+def test_prometheus_is_imported_only_with_http(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom kproxy.cli import main\nimport kproxy.live.run\n"
+        "try: main(['--help'])\nfinally: print([each for each in sys.modules if 'prometheus' in each], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == "[]\n"
+
+
+def test_an_address_that_cannot_be_used_is_one_sentence(tmp_path: Path, broker: Broker) -> None:
+    def said(address: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{broker.port}",
+             "--no-trace", "--http", address],
+            capture_output=True, text=True, check=False, cwd=tmp_path, timeout=20,
+        )  # fmt: skip
+        assert done.returncode == 2
+        return done.stderr
+
+    taken = f"127.0.0.1:{broker.port}"
+    reason = f"{taken} is already in use: stop the process on it, or choose another address with --http"
+    assert said(taken) == f"kproxy: {reason}\n"
+    assert said("unix:/x") == "kproxy: --http does not take 'unix:/x': use [HOST:]PORT\n"
+    assert said("99999") == "kproxy: --http '99999': invalid port '99999': use 0 to 65535\n"
+
+
+def test_a_service_manager_is_told_of_every_step(tmp_path: Path, broker: Broker) -> None:
+    file = tmp_path / "kproxy.toml"
+    file.write_text("")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(10)
+        os.environ["NOTIFY_SOCKET"] = str(tmp_path / "notify")
+        try:
+            with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q", "--config-file", file) as proxy:
+                relayed = f"READY=1\nSTATUS=relaying 127.0.0.1:{proxy.port} -> 127.0.0.1:{broker.port}"
+                assert manager.recv(4096).decode() == relayed
+                proxy.ask()  # clients are served when the manager hears of it
+                file.write_text("listen = ['127.0.0.1:0'\n")  # no TOML: it goes on as before
+                proxy.process.send_signal(signal.SIGHUP)
+                begun = manager.recv(4096).decode().split("\n")
+                assert begun[0] == "RELOADING=1"
+                assert begun[1].startswith("MONOTONIC_USEC=")
+                assert manager.recv(4096).decode() == relayed
+                proxy.end(signal.SIGTERM)
+                assert manager.recv(4096).decode() == "STOPPING=1\nSTATUS=draining"
+        finally:
+            del os.environ["NOTIFY_SOCKET"]

@@ -1,0 +1,135 @@
+"""docs/deployment.md: its files parse, its commands are accepted, and its ports and paths fit together."""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kproxy import cli
+from kproxy.cli import relay
+from kproxy.cli.rewriting import rewriting_of
+from kproxy.proxy.address import TcpAddress
+
+PAGE = (Path(__file__).parents[1] / "docs/deployment.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def documents() -> list[Any]:
+    return [document for block in blocks("yaml") for document in yaml.safe_load_all(block)]
+
+
+def compose() -> dict[str, Any]:
+    return next(each for each in documents() if "services" in each)
+
+
+def sidecar() -> dict[str, Any]:
+    pod = next(each for each in documents() if each.get("kind") == "Deployment")["spec"]["template"]["spec"]
+    return next(each for each in pod["initContainers"] if each["name"] == "kproxy")
+
+
+def unit() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment]
+    parser.read_string(blocks("ini")[0])
+    return parser
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    """The options, read as far as they can be without listening."""
+    args = cli._parse(words)
+    rewriting_of(args, relay._listeners(args))
+    relay._http(args)
+    return args
+
+
+def command_lines() -> Iterator[list[str]]:
+    yield compose()["services"]["kproxy"]["command"]
+    yield sidecar()["args"]
+    for line in re.findall(r"^    (kproxy .*)$", PAGE, re.MULTILINE):
+        yield shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize("words", list(command_lines()), ids=lambda words: " ".join(words)[:40])
+def test_a_command_line_is_accepted(words: list[str]) -> None:
+    args = parsed(words)
+    assert args.listen
+    assert args.http is not None
+
+
+def test_the_options_of_commands_in_sentences_exist() -> None:
+    commands = re.findall(r"`[^`\n]*?(kproxy tui[^`\n]*)`", PAGE)
+    assert len(commands) == 2
+    for command in commands:
+        cli._parse(shlex.split(command)[1:])
+
+
+def test_the_systemd_unit_and_its_configuration(tmp_path: Path) -> None:
+    service = unit()["Service"]
+    program, *words = shlex.split(service["ExecStart"])
+    assert program.endswith("/kproxy")
+    [path] = [word for word in words if word.endswith(".toml")]
+    [toml] = blocks("toml")
+    assert toml.startswith(f"# {path}\n")
+    file = tmp_path / "kproxy.toml"
+    file.write_text(toml)
+    args = parsed([str(file) if word == path else word for word in words])
+    assert args.advertise == "kproxy.example.com"
+    assert args.trace.startswith(f"/var/lib/{service['StateDirectory']}/")
+    assert args.control.startswith(f"/run/{service['RuntimeDirectory']}/")
+    assert service["Type"] == "notify"
+
+
+def test_probes_ask_where_kproxy_answers() -> None:
+    container = sidecar()
+    http = relay._http(cli._parse(container["args"]))
+    assert http is not None
+    [port] = container["ports"]
+    assert port["containerPort"] == http.port
+    for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+        probe = container[kind]["httpGet"]
+        assert probe["port"] == port["name"]
+        assert probe["path"] == ("/healthz" if kind == "readinessProbe" else "/livez")
+    annotations = next(each for each in documents() if each.get("kind") == "Deployment")["spec"]["template"]["metadata"]
+    assert annotations["annotations"]["prometheus.io/port"] == str(http.port)
+
+
+def test_compose_publishes_every_port_that_clients_are_directed_to() -> None:
+    services = compose()["services"]
+    args = cli._parse(services["kproxy"]["command"])
+    [listener] = relay._listeners(args)
+    assert isinstance(listener.listen, TcpAddress)
+    advertise = rewriting_of(args, [listener]).advertise
+    assert advertise is not None
+    assert advertise.base is not None
+    published: set[int] = set()
+    for each in services["kproxy"]["ports"]:
+        first, _, last = each.rpartition(":")[2].partition("-")
+        published |= set(range(int(first), int(last or first) + 1))
+    ids = [each["environment"]["KAFKA_NODE_ID"] for name, each in services.items() if name != "kproxy"]
+    http = relay._http(args)
+    assert http is not None
+    assert published == {listener.listen.port, http.port, *(advertise.base + node_id for node_id in ids)}
+    assert args.upstream == ["broker-1:9092"]
+
+
+def test_every_metric_and_path_is_documented_and_the_other_way_round() -> None:
+    sources = "".join(
+        (Path(cli.__file__).parents[1] / "live" / f"{name}_metrics.py").read_text() for name in ("relay", "inspector")
+    )
+    named = set(re.findall(r'"(kproxy_\w+)"', sources))
+    rows = re.findall(r"^\| (`kproxy_\w+`.*?) \|", PAGE, re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"kproxy_\w+", row)}
+    assert {re.sub(r"_(total|info)$", "", name) for name in documented} == named
+    used = set(re.findall(r"kproxy_[a-z_]+", PAGE)) - documented
+    assert used == {"kproxy_request_duration_seconds_bucket"}
