@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.counts import ErrorCounts
@@ -90,8 +89,7 @@ class Event(Struct, gc=False):  # tens of thousands, which the garbage collector
     severity: str = ""
 
 
-@dataclass(slots=True)
-class Streak:
+class Streak(Struct):
     """Refusals of one kind in a row; times in ns."""
 
     error: str
@@ -102,8 +100,7 @@ class Streak:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(Struct, frozen=True):
     """A generation, or epoch, when it was first heard of (ns), and at which row."""
 
     at: int
@@ -131,8 +128,7 @@ class StallKind(StrEnum):
     FINDING = "finding"
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """Why something stands still, from `since` to `until` (ns; None: still).
 
     `row` is where it began; `text` is a sentence, `look` says where to look next. `who` waits, `blamed` are those that
@@ -154,8 +150,7 @@ class Stall:
     times: int = 1
 
 
-@dataclass(slots=True)
-class Lane:
+class Lane(Struct):
     """A member, or while its id is not known the connection, or the client, that speaks for it.
 
     `told` are the REBALANCE_IN_PROGRESS since it last joined, `refused` what it was refused since the same was last
@@ -215,16 +210,14 @@ class Lane:
         self.standing, self.since = standing, at
 
 
-@dataclass(slots=True)
-class Begun:
+class Begun(Struct):
     """A rebalance that is going on; `generation` is the one before it."""
 
     at: int
     generation: int
 
 
-@dataclass(slots=True)
-class Given:
+class Given(Struct):
     """A member id that the coordinator made for a new member (MEMBER_ID_REQUIRED, KIP-394)."""
 
     at: int
@@ -232,8 +225,7 @@ class Given:
     label: str
 
 
-@dataclass(slots=True)
-class GroupHistory:
+class GroupHistory(Struct):
     """A group. `given` are member ids that nobody has joined with yet, `denied` what it is told of its coordinator."""
 
     id: str

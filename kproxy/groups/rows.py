@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kproxy.groups.model import COUNTED, Boundary, Event, GroupHistory, GroupStatus, Lane, Protocol, Stall, Standing
 from kproxy.groups.stalls.all_stalls import all_stalls
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """A group; times in ns since the epoch, 0 where there was none, `*_ns` in ns, `row` the latest of the index.
 
     `members` are those that the coordinator counts, `lanes` all that were seen. `worst` is the stall to look at first,
@@ -38,8 +38,7 @@ class GroupRow:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRow:
+class MemberRow(Struct, frozen=True):
     """A lane of a group; times in ns since the epoch, 0 where there was none, `since` that of its standing.
 
     `row` is the first of the index.
@@ -63,8 +62,7 @@ class MemberRow:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaneView:
+class LaneView(Struct, frozen=True):
     """A lane with what happened in it, as far as it is kept, and the times of its membership (ns; None: still).
 
     `steps` change a membership, `beats` repeat while it lasts, each in order. They are the overview's own and grow.
@@ -76,8 +74,7 @@ class LaneView:
     spells: Sequence[tuple[int, int | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(Struct, frozen=True):
     """Everything about a group: for a timeline (`kproxy.groups.timeline`) and the lists beside it.
 
     `lanes` begin with those that are members; `stalls` with those that last, the worst first, then the latest.
