@@ -51,11 +51,11 @@ class Lanes:
         """The lane of a line, as the latest that something happened in."""
         connection_id = line.connection_id
         member_id = (line.member_id or "")[:LONGEST]
-        who = who_of(line)
         nameless = "\0" + connection_id
         if member_id:
             key = member_id
         elif kind is EventKind.COORDINATOR:
+            who = who_of(line)
             key = group.clients.get(who, "\0\0" + "\0".join(who))
         elif kind is EventKind.JOIN:
             key = nameless
@@ -63,6 +63,7 @@ class Lanes:
             key = self._speaks.get(connection_id, {}).get(group.id, nameless)
         lane = group.lanes.get(key)
         if lane is None:
+            who = who_of(line)
             lane = self._adopted(group, key, member_id, nameless, who) or self._new(group, key, line, row, at)
             lane.label = label(lane.client_id, member_id)
             group.clients[who] = key
@@ -73,7 +74,7 @@ class Lanes:
             if lane.connection_id != connection_id or kind is EventKind.JOIN:
                 self._speak(group, lane, connection_id)
                 if kind is EventKind.JOIN and member_id:
-                    group.clients[who] = key
+                    group.clients[who_of(line)] = key
                     _merge(group, lane, group.lanes.get(nameless))
             lane.gone = ""
         lane.last = at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.in_flight import RequestPairing
@@ -15,6 +14,7 @@ from kproxy.groups.rows import GroupRow, GroupView, group_row, group_view
 from kproxy.groups.stalls.endings import over
 from kproxy.trace.formatting import RANK, safe
 from kproxy.trace.lines import (
+    FRAME_LINES,
     CloseLine,
     FindingEntry,
     FindingLine,
@@ -38,7 +38,6 @@ MOST_BEATS = 4_000
 MOST_IN_FLIGHT = 20_000
 MOST_WAITING = 50
 
-_FRAMES: Final = (RequestLine, ResponseLine)
 _BEATS = frozenset({EventKind.HEARTBEAT, EventKind.COMMIT, EventKind.OFFSETS})
 
 #: Errors that are no more than how groups work, or that clients overcome by themselves.
@@ -65,9 +64,8 @@ class GroupsOverview:
 
     def take(self, line: Line, row: int, at: int) -> None:
         """Take the next line, its row in the index and its time in ns."""
-        if isinstance(line, _FRAMES):
-            if line.group_id is not None and (kind := explanations.KINDS.get(line.api or "")) is not None:
-                self._frame(line, kind, row, at)
+        if isinstance(line, FRAME_LINES):
+            self.take_frame(line, row, at)
         elif isinstance(line, OpenLine | CloseLine):  # a trace may use an id again, and not have said the end
             self._close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
         elif isinstance(line, FindingLine):
@@ -97,8 +95,11 @@ class GroupsOverview:
         group = self._groups.get(group_id)
         return None if group is None else group_view(group, now)
 
-    def _frame(self, line: RequestLine | ResponseLine, kind: EventKind, row: int, at: int) -> None:
-        group_id = (line.group_id or "")[:LONGEST]
+    def take_frame(self, line: RequestLine | ResponseLine, row: int, at: int) -> GroupHistory | None:
+        """Take the line of a frame; return its group, None if it says nothing about one."""
+        if line.group_id is None or (kind := explanations.KINDS.get(line.api or "")) is None:
+            return None
+        group_id = line.group_id[:LONGEST]
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = GroupHistory(group_id, at, row)
@@ -113,7 +114,8 @@ class GroupsOverview:
                 kind = _by_epoch(line.generation_id)
             lane = self._lanes.of(group, line, kind, row, at)
             event = Event(kind, at, row, generation=line.generation_id)
-            self._keep(group, lane, event)
+            if self._timeline:
+                self._keep(group, lane, event)
             lifecycle.asked(group, lane, event, line)
             if self._in_flight.asked(line, (lane, event)) and len(lane.waiting) < MOST_WAITING:
                 lane.waiting[row] = event
@@ -124,11 +126,12 @@ class GroupsOverview:
             else:
                 lane = self._lanes.of(group, line, kind if known is None else known[1].kind, row, at)
                 event = known[1] if known is not None else Event(kind, at - max(line.latency_us or 0, 0) * 1000, row)
-            if known is None:
+            if known is None and self._timeline:
                 self._keep(group, lane, event)
             self._answer(group, lane, event, line, at)
         if line.findings:
             _judge(group, lane, event, line.findings, row, at)
+        return group
 
     def _answer(self, group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
         event.until = at
@@ -145,8 +148,6 @@ class GroupsOverview:
 
     def _keep(self, group: GroupHistory, lane: Lane, event: Event) -> None:
         """Show an event in its lane, and let older ones go for it."""
-        if not self._timeline:
-            return
         kept, most = (lane.beats, MOST_BEATS) if event.kind in _BEATS else (lane.steps, MOST_STEPS)
         most = max(FEWEST, min(most, MOST_EVENTS // max(1, len(self._lanes))))
         kept.append(event)
@@ -159,7 +160,8 @@ class GroupsOverview:
             event.until, event.error, event.severity = at, "connection ended", "warning"
         for group, lane in self._lanes.falls_silent(connection_id):
             if lane.connection_id == connection_id:
-                self._keep(group, lane, Event(EventKind.CLOSED, at, row, until=at))
+                if self._timeline:
+                    self._keep(group, lane, Event(EventKind.CLOSED, at, row, until=at))
                 lifecycle.closed(group, lane, by, at)
 
     def _gap(self, line: GapLine, at: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from kproxy.groups.model import SECOND, GroupHistory, Stall, StallKind
+from kproxy.groups.model import SECOND, GroupHistory, Stall, StallKind, Standing
 from kproxy.groups.stalls import members, waits
 from kproxy.trace.formatting import RANK
 
@@ -49,11 +49,16 @@ def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
 
 def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
     """What stands still in a group at `now` (ns)."""
-    yield from waits.joins(group, now)
-    yield from waits.syncs(group, now)
+    standings = {lane.standing for lane in group.lanes.values()}
+    if Standing.JOINING in standings:
+        yield from waits.joins(group, now)
+    if Standing.JOINED in standings or Standing.SYNCING in standings:
+        yield from waits.syncs(group, now)
     yield from waits.lagging(group, now)
     yield from waits.coordinator(group, now)
     for lane in group.lanes.values():
+        if members.is_well(lane, now):
+            continue
         yield from members.not_rejoining(group, lane, now)
         yield from members.silence(group, lane, now)
         yield from members.lost(group, lane, now)
