@@ -10,9 +10,10 @@ import functools
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import IntFlag
+from operator import or_
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from dissectors.connections.events import DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.connections.events import FRAME_EVENTS, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.messages.summary import errors
 
 T = TypeVar("T")
@@ -54,8 +55,6 @@ LONG = 1_000_000_000
 #: Ways from an event to its listeners that are remembered.
 _MOST_WAYS = 4096
 
-_FRAMES = (RequestReceived, ResponseReceived)
-
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
@@ -72,15 +71,13 @@ class Trigger:
     versions: range = ALL
     deadline: str = ""
 
-    def matches(self, way: _EventKind, flags: int) -> bool:
-        """Whether it wants an event; `flags` count for frames."""
+    def matches(self, way: _EventKind) -> bool:
+        """Whether it wants an event, a frame if that has one of the flags `only`."""
         if way.kind not in self.events or not (way.reads_well or self.broken):
             return False
-        if way.kind not in _FRAMES:
+        if way.kind not in FRAME_EVENTS:
             return True
-        if self.apis and (way.api not in self.apis or way.version not in self.versions):
-            return False
-        return not self.only or bool(flags & self.only)
+        return not self.apis or (way.api in self.apis and way.version in self.versions)
 
 
 class _EventKind(NamedTuple):
@@ -126,7 +123,6 @@ _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
     )
 )
 _UNKNOWN = _IRREGULAR | _UNPAIRED
-_SUBSCRIBED = ~0  # matches every frame
 
 #: The codes of those who listen to more than what is out of the ordinary.
 Subscribed = frozenset[str]
@@ -144,6 +140,7 @@ class Dispatch(Generic[T]):
     def __init__(self, listeners: Callable[[], Iterable[tuple[T, tuple[Trigger, ...], str]]]) -> None:
         self._listeners = listeners
         self._chosen = functools.lru_cache(_MOST_WAYS)(self._choose)
+        self._matching = functools.lru_cache(_MOST_WAYS)(self._match)
         self._timed = functools.cache(self._by_code)
 
     def __call__(self, event: Any, flags: int, subscribed: Subscribed = NOBODY_SUBSCRIBED) -> tuple[T, ...]:
@@ -168,12 +165,20 @@ class Dispatch(Generic[T]):
         flags: int = 0,
         subscribed: Subscribed = NOBODY_SUBSCRIBED,
     ) -> tuple[T, ...]:
-        way = _EventKind(kind, api, version, reads_well)
         return tuple(
             listener
-            for listener, triggers, code in self._listeners()
-            if any(each.matches(way, _SUBSCRIBED if code in subscribed else flags) for each in triggers)
+            for listener, only, code in self._matching(_EventKind(kind, api, version, reads_well))
+            if not only or only & flags or code in subscribed
         )
+
+    def _match(self, way: _EventKind) -> tuple[tuple[T, int, str], ...]:
+        """Those who listen to such events, each with the flags of which a frame needs one (0: none), and its code."""
+        matching: list[tuple[T, int, str]] = []
+        for listener, triggers, code in self._listeners():
+            if wanted := [each.only.value for each in triggers if each.matches(way)]:
+                needs_flag = way.kind in FRAME_EVENTS and all(wanted)
+                matching.append((listener, functools.reduce(or_, wanted) if needs_flag else 0, code))
+        return tuple(matching)
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:
         return {
