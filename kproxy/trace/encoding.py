@@ -16,7 +16,8 @@ _DECODER = msgspec.json.Decoder(Line)
 
 def append_line(line: Line, out: bytearray) -> None:
     """Write one line, newline included, at the end of `out`."""
-    out += encode_line(line)
+    out += encode_json(line)
+    out += b"\n"
 
 
 def encode_line(line: Line) -> bytes:
