@@ -11,7 +11,7 @@ from kproxy.groups import GroupsOverview, Stall, StallKind
 from kproxy.groups.model import SECOND, GroupHistory
 from kproxy.groups.stalls.all_stalls import lasting_stalls
 from kproxy.trace.clock import timestamp
-from kproxy.trace.lines import FORMAT, FRAME_LINES, Line, RequestLine, StallLine
+from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
 
 #: Requests whose places are known; a stall that began with an earlier one does not name it.
 _MOST_PLACES = 40_000
@@ -52,15 +52,13 @@ class StallLines:
         Returns what has ended with it.
         """
         row = self._row = self._row + 1
-        if not isinstance(line, FRAME_LINES):
+        if isinstance(line, RequestLine):
+            self._places[row % _MOST_PLACES] = row, line.connection_id, line.server, line.offset
+        elif not isinstance(line, ResponseLine):
             self._groups.take(line, row, at)
             return [each for group in self._groups.each() for each in self._ended(group, at)]
         group = self._groups.take_frame(line, row, at)
-        if group is None:
-            return []
-        if isinstance(line, RequestLine):
-            self._places[row % _MOST_PLACES] = row, line.connection_id, line.server, line.offset
-        return list(self._ended(group, at)) if group.just_over else []
+        return list(self._ended(group, at)) if group is not None and group.just_over else []
 
     def tick(self, *, at: int) -> list[StallLine]:
         """Time has come to `at`: what lasts."""
