@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from dissectors import schemas
 from dissectors.trackers.answered_apis import BEARINGS
 from kproxy.spark.derived.connections import connections
+from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.routine_errors import OF_GROUPS
 from kproxy.spark.sentences import host
 
@@ -32,24 +33,20 @@ def resent(lines: DataFrame) -> DataFrame:
         lost_us (when the first was sent), ended_us (when its connection was) and closed_by.
     """
     ended = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
-    errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*BEARINGS)
-    asked = lines.where(errands).select(
+    errands = ~F.col("api_key").isin(*BEARINGS)
+    asked = lines.where(errands & (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0)).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
-        "client", "server", "connection_id", "correlation_id", "offset", F.unix_micros("ts").alias("us"),
+        "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
-    heard = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
-        F.col("connection_id").alias("of"), F.col("correlation_id").alias("id"), "request_offset",
-        F.unix_micros("request_ts").alias("at"),
-    )  # fmt: skip
-    own = F.coalesce(F.col("request_offset") == F.col("offset"), F.lit(True))  # older traces do not have it
-    is_answer = (F.col("of") == F.col("connection_id")) & (F.col("id") == F.col("correlation_id"))
-    is_answer &= (F.col("at") == F.col("us")) & own
     ends = ended.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
+    last = lines.join(ends, "connection_id", "left_semi")
+    own = {"host": host(F.col("client")), "size": F.col("size"), "names": _names()}
     lost = (
-        asked.join(ends, "connection_id")
-        .join(heard, is_answer, "left_anti")
-        .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id", "us")), "ended_us",
-                "closed_by")
+        exchanges(last, errands, **own)
+        .where(F.col("answered_us").isNull())
+        .join(ends, "connection_id")
+        .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id")),
+                F.col("asked_us").alias("lost_us"), "ended_us", "closed_by")
     )  # fmt: skip
     same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _SAME]
     soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
