@@ -82,7 +82,7 @@ def fuzz(count: int) -> int:
         started = time.process_time()
         try:
             asked = None if broken.is_request else (broken.key, broken.version)
-            explained = explain(broken.frame, asked=asked, request=None if asked is None else request)
+            explained = explain(broken.frame, answered=asked, request=None if asked is None else request)
             diagnosis = explained.message.diagnosis
             counts["diagnosed" if diagnosis else "not diagnosed"] += 1
             counts["surely"] += diagnosis is not None and diagnosis.confidence >= 0.9

@@ -111,7 +111,7 @@ def test_a_broken_frame_alone_is_explained(seed: int) -> None:
     request, broken = Mutations(seed).exchange()
     note(f"{broken.key} v{broken.version} {request.hex()} {broken.frame.hex()}")
     asked = None if broken.is_request else (broken.key, broken.version)
-    explained = explain(broken.frame, asked=asked, request=None if asked is None else request)
+    explained = explain(broken.frame, answered=asked, request=None if asked is None else request)
     check(explained.message, explained.message.diagnosis)
     for finding in explained.findings:
         problem = finding.problem

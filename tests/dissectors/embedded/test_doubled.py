@@ -33,7 +33,7 @@ def doubled(message: Message) -> Iterator[bytes]:
 
 
 def explained(message: Message, frame: bytes) -> Explanation:
-    return explain(frame, asked=None if message.is_request else (message.api_key, message.version))
+    return explain(frame, answered=None if message.is_request else (message.api_key, message.version))
 
 
 def corpus(*, every: bool) -> Iterator[Message]:

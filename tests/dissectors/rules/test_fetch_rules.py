@@ -131,7 +131,7 @@ def test_topics_by_id_are_named_where_the_name_is_known() -> None:
 
 @pytest.mark.parametrize("most", [0, 1])
 def test_a_session_with_too_many_partitions_is_not_followed(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dissectors.trackers.fetches._MAX_PARTITIONS", most)
+    monkeypatch.setattr("dissectors.trackers.fetches._MOST_PARTITIONS", most)
     teller = Teller()
     teller.tell(OPENED + in_session(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}]))
     [state] = teller.inspector._connections.values()

@@ -75,7 +75,7 @@ def test_the_span_of_a_lone_frame_covers_the_field() -> None:
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
     frame = framed(encode(known.response_header, {"correlation_id": 1})
                    + encode(known.response, prepared(known.response, body)))  # fmt: skip
-    [finding] = [each for each in explain(frame, asked=(1, 12)).findings if each.code.startswith("R")]
+    [finding] = [each for each in explain(frame, answered=(1, 12)).findings if each.code.startswith("R")]
     assert finding.severity == "error"
     assert frame[finding.problem.start : finding.problem.end] == bytes.fromhex("0000001d")
 

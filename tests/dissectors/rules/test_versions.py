@@ -117,7 +117,8 @@ def test_a_broken_apiversions_response_starts_no_chain() -> None:
 def test_a_lone_frame_is_for_information_only() -> None:
     asked = bytes.fromhex("0000000e 0003 0000 00000001 ffff 00000000")
     answer = bytes.fromhex("0000000c 00000001 00000000 00000000")
-    found = explain(asked).findings + explain(answer, request=asked).findings + explain(answer, asked=(3, 0)).findings
+    explained = explain(asked), explain(answer, request=asked), explain(answer, answered=(3, 0))
+    found = [finding for each in explained for finding in each.findings]
     assert [each.code for each in found if each.code.startswith("V")] == []
 
 

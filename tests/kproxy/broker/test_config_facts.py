@@ -9,7 +9,7 @@ import pytest
 from dissectors.schemas.lines import lines
 from kproxy.broker.configs.facts import all_facts, facts
 from kproxy.broker.threaded import BrokerThread
-from kproxy.schema_import.configs import described, merged
+from kproxy.schema_import.configs import describe, merge
 
 
 def config(name: str, default: str | None, **more: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def test_lines_are_merged_to_what_came_and_went() -> None:
         "2.0": {"topic": [stays, {**grows, "default": "2", "type": 3}, config("comes", "7")], "metrics": []},
         "2.1": {"topic": [{**stays, "default": "0"}, grows | {"default": "2"}], "metrics": [config("interval", "5")]},
     }
-    assert merged(known) == {
+    assert merge(known) == {
         "topic": [
             config("comes", "7", since="1.1", until="2.0", older={}),
             config("goes", None, until="1.0", older={}),
@@ -39,7 +39,7 @@ def test_lines_are_merged_to_what_came_and_went() -> None:
 def test_what_a_broker_describes_is_what_is_known_of_its_release(release: str) -> None:
     name = "0.11.0" if release == "0.11" else release
     with BrokerThread(release=release, topics={"t": 1}) as broker:
-        found = described(broker.bootstrap, "t")
+        found = describe(broker.bootstrap, "t")
     for kind in ("topic", "broker"):
         assert {each["name"] for each in found[kind]} == set(facts(kind, name))
         for each in found[kind]:

@@ -252,7 +252,8 @@ async def test_each_listener_leads_to_its_own_upstream() -> None:
 async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
-            client = await Peer.connect(relay.addresses[0])
+            [address] = relay.addresses
+            client = await Peer.connect(address)
             server = await broker.accept()
             await server.send(b"last words")
             await until(lambda: relay.totals.response_bytes == 10)
@@ -260,7 +261,7 @@ async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left
             assert await client.rest() == b"last words"
             assert await server.rest() == b""
             with pytest.raises(ConnectionRefusedError):
-                await Peer.connect(relay.addresses[0])
+                await Peer.connect(address)
 
 
 def is_held(relay: Relay) -> bool:
