@@ -119,6 +119,18 @@ class Connection:
         self._responses_lost_at = 0  # responses to requests before this offset may be missing
         self._answered_at = -1  # the latest request with a response
 
+    def resume(self, direction: Direction, offset: int, *, at_frame: bool) -> None:
+        """Continue at `offset` of one direction; an earlier inspector has seen the bytes before it. Needs `midstream`.
+
+        `at_frame`: a frame begins there.
+        """
+        self._framers[direction].resume(offset, at_frame=at_frame)
+        if direction is Direction.REQUEST:
+            self._requests_lost_at = offset
+        if offset:
+            # A raw SASL exchange may be under way: what does not read as a request may be a password.
+            self._set_raw_sasl(True)
+
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Event]:
         """Process the next bytes of one direction and return the events that they complete. `at` is in ns."""
         events: list[Event] = []
@@ -182,6 +194,10 @@ class Connection:
     def buffered(self) -> int:
         """The number of buffered bytes of incomplete frames."""
         return self._framers[0].pending + self._framers[1].pending
+
+    def reported(self, direction: Direction) -> int:
+        """The number of bytes of one direction for which events were returned: whole frames, and skipped bytes."""
+        return self._framers[direction].reported
 
     def partial_frame(self, direction: Direction) -> tuple[int, int]:
         """The incomplete frame of a direction: (bytes received, total size); (0, 0) between frames."""

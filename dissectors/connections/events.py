@@ -11,6 +11,7 @@ from dissectors.messages.message import Message
 
 #: The reason of gaps in a relay's connections: the inspector could not keep up.
 BEHIND = "the inspector was behind"
+RESTARTED = "the inspector was restarted"
 
 
 class Direction(IntEnum):
@@ -24,7 +25,7 @@ class Direction(IntEnum):
 class ConnectionOpened:
     """A connection was opened. Addresses are ``host:port``; `listener` is the relay's address, if a relay accepted it.
 
-    `midstream`: the capture may begin in the middle of a frame.
+    `midstream`: the capture may begin in the middle of a frame. `resumed`: an earlier inspector has seen the beginning.
     """
 
     at: int
@@ -33,6 +34,7 @@ class ConnectionOpened:
     listener: str | None = None
     tls: bool = False
     midstream: bool = False
+    resumed: bool = False
 
 
 @dataclass(slots=True)

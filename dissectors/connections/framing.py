@@ -122,6 +122,18 @@ class Framer:
         """Whether the next byte is the first of a frame."""
         return not self._buffer
 
+    @property
+    def reported(self) -> int:
+        """Where the reported part of the stream ends; while the rest of a long frame is skipped, behind that frame."""
+        return self.offset + self._skip_next - self._dropped
+
+    def resume(self, offset: int, *, at_frame: bool) -> None:
+        """Continue at `offset` of the stream; `at_frame`: a frame begins there."""
+        self.offset = offset
+        if at_frame:
+            self._seeking = None
+            self._fresh = offset == 0
+
     def push(self, data: bytes) -> Iterable[Item]:
         """Process the next bytes and return the items that they complete.
 

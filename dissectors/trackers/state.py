@@ -103,6 +103,7 @@ class ConnectionState:
     dialled: str = ""
     tls: bool = False
     midstream: bool = False
+    resumed: bool = False
     opened_at: int = 0
     client_id: str | None = None
     client_software: str | None = None
@@ -125,6 +126,7 @@ class ConnectionState:
         elif isinstance(event, ConnectionOpened):
             self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
             self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
+            self.resumed = event.resumed
         run = self.run
         for tracker in run.trackers.interested(event, self.flags, run.subscribed):
             try:

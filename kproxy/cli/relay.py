@@ -30,7 +30,7 @@ Point clients at the listener. Clients then connect to the addresses that broker
 unless these lead back to kproxy, it sees only the bootstrap connection. --advertise rewrites these addresses.
 
 exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 3 upstream unreachable,
-4 the inspector failed: traffic was relayed to the end, but the trace is incomplete
+4 the inspector failed: traffic was relayed to the end, but the trace is incomplete, even if it was restarted
 """
 
 
@@ -95,6 +95,10 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
     group.add_argument(
         "--strict-trace", action="store_true", help="never drop trace lines: the relay waits for the inspector"
     )
+    group.add_argument(
+        "--sample", metavar="SHARE",
+        help="inspect only a share of the connections, e.g. 0.1 or 10%%; the others are relayed and counted",
+    )  # fmt: skip
     control = group.add_mutually_exclusive_group()
     options.completes(
         control.add_argument(
@@ -133,6 +137,7 @@ def run(args: argparse.Namespace) -> int:
 
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
     selection = options.selection_of(args)
+    sample = _sample(args)
     listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     control = _control(args)
@@ -153,9 +158,19 @@ def run(args: argparse.Namespace) -> int:
         stop_with_stdin=args.stop_with_stdin,
         broker=broker,
         rewriting=rewriting_of(args, listeners),
+        sample=sample,
         reload=None if args.config_file is None or broker is not None else partial(_reload, args),
     )
     return CLEAN if watched else UNWATCHED
+
+
+def _sample(args: argparse.Namespace) -> float | None:
+    from kproxy.proxy.sampling import parse_sample
+
+    try:
+        return None if args.sample is None else parse_sample(args.sample)
+    except ValueError as error:
+        raise UserError(f"--sample: {error}") from None
 
 
 #: What a new configuration changes in a running proxy.

@@ -64,7 +64,7 @@ class Stop(Struct):
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         pid = server.greeting.pid
-        if os.getppid() != pid:
+        if server.relay_ended():
             reply(error=f"the relay (process {pid}) has already ended")
             return
         reply(stopping=True)

@@ -29,7 +29,8 @@ class Greeting(Struct):
     """The first line that a proxy sends.
 
     `started` is a timestamp as in a trace, `trace` the trace's directory or null, `detail` its detail. With
-    `built_in`, the upstreams are internal ports of the built-in broker.
+    `built_in`, the upstreams are internal ports of the built-in broker. `restarts` counts earlier inspectors, whose
+    lines are not in the backlog; `sample` is the share of connections that is inspected, None if all are.
     """
 
     kproxy: str
@@ -41,6 +42,8 @@ class Greeting(Struct):
     trace: str | None
     detail: str
     built_in: bool = False
+    restarts: int = 0
+    sample: float | None = None
 
     @property
     def pairs(self) -> list[str]:

@@ -34,11 +34,19 @@ class ControlServer:
         selector: The selector of the event loop, which calls the `data` of each ready key with its events.
         greeting: The first line for every viewer.
         inspector: The inspector that makes the lines. Its `frames` is true while a viewer watches with frames.
+        relay_ended: Whether the process in `greeting` has ended.
     """
 
     def __init__(
-        self, control: ControlSocket, selector: selectors.BaseSelector, greeting: Greeting, inspector: Inspector
+        self,
+        control: ControlSocket,
+        selector: selectors.BaseSelector,
+        greeting: Greeting,
+        inspector: Inspector,
+        *,
+        relay_ended: Callable[[], bool] = lambda: False,
     ) -> None:
+        self.relay_ended = relay_ended
         self.greeting = greeting
         self.inspector = inspector
         self._control = control
@@ -84,10 +92,11 @@ class ControlServer:
         viewer.watching = viewer.frames = False
         self._update_watching()
 
-    def close(self) -> None:
-        """Close all viewers and remove the socket. Viewers have one second to read the rest."""
+    def close(self, *, remove: bool = True) -> None:
+        """Close all viewers; they have one second to read the rest. Remove the socket unless `remove` is false."""
         self._stop_accepting()
-        self._control.remove()
+        if remove:
+            self._control.remove()
         for viewer in tuple(self._viewers):
             viewer.end()
         end = time.monotonic() + _GRACE_S

@@ -184,6 +184,7 @@ FIELDS: tuple[FilterField, ...] = (
     _one("server", Kind.TEXT, "address of the broker"),
     _one("listener", Kind.TEXT, "listener that accepted the connection"),
     _of("open", "tls", Kind.FLAG, "whether the connection is TLS", **_FLAG),
+    _one("sample", Kind.NUMBER, "share of connections that is inspected (--sample), on the open line"),
     _of("open", "midstream", Kind.FLAG, "whether the connection was already open when kproxy first saw it", **_FLAG),
     FilterField("direction", Kind.NAME, "direction of the bytes", _direction, frozenset({"direction", "kind"}),
           known=_words("request", "response"), closed=True),

@@ -57,6 +57,14 @@ class OpenConnection(NamedTuple):
     waiting: Iterator[RequestLine]
 
 
+class Progress(NamedTuple):
+    """How far one direction of a connection was inspected: bytes up to the end of a frame, and whole frames."""
+
+    bytes: int
+    frames: int
+    at_frame: bool = True  # a frame begins behind them
+
+
 class WaitingResponse(NamedTuple):
     """A request without a response: its waiting time (s), and how many others wait on its connection."""
 
@@ -136,8 +144,23 @@ class Inspector:
         listener: str | None = None,
         tls: bool = False,
         midstream: bool = False,
+        resumed: tuple[Progress, Progress] | None = None,
+        sample: float | None = None,
     ) -> list[Line]:
-        """Add a connection. With `midstream`, its first bytes may be in the middle of a frame."""
+        """Add a connection.
+
+        Args:
+            number: Identifies the connection; part of its id.
+            client: The client's address.
+            server: The server's address.
+            at: The time (ns).
+            listener: The relay's address that accepted it.
+            tls: Whether it is encrypted.
+            midstream: Whether its first bytes may be in the middle of a frame.
+            resumed: How far another inspector has seen it, by direction.
+            sample: The share of connections that is inspected.
+        """
+        midstream = midstream or resumed is not None
         opened = OpenLine(
             v=FORMAT,
             ts=timestamp(at),
@@ -147,6 +170,7 @@ class Inspector:
             listener=listener,
             tls=tls,
             midstream=midstream,
+            sample=sample,
         )
         state = _State(
             opened,
@@ -156,10 +180,25 @@ class Inspector:
             Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes),
             ConnectionState(self._run_state, opened.connection_id),
         )
+        for direction, progress in zip(Direction, resumed or (), strict=False):
+            state.bytes[direction], state.frames[direction] = progress.bytes, progress.frames
+            state.connection.resume(direction, progress.bytes, at_frame=progress.at_frame)
         lines = self.tick(at=at)
         self._connections[number] = state
         lines.append(opened)
-        return lines + self._lines(state, [ConnectionOpened(at, client, server, listener, tls, midstream)])
+        return lines + self._lines(
+            state, [ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None)]
+        )
+
+    def progress(self, number: int) -> tuple[Progress, Progress] | None:
+        """How far each direction of a connection was inspected; None if it is not open."""
+        if (state := self._connections.get(number)) is None:
+            return None
+        reported = state.connection.reported
+        return (
+            Progress(reported(Direction.REQUEST), state.frames[0]),
+            Progress(reported(Direction.RESPONSE), state.frames[1]),
+        )
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""

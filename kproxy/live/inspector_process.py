@@ -1,102 +1,66 @@
-"""The inspector's process: forked from the relay's, and a loop around the tap and the control socket."""
+"""The inspector's process: a loop around the tap and the control socket."""
 
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import socket
-import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NoReturn
 
 from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_protocol
-from kproxy.proxy.events import InspectorLost
+from kproxy.proxy.inspected import InspectedTable
+
+#: Exit status of an inspector that has said why.
+FAILED = 1
 
 _CHUNK = 1 << 20
 _SECOND = IDLE_NS / 1e9
-_FAILED = 1  # exit status of an inspector that has said why
+_HUNG_UP = select.POLLHUP | select.POLLERR
 
 
-@dataclass(slots=True)
-class InspectorProcess:
-    """The inspector's process, as its parent sees it; `tap` is the socket that it listens on."""
-
-    pid: int
-    tap: socket.socket
-    _status: int | None = None
-    _told: bool = False
-
-    def went_well(self) -> bool:
-        """Wait for its end; whether it was a good one."""
-        return self._ended(0) == 0
-
-    def report_lost(self, reason: str) -> None:
-        """Tell the user that it is gone, once, and not if it has said so itself; one that was killed cannot."""
-        if not self._told and self._ended(os.WNOHANG) != _FAILED:
-            warn(str(InspectorLost(reason)))
-        self._told = True
-
-    def _ended(self, options: int) -> int | None:
-        if self._status is None:
-            pid, status = os.waitpid(self.pid, options)
-            self._status = os.waitstatus_to_exitcode(status) if pid else None
-        return self._status
+def ignore_stop_signals() -> None:
+    """The signals that end the relay are its own: its other processes end when it does."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
-@contextmanager
-def start_inspector(watch: InspectorOptions) -> Iterator[InspectorProcess]:
-    """Fork the inspector's process, and wait for it at the end.
+def inspect(watch: InspectorOptions, seen: socket.socket, table: InspectedTable) -> NoReturn:
+    """Inspect what comes from the tap until its end, then end this process.
 
-    It is forked before there are threads or a loop, and takes the control socket along. It ignores the signals that end
-    the relay, and ends when the tap does: so the trace is finished, and the control socket gone, also when the relay is
-    killed.
+    So the trace is finished also when the relay is killed.
     """
-    tap, seen = socket.socketpair()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        tap.close()
-        status = _FAILED
-        try:
-            _InspectorLoop(watch, seen).run()
-            status = 0
-        except Exception as error:  # noqa: BLE001  # whatever it is: nobody is left to handle it
-            _say_why(error)
-        finally:
-            if watch.control is not None:
-                watch.control.remove()
-            os._exit(status)
-    seen.close()
-    if watch.control is not None:
-        watch.control.socket.close()  # when the inspector is gone, viewers must see that
-    inspector_process = InspectorProcess(pid, tap)
+    status = FAILED
     try:
-        yield inspector_process
+        _InspectorLoop(watch, seen, table).run()
+        status = 0
+    except Exception as error:  # noqa: BLE001  # whatever it is: nobody is left to handle it
+        _say_why(error)
     finally:
-        tap.close()
-        inspector_process.went_well()
+        os._exit(status)
 
 
 def _say_why(error: Exception) -> None:
     if os.environ.get("KPROXY_TRACEBACK"):
         traceback.print_exception(error)
-    warn(f"the inspector failed ({type(error).__name__}: {error}): traffic is still relayed, but not shown or traced;"
-         " this is a bug in kproxy: set KPROXY_TRACEBACK=1 for a traceback")  # fmt: skip
+    warn(
+        f"the inspector failed ({type(error).__name__}: {error}); this is a bug in kproxy: set KPROXY_TRACEBACK=1 for "
+        "a traceback"
+    )
 
 
 class _InspectorLoop:
     """Reads the tap and serves viewers."""
 
-    def __init__(self, watch: InspectorOptions, seen: socket.socket) -> None:
+    def __init__(self, watch: InspectorOptions, seen: socket.socket, table: InspectedTable) -> None:
         self._watch = watch
         self._seen = seen
+        self._table = table
         self._selector = selectors.DefaultSelector()
         self._decoder = tap_protocol.TapDecoder()
         self._watcher: InspectionSink | None = None
@@ -105,8 +69,6 @@ class _InspectorLoop:
 
     def run(self) -> None:
         """Until the tap ends."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
         self._seen.setblocking(False)
         self._selector.register(self._seen, selectors.EVENT_READ, self._receive)
         try:
@@ -146,9 +108,17 @@ class _InspectorLoop:
         self._ended = not data
         for message in self._decoder.receive_data(data):
             if isinstance(message, tap_protocol.Hello):
-                self._watcher = InspectionSink(self._watch, message, self._selector)
+                self._watcher = InspectionSink(
+                    self._watch, message, self._selector, relay_ended=self._relay_ended, table=self._table
+                )
             elif self._watcher is not None:
                 self._watcher.observe(message)
         if self._watcher is not None:
             self._watcher.flush()
         self._received_at = time.monotonic()
+
+    def _relay_ended(self) -> bool:
+        """Whether the other end of the tap is closed, also while there is something left to read."""
+        poll = select.poll()
+        poll.register(self._seen, 0)
+        return self._ended or any(events & _HUNG_UP for _, events in poll.poll(0))

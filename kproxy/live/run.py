@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
-from kproxy.live.inspector_process import InspectorProcess, start_inspector
+from kproxy.live.inspector_process import FAILED
 from kproxy.live.reload import Reload, reload_on_signal
 from kproxy.live.sink import InspectorOptions
+from kproxy.live.spawner import Spawner, start_spawner
+from kproxy.live.supervision import SPAWNER_LOST, Supervisor, ending
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.events import BrokerListening, Event, InspectorLost
@@ -43,9 +46,10 @@ def run(
     broker: BrokerOptions | None = None,
     watch_command: str | None = None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
+    sample: float | None = None,
     reload: Reload | None = None,
 ) -> bool:
-    """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
+    """Relay until SIGINT or SIGTERM, then let the inspector finish; whether one inspector saw everything to the end.
 
     Args:
         listeners: Where to listen, and where that leads.
@@ -57,34 +61,60 @@ def run(
             listener, then all with its next.
         watch_command: The command that shows the traffic elsewhere; a terminal is told.
         rewriting: What the relay changes in frames.
+        sample: The share of connections that is inspected, above 0 to 1; None inspects all.
         reload: Called at SIGHUP; gives the listeners as they are to be now, None if that failed.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
     """
-    with start_inspector(watch) as inspector_process:
-        run_loop(
-            _relay(
-                listeners,
-                inspector_process,
-                strict=strict,
-                check=check,
-                stop_with_stdin=stop_with_stdin,
-                options=broker,
-                watch_command=watch_command,
-                rewriting=rewriting,
-                reload=reload,
+    with start_spawner(watch) as spawner:
+        with spawner.spawn() as tap:  # at its end the inspector ends, whatever happened
+            outcome = run_loop(
+                _relay(
+                    listeners,
+                    spawner,
+                    tap,
+                    strict=strict,
+                    check=check,
+                    stop_with_stdin=stop_with_stdin,
+                    options=broker,
+                    watch_command=watch_command,
+                    rewriting=rewriting,
+                    sample=sample,
+                    reload=reload,
+                )
             )
-        )
-    if not inspector_process.went_well():
-        inspector_process.report_lost("it was killed")
+        statuses = spawner.close()
+    if outcome is _Outcome.LOST:
         return False
-    return True
+    return _ended_well(statuses) and outcome is _Outcome.WHOLE
+
+
+class _Outcome(Enum):
+    """What became of inspection while the relay ran."""
+
+    WHOLE = auto()
+    RESTARTED = auto()
+    LOST = auto()  # which the user was told
+
+
+def _ended_well(statuses: Sequence[int]) -> bool:
+    """Whether the inspector that was there when the relay ended has seen everything; if not, the user is told."""
+    match statuses:
+        case [0]:
+            return True
+        case [status]:
+            if status != FAILED:  # otherwise it has said why
+                warn(str(InspectorLost(ending(status))))
+        case _:
+            warn(str(InspectorLost(SPAWNER_LOST)))
+    return False
 
 
 async def _relay(
     listeners: Sequence[Listener],
-    inspector_process: InspectorProcess,
+    spawner: Spawner,
+    tap_socket: socket.socket,
     *,
     strict: bool,
     check: bool,
@@ -92,24 +122,32 @@ async def _relay(
     options: BrokerOptions | None,
     watch_command: str | None,
     rewriting: Rewriting,
+    sample: float | None,
     reload: Reload | None,
-) -> None:
+) -> _Outcome:
+    """Relay until a signal."""
+    lost = False
+
     def report(event: Event) -> None:
-        if isinstance(event, InspectorLost):
-            inspector_process.report_lost(event.reason)
-        elif isinstance(event, BrokerListening):
+        nonlocal lost
+        lost = lost or isinstance(event, InspectorLost)
+        if isinstance(event, BrokerListening):
             say(str(event))
         else:
             warn(str(event))
 
-    tap = Tap(inspector_process.tap, node=socket.gethostname(), strict=strict)
+    tap = Tap(tap_socket, node=socket.gethostname(), strict=strict, table=spawner.table, sample=sample)
+    supervisor = Supervisor(spawner, tap, report)
     async with AsyncExitStack() as stack:
+        stack.callback(supervisor.close)
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
         if check and options is None:
             await _check(listeners)
         with stop_on_signals() as stop:  # from here on: whoever is told that it runs may end it
+            if sample is not None:
+                say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
             if options is not None:
                 _invite(broker, listeners, relay, stop.ask if stop_with_stdin else lambda: None)
             else:
@@ -125,6 +163,8 @@ async def _relay(
             await stop.wait()
             if stop.gently:
                 await relay.drain(DRAIN_S, stop.at_once)
+            supervisor.close(restart=True)
+    return _Outcome.LOST if lost else _Outcome.RESTARTED if supervisor.failed else _Outcome.WHOLE
 
 
 async def _built_in(

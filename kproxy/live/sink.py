@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dissectors.connections.events import BEHIND
+from dissectors.connections.events import BEHIND, RESTARTED
 from kproxy import __version__
 from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.summary import strip
-from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.inspector import Inspector, Progress
+from kproxy.live.progress import ProgressLog
 from kproxy.outputs.console import Console
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions, output_for
@@ -27,6 +28,7 @@ from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import error_text, give_up_output
 from kproxy.proxy import tap_protocol
+from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
@@ -61,9 +63,19 @@ class InspectionSink:
         watch: What to do with it.
         hello: The tap's first message.
         selector: Of the loop that serves the control socket too.
+        relay_ended: Whether the relay is gone.
+        table: Where to store how far the inspection has come, for an inspector that continues it.
     """
 
-    def __init__(self, watch: InspectorOptions, hello: tap_protocol.Hello, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        watch: InspectorOptions,
+        hello: tap_protocol.Hello,
+        selector: selectors.BaseSelector,
+        *,
+        relay_ended: Callable[[], bool] = lambda: False,
+        table: InspectedTable | None = None,
+    ) -> None:
         self._selection = watch.selection
         self._output = output_for(watch.output, sys.stdout, self._selection)
         self._shown = True
@@ -76,10 +88,17 @@ class InspectionSink:
             self._trace = TraceWriter(watch.directory, node=node, compress=watch.compress, warn=warn)
         self._control: ControlServer | None = None
         if watch.control is not None:
-            self._control = ControlServer(watch.control, selector, _greeting(watch, hello, node), self._inspector)
+            self._control = ControlServer(
+                watch.control, selector, _greeting(watch, hello, node), self._inspector, relay_ended=relay_ended
+            )
         self._tally = RunSummary()
         self._at = hello.at
         self._missed = 0
+        self._left_out: int | None = None
+        self._progress = ProgressLog(table, self._inspector)
+        self._hello = hello
+        if hello.restarts:
+            self._take_all([_gap(hello.at, 0, 0, f"{RESTARTED}: nothing was inspected for {_outage_s(hello):.3f} s")])
 
     def observe(self, message: tap_protocol.Message) -> None:
         """Take one message of the tap."""
@@ -89,24 +108,34 @@ class InspectionSink:
         except Exception as error:  # noqa: BLE001  # a bug that one message provokes: the others are still inspected
             lines = self._inspector.fail("inspecting a message of the relay", error, at=self._at)
         self._take_all(lines)
+        if isinstance(message, tap_protocol.TapData | tap_protocol.TapSkipped | tap_protocol.TapGap):
+            self._progress.moved(message.connection_id)
+        elif isinstance(message, tap_protocol.Close):
+            self._progress.closed(message.connection_id)
 
     def _lines(self, message: tap_protocol.Message) -> list[Line]:
         inspector = self._inspector
         if isinstance(message, tap_protocol.TapData):
             return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
         if isinstance(message, tap_protocol.Open):
+            self._progress.opened(message.connection_id, message.slot)
+            resumed = None
+            if message.resumed is not None:
+                resumed = Progress(*message.resumed[0]), Progress(*message.resumed[1])
             return inspector.open(
                 message.connection_id, message.client, message.server, at=message.at, listener=message.listener,
-                tls=message.tls,
+                tls=message.tls, resumed=resumed, sample=self._hello.sample,
             )  # fmt: skip
         if isinstance(message, tap_protocol.TapSkipped):
             return inspector.skip(
                 message.connection_id, message.direction, message.head, message.size, at=message.at, reason=BEHIND
             )
         if isinstance(message, tap_protocol.TapGap):
+            # After a restart, no frames means that no boundaries are known.
+            frames = message.frames or None if message.restarted else message.frames
             return inspector.lose(
-                message.connection_id, message.direction, message.size, at=message.at, reason=BEHIND,
-                frames=message.frames,
+                message.connection_id, message.direction, message.size, at=message.at,
+                reason=RESTARTED if message.restarted else BEHIND, frames=frames,
             )  # fmt: skip
         if isinstance(message, tap_protocol.Close):
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
@@ -114,6 +143,12 @@ class InspectionSink:
             inspector.replace_next(message.connection_id, message.direction, message.frame)
         if isinstance(message, tap_protocol.Missed):
             self._missed += message.connections
+            self._progress.missed(message.connections, message.size, message.frames)
+            reason = RESTARTED if message.restarted else BEHIND
+            count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
+            return [_gap(message.at, message.size, message.frames, f"{reason}: {count}")]
+        if isinstance(message, tap_protocol.Bye):
+            self._left_out = message.left_out
         return []
 
     def _take_all(self, lines: Iterable[Line]) -> None:
@@ -165,6 +200,8 @@ class InspectionSink:
         """Write out everything received so far."""
         if self._trace is not None:
             self._trace.flush(at=self._at)
+        if self._trace is None or not self._trace.is_holding:
+            self._progress.store()
         if self._control is not None:
             self._control.flush()
         self._show(self._output.close)
@@ -193,9 +230,10 @@ class InspectionSink:
         if self._trace is not None:
             self._trace.add(gap, at=self._at)
             self._trace.close(at=self._at)
+        self._progress.store()
         if self._control is not None:
             self._control.publish(encode_line(gap), None)
-            self._control.close()
+            self._control.close(remove=False)
 
     def close(self) -> None:
         """The relay is gone: end what is open, finish the trace, let viewers go, show the summary."""
@@ -206,16 +244,24 @@ class InspectionSink:
             self._trace.close(at=self._at)
         if self._control is not None:
             self._control.close()
-        if not self._tally.connections and not self._missed:
+        if not self._tally.connections and not self._missed and not self._left_out:
             return  # nothing happened, e.g. because the relay could not start
         console = Console(stderr=True)
         with suppress(OSError):  # as `warn`
             console.print()
+            if self._hello.restarts:
+                restarts = self._hello.restarts
+                count = "once" if restarts == 1 else f"{restarts} times"
+                since = timestamp(self._hello.at)[11:19]
+                console.print(f"since {since} UTC: the inspector was restarted {count}", highlight=False)
             self._tally.show(console)
+            if self._hello.sample is not None:
+                left_out = "" if self._left_out is None else f"; {self._left_out} connections were left out"
+                console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{left_out}", highlight=False)
             if self._trace is not None and not self._trace.lost:
                 console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
         if self._missed:
-            warn(f"{self._missed} connections were not inspected: the inspector could not keep up")
+            warn(f"{self._missed} connections were not inspected: the inspector could not keep up or was restarted")
         if self._trace is not None and self._trace.lost:
             warn(f"{self._trace.lost} trace lines are missing: the trace could not be written")
 
@@ -226,9 +272,22 @@ def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> 
         protocol=PROTOCOL,
         pid=hello.pid,
         node=node,
-        started=timestamp(hello.at),
+        started=timestamp(hello.started),
         listeners=[Listening(*pair) for pair in hello.listeners],
         trace=None if watch.directory is None else str(watch.directory.absolute()),
         detail=watch.detail,
         built_in=watch.built_in,
+        restarts=hello.restarts,
+        sample=hello.sample,
     )
+
+
+def _gap(at: int, size: int, frames: int, reason: str) -> GapLine:
+    """A gap of no single connection."""
+    return GapLine(
+        v=FORMAT, ts=timestamp(at), connection_id="", direction="both", bytes=size, frames=frames, reason=reason
+    )
+
+
+def _outage_s(hello: tap_protocol.Hello) -> float:
+    return (hello.at - hello.lost_at) / 1e9

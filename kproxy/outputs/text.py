@@ -130,8 +130,8 @@ class TextOutput:
                 pieces.append((f"  repeated: {repeats}", "dim"))
         elif isinstance(line, GapLine):
             frames = f", {line.frames} frames" if line.frames else ""
-            lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: {safe(line.reason)}"
-            pieces += [("! gap    ", "warning"), (lost, "")]
+            lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: " if line.bytes or frames else ""
+            pieces += [("! gap    ", "warning"), (lost + safe(line.reason), "")]
         elif isinstance(line, StallLine):
             end = "" if line.until is None else f"  (ended after {duration(line.duration_us)})"
             pieces += [(f"! stall {safe(line.stall)}", line.severity)]

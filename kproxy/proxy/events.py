@@ -49,6 +49,45 @@ class InspectorLost:
 
 
 @dataclass(frozen=True, slots=True)
+class InspectorRestarting:
+    """The inspector is gone, and another one will begin in `delay` seconds; the relay goes on."""
+
+    reason: str
+    delay: float
+
+    def __str__(self) -> str:
+        return f"the inspector stopped ({self.reason}): traffic is still relayed; it restarts in {self.delay:g} s"
+
+
+@dataclass(frozen=True, slots=True)
+class InspectorResumed:
+    """Another inspector has begun. The counts are those of what none has inspected, up to now."""
+
+    seconds: float
+    bytes: int
+    frames: int
+    connections: int
+
+    def __str__(self) -> str:
+        connections = f"{self.connections} connection{'' if self.connections == 1 else 's'}"
+        missed = f"{self.bytes} bytes ({self.frames} frames) of {connections} were not inspected"
+        return (
+            f"the inspector runs again after {self.seconds:.1f} s: {missed if self.bytes else 'it missed no traffic'}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionBehind:
+    """The inspector is too slow, and frames are dropped from the trace. Not repeated within a minute."""
+
+    def __str__(self) -> str:
+        return (
+            "inspection cannot keep up and skips frames; the traffic is not delayed: inspect fewer connections "
+            "(--sample 10%) or less of each frame (--detail summary)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerListening:
     """With ``--advertise``: a listener for a broker was opened."""
 
@@ -131,6 +170,9 @@ Event: TypeAlias = (
     | UpstreamReachable
     | AcceptPaused
     | InspectorLost
+    | InspectorRestarting
+    | InspectorResumed
+    | InspectionBehind
     | BrokerListening
     | BrokerMoved
     | BrokerListenerClosed

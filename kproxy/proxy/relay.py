@@ -155,7 +155,9 @@ class Relay:
 
     def begin(self) -> None:
         if self._tap is not None:
-            self._tap.begin(self.pairs, self._press, lambda error: self._report(InspectorLost(reason(error))))
+            self._tap.begin(
+                self.pairs, self._press, lambda error: self._report(InspectorLost(reason(error))), self._report
+            )
         self._began = True
         self._start_accepting()
 
@@ -202,6 +204,8 @@ class Relay:
                 self.add(listener, await asyncio.to_thread(listen, listener.listen))
             except ListenError as error:
                 failed.append(str(error))
+        if self._tap is not None:
+            self._tap.listeners = self.pairs  # for the next inspector
         return failed
 
     def _bind(self, bound: BoundListener, sockets: Sequence[socket.socket]) -> None:
@@ -279,13 +283,14 @@ class Relay:
         listener = bound.listener
         at, number = time.time_ns(), next(self._numbers)
         local = name(accepted.getsockname(), accepted.family)
+        tap = self._tap if self._tap is not None and self._tap.choose(number, client) else None
         try:
             upstream = await connect(listener.upstream, self._connect_timeout)
         except asyncio.CancelledError:
-            self._tell_unserved(number, at, client, listener, local, "shutdown")
+            _tell_unserved(tap, number, at, client, listener, local, "shutdown")
             raise
         except OSError as error:
-            self._tell_unserved(number, at, client, listener, local, "unreachable")
+            _tell_unserved(tap, number, at, client, listener, local, "unreachable")
             self._turned_away(listener.upstream, error)
             raise
         if self._down.pop(listener.upstream, None):
@@ -294,7 +299,7 @@ class Relay:
             set_tcp_options(accepted)
             set_tcp_options(upstream)
             server = name(upstream.getpeername(), upstream.family)
-            tapped = self._tap.open(number, at, client, server, local) if self._tap is not None else None
+            tapped = tap.open(number, at, client, server, local) if tap is not None else None
             ends = (accepted, upstream, self._buffer, tapped)
             frames = self._interception.of(bound, accepted)
             connection = RelayedConnection(*ends) if frames is None else InterceptingConnection(*ends, frames)
@@ -302,11 +307,6 @@ class Relay:
                 connection.press(True)
             self._clients[task] = connection
             await connection.run()
-
-    def _tell_unserved(self, number: int, at: int, client: str, listener: Listener, local: str, how: str) -> None:
-        if self._tap is not None:
-            tapped = self._tap.open(number, at, client, str(listener.upstream), local)
-            tapped.close("proxy", how, time.time_ns(), 0, 0)
 
     def _turned_away(self, upstream: Address, error: OSError) -> None:
         self._closed.turned_away += 1
@@ -330,6 +330,14 @@ class Relay:
     def _accept_again(self) -> None:
         self._accept_retry = None
         self._start_accepting()
+
+
+def _tell_unserved(
+    tap: Tap | None, number: int, at: int, client: str, listener: Listener, local: str, how: str
+) -> None:
+    if tap is not None:
+        tapped = tap.open(number, at, client, str(listener.upstream), local)
+        tapped.close("proxy", how, time.time_ns(), 0, 0)
 
 
 def _add(totals: Totals, connection: RelayedConnection | None) -> None:

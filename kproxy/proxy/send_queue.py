@@ -69,6 +69,10 @@ class SendQueue:
         finally:
             self._drop()
 
+    def abandon(self) -> None:
+        """Send nothing more, and close the socket; may be called again."""
+        self._drop()
+
     def _send(self) -> None:
         self._stop_timer()
         budget = _SENT_AT_ONCE

@@ -19,21 +19,35 @@ HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
 _HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED = range(1, 11)
 _HEAD = struct.Struct(">BBQQI")
 _SIZE = struct.Struct(">I")
-_COUNTS = struct.Struct(">QQ")
+_COUNTS = struct.Struct(">QQ?")
 _DIRECTIONS = tuple(Direction)
+
+Resumed: TypeAlias = tuple[tuple[int, int, bool], tuple[int, int, bool]]
 
 
 class Hello(NamedTuple):
-    """The first message: who relays, and between what, as ``(listener, upstream)``."""
+    """The first message: who relays, and between what, as ``(listener, upstream)``.
+
+    `started` is when the relay began, `restarts` how many inspectors there were before this one, `lost_at` when the
+    last of them was lost (both ns since the epoch). `sample` is the share of connections that is inspected.
+    """
 
     at: int
     node: str
     pid: int
     listeners: list[tuple[str, str]]
+    started: int
+    restarts: int = 0
+    lost_at: int = 0
+    sample: float | None = None
 
 
 class Open(NamedTuple):
-    """A connection was accepted. `server` is the upstream's address; its name, if it could not be reached."""
+    """A connection was accepted. `server` is the upstream's address; its name, if it could not be reached.
+
+    `slot` is its place in the `InspectedTable`. `resumed`, of a connection that an earlier inspector has seen: for each
+    direction the bytes and frames that it has inspected, and whether a frame begins behind them.
+    """
 
     connection_id: int
     at: int
@@ -41,6 +55,8 @@ class Open(NamedTuple):
     server: str
     listener: str
     tls: bool
+    slot: int | None = None
+    resumed: Resumed | None = None
 
 
 class TapData(NamedTuple):
@@ -79,7 +95,7 @@ class TapGap(NamedTuple):
 
     Either whole frames (`frames` of them), or the rest of the frame of which the last `TapData` held the beginning
     (`frames` is 0): in both cases the next byte is the first of a frame. Not so where the stream is none of Kafka
-    frames, or ended in the gap.
+    frames, or ended in the gap. `restarted`: there was no inspector; otherwise it was behind.
     """
 
     connection_id: int
@@ -87,6 +103,7 @@ class TapGap(NamedTuple):
     at: int
     size: int
     frames: int
+    restarted: bool = False
 
 
 class End(NamedTuple):
@@ -114,15 +131,23 @@ class Close(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """Connections that came and went while there was no room to tell of them; since the last such message."""
+    """Connections that came and went while there was no room to tell of them; since the last such message.
+
+    `size` and `frames` are those of both directions. `restarted`: there was no inspector.
+    """
 
     at: int
     connections: int
     size: int
+    frames: int = 0
+    restarted: bool = False
 
 
 class Bye(NamedTuple):
-    """The last message. Bytes and frames dropped are those of all `TapSkipped` and `TapGap`."""
+    """The last message. Bytes and frames dropped are those of all `TapSkipped` and `TapGap`.
+
+    `left_out` are the connections that were not chosen to be inspected.
+    """
 
     at: int
     connections: int
@@ -130,18 +155,19 @@ class Bye(NamedTuple):
     response_bytes: int
     dropped_bytes: int
     dropped_frames: int
+    left_out: int = 0
 
 
 Message: TypeAlias = Hello | Open | TapData | TapReplaced | TapSkipped | TapGap | End | Close | Missed | Bye
 
 
-def encode_hello(at: int, node: str, pid: int, listeners: list[tuple[str, str]]) -> bytes:
+def encode_hello(hello: Hello) -> bytes:
     """The version byte and the first message."""
-    return bytes([VERSION]) + _rare(_HELLO, 0, at, [node, pid, listeners])
+    return bytes([VERSION]) + _rare(_HELLO, 0, hello.at, hello[1:])
 
 
-def encode_open(connection_id: int, at: int, client: str, server: str, listener: str, *, tls: bool) -> bytes:
-    return _rare(_OPEN, connection_id, at, [client, server, listener, tls])
+def encode_open(opened: Open) -> bytes:
+    return _rare(_OPEN, opened.connection_id, opened.at, opened[2:])
 
 
 def encode_data_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
@@ -158,8 +184,8 @@ def encode_skipped(connection_id: int, direction: Direction, at: int, size: int,
     return _HEAD.pack(_SKIPPED, direction, connection_id, at, 4 + len(head)) + _SIZE.pack(size) + head
 
 
-def encode_gap(connection_id: int, direction: Direction, at: int, size: int, frames: int) -> bytes:
-    return _HEAD.pack(_GAP, direction, connection_id, at, _COUNTS.size) + _COUNTS.pack(size, frames)
+def encode_gap(gap: TapGap) -> bytes:
+    return _HEAD.pack(_GAP, gap.direction, gap.connection_id, gap.at, _COUNTS.size) + _COUNTS.pack(*gap[3:])
 
 
 def encode_end(connection_id: int, direction: Direction, at: int, how: str) -> bytes:
@@ -171,8 +197,8 @@ def encode_close(connection_id: int, at: int, by: str, how: str, request_bytes: 
     return _rare(_CLOSE, connection_id, at, [by, how, request_bytes, response_bytes])
 
 
-def encode_missed(at: int, connections: int, size: int) -> bytes:
-    return _rare(_MISSED, 0, at, [connections, size])
+def encode_missed(missed: Missed) -> bytes:
+    return _rare(_MISSED, 0, missed.at, missed[1:])
 
 
 def encode_bye(bye: Bye) -> bytes:
@@ -231,13 +257,21 @@ class TapDecoder:
 
 
 def _read_hello(_id: int, _direction: Direction, at: int, payload: bytes) -> Hello:
-    node, pid, listeners = json.loads(payload)
-    return Hello(at, node, pid, [(listener, upstream) for listener, upstream in listeners])
+    node, pid, listeners, *rest = json.loads(payload)
+    return Hello(at, node, pid, [(listener, upstream) for listener, upstream in listeners], *rest)
+
+
+def _read_open(connection_id: int, _direction: Direction, at: int, payload: bytes) -> Open:
+    client, server, listener, tls, slot, resumed = json.loads(payload)
+    if resumed is not None:
+        request, response = resumed
+        resumed = tuple(request), tuple(response)
+    return Open(connection_id, at, client, server, listener, tls, slot, resumed)
 
 
 _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
     _HELLO: _read_hello,
-    _OPEN: lambda id_, _, at, payload: Open(id_, at, *json.loads(payload)),
+    _OPEN: _read_open,
     _REPLACED: TapReplaced,
     _SKIPPED: lambda id_, way, at, payload: TapSkipped(
         id_, way, at, _SIZE.unpack_from(payload)[0], payload[_SIZE.size :]

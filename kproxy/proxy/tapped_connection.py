@@ -1,198 +1,107 @@
-"""What the tap tells of one connection: which of its bytes are sent, and which only counted."""
+"""What the tap tells of one connection: its beginning, its end, and both directions."""
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from dissectors.connections.events import Direction
 from kproxy.proxy import tap_protocol
-from kproxy.proxy.frame_boundaries import Boundaries
+from kproxy.proxy.tapped_stream import TappedStream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kproxy.proxy.tap import Tap
 
 
 class TappedConnection:
-    """Both directions of a connection: `streams`, by `Direction`."""
+    """Both directions of a connection: `streams`, by `Direction`.
 
-    __slots__ = ("_connection_id", "_opening", "_tap", "streams")
+    Attributes:
+        announced: The inspector knows of it.
+        inspector: The number of the inspector for which it was last announced, or would have been.
+        slot: Its place in the `InspectedTable`.
+    """
 
-    def __init__(self, tap: Tap, connection_id: int, opening: bytes) -> None:
+    __slots__ = ("_closed", "_known", "_opened", "_tap", "announced", "inspector", "slot", "streams")
+
+    def __init__(self, tap: Tap, opened: tap_protocol.Open) -> None:
         self._tap = tap
-        self._connection_id = connection_id
-        self._opening: bytes | None = opening  # until it is told
-        if not tap.packed:
-            self.announce()
-        self.streams = tuple(TappedStream(tap, self, connection_id, direction) for direction in Direction)
+        self._opened = opened
+        self._known = False  # by an inspector, even if that is gone
+        self._closed: tap_protocol.Close | None = None
+        self.slot = opened.slot
+        self.inspector = tap.inspector
+        self.announced = False
+        if not tap.lost and not tap.packed:
+            self.announce(opened.at)
+        self.streams = tuple(TappedStream(tap, self, opened.connection_id, direction) for direction in Direction)
 
     @property
-    def announced(self) -> bool:
-        """The inspector knows of it."""
-        return self._opening is None
+    def id(self) -> int:
+        """The number of the connection."""
+        return self._opened.connection_id
 
-    def announce(self) -> None:
-        """Tell of the connection, if there was no room for that when it began."""
-        if self._opening is not None:
-            self._tap.put(self._opening)
-            self._opening = None
+    @property
+    def is_closed(self) -> bool:
+        """The connection is over."""
+        return self._closed is not None
+
+    @property
+    def unseen(self) -> tuple[int, int]:
+        """Bytes and frames that no inspector has reported, as far as is known without one that runs."""
+        unseen = [stream.unseen for stream in self.streams]
+        return sum(size for size, _ in unseen), sum(frames for _, frames in unseen)
+
+    def announce(self, at: int) -> None:
+        """Tell of the connection, if there was no room for that when it began, or an earlier inspector knew it."""
+        if self.announced:
+            return
+        opened = self._opened
+        if self._known:
+            request, response = (stream.inspected for stream in self.streams)
+            opened = opened._replace(at=at, resumed=(request, response))
+        self._tap.put(tap_protocol.encode_open(opened))
+        self.announced = self._known = True
+
+    def catch_up(self, at: int) -> None:
+        """Tell an inspector that began after this connection of it; what none has inspected becomes a gap."""
+        tap = self._tap
+        if tap.lost or self.inspector == tap.inspector:
+            return
+        self.inspector = tap.inspector
+        self.announced = False
+        for stream in self.streams:
+            stream.resume(*tap.inspected(self.slot, stream.direction))
+        tap.count_unseen(*self.unseen)
+        if self._closed is not None:
+            self._tell_close(at)
+        elif not tap.packed:
+            self.announce(at)
+            for stream in self.streams:
+                stream.settle(at)
 
     def close(self, by: str, how: str, at: int, request_bytes: int, response_bytes: int) -> None:
         """The connection is over, see `tap_protocol.Close`; the bytes are those relayed each way."""
-        if not self.announced and self._tap.packed:
-            self._tap.miss(self.streams, request_bytes + response_bytes)
+        self.catch_up(at)
+        self._closed = tap_protocol.Close(self.id, at, by, how, request_bytes, response_bytes)
+        tap = self._tap
+        tap.forget(self)
+        if not tap.lost:
+            self._tell_close(at)
+        elif self._known and not tap.packed:
+            tap.linger(self)
+        else:
+            for stream in self.streams:
+                stream.inspected = (*tap.inspected(self.slot, stream.direction), True)
+            tap.miss(self)
+
+    def _tell_close(self, at: int) -> None:
+        assert self._closed is not None
+        tap, closed = self._tap, self._closed
+        if not self.announced and tap.packed:
+            tap.miss(self)
             return
-        self.announce()
+        self.announce(at)
         for stream in self.streams:
             stream.finish(at)
-        self._tap.put(tap_protocol.encode_close(self._connection_id, at, by, how, request_bytes, response_bytes))
-
-
-class _Fate(Enum):
-    """What becomes of the frame in progress."""
-
-    SENT = auto()
-    SKIPPED = auto()  # its head is kept
-    COUNTED = auto()
-    CUT = auto()  # its beginning was sent
-
-
-class TappedStream:
-    """One direction of a connection."""
-
-    __slots__ = (
-        "_boundaries",
-        "_connection",
-        "_cut",
-        "_dropped",
-        "_fate",
-        "_gap",
-        "_gap_frames",
-        "_head",
-        "_id",
-        "_tap",
-    )
-
-    def __init__(self, tap: Tap, connection: TappedConnection, connection_id: int, direction: Direction) -> None:
-        self._tap = tap
-        self._connection = connection
-        self._id = (connection_id, direction)
-        self._boundaries = Boundaries()
-        self._fate = _Fate.SENT if connection.announced else _Fate.COUNTED
-        self._head = b""
-        self._dropped = 0  # bytes of the frame in progress
-        self._cut = 0  # bytes missing of a frame whose beginning was sent; to be told, as are:
-        self._gap = 0  # the bytes dropped after those
-        self._gap_frames = 0
-
-    def data(self, chunk: bytes, at: int) -> None:
-        """The next bytes were relayed, at `at`."""
-        tap = self._tap
-        if tap.lost:
-            tap.unseen_bytes += len(chunk)
-            return
-        at_start = self._boundaries.between
-        ends = self._boundaries.ends(chunk)
-        if self._fate is _Fate.SENT and not tap.full:
-            self._send(chunk, at)
-        else:
-            self._sift(chunk, ends, at_start, at)
-
-    def replaced(self, frame: bytes, at: int) -> None:
-        """The next frame to be shown is not what was sent: that is `frame`. Left out if there is no room for it."""
-        if self._connection.announced and not self._tap.full and not self._tap.lost:
-            self._tap.put(tap_protocol.encode_replaced_head(*self._id, at, len(frame)), frame)
-
-    def end(self, how: str, at: int) -> None:
-        """The direction has ended, see `tap_protocol.End`."""
-        self.finish(at)
-        if self._connection.announced:
-            self._tap.put(tap_protocol.encode_end(*self._id, at, how))
-
-    def finish(self, at: int) -> None:
-        """Nothing more will come: what was dropped of a frame that never became whole is a gap."""
-        self._break_off()
-        self.settle(at)
-
-    def settle(self, at: int) -> None:
-        """Tell what was dropped and not told yet, if the connection is known or there is room to tell of it."""
-        if not (self._cut or self._gap) or (not self._connection.announced and self._tap.packed):
-            return
-        self._connection.announce()
-        if self._cut:
-            self._tap.put(tap_protocol.encode_gap(*self._id, at, self._cut, 0))
-        if self._gap:
-            self._tap.put(tap_protocol.encode_gap(*self._id, at, self._gap, self._gap_frames))
-        self._cut = self._gap = self._gap_frames = 0
-        self._tap.behind.discard(self)
-
-    def _send(self, part: bytes, at: int) -> None:
-        head = tap_protocol.encode_data_head(*self._id, at, len(part))
-        if len(part) < 4096:
-            self._tap.put(head + part)
-        else:
-            self._tap.put(head, part)
-
-    def _sift(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
-        """Send some frames of the chunk and drop the others; `ends` are where frames end in it."""
-        start, kept = 0, -1  # kept: where bytes to be sent begin
-        for index, end in enumerate(ends if ends and ends[-1] == len(chunk) else (*ends, len(chunk))):
-            if at_start:
-                self._fate = self._choose(at)
-            elif self._fate is _Fate.SENT and self._tap.packed:
-                self._fate = _Fate.CUT
-            whole = index < len(ends)
-            if self._fate is _Fate.SENT:
-                kept = start if kept < 0 else kept
-            else:
-                if kept >= 0:
-                    self._send(chunk[kept:start], at)
-                    kept = -1
-                self._drop(chunk, start, end)
-                if whole:
-                    self._drop_whole(at)
-            start, at_start = end, whole
-        if kept >= 0:
-            self._send(chunk[kept:], at)
-        if not self._boundaries.framed:
-            self._break_off()
-
-    def _choose(self, at: int) -> _Fate:
-        """A frame begins."""
-        if not self._tap.full:
-            self._connection.announce()
-            self.settle(at)
-            return _Fate.SENT
-        return _Fate.COUNTED if self._tap.packed or not self._boundaries.framed else _Fate.SKIPPED
-
-    def _drop(self, chunk: bytes, start: int, end: int) -> None:
-        self._dropped += end - start
-        if self._fate is _Fate.SKIPPED and len(self._head) < tap_protocol.HEAD_BYTES:
-            self._head += chunk[start : min(end, start + tap_protocol.HEAD_BYTES - len(self._head))]
-
-    def _drop_whole(self, at: int) -> None:
-        """The frame in progress was dropped and has come to its end."""
-        self._tap.dropped_frames += 1
-        if self._fate is _Fate.SKIPPED and not self._tap.packed:
-            self._connection.announce()
-            self.settle(at)
-            self._tap.put(tap_protocol.encode_skipped(*self._id, at, self._dropped - 4, self._head))
-        elif self._fate is _Fate.CUT:
-            self._cut += self._dropped
-            self._tap.behind.add(self)
-        else:
-            self._gap += self._dropped
-            self._gap_frames += 1
-            self._tap.behind.add(self)
-        self._tap.dropped_bytes += self._dropped
-        self._dropped, self._head = 0, b""
-
-    def _break_off(self) -> None:
-        """What was dropped of the frame in progress becomes part of the gap, but no frame of it."""
-        if self._dropped:
-            self._gap += self._dropped
-            self._tap.behind.add(self)
-            self._tap.dropped_bytes += self._dropped
-            self._dropped, self._head = 0, b""
+        tap.put(tap_protocol.encode_close(*closed._replace(at=at)))
+        tap.linger(self)

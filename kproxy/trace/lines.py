@@ -121,13 +121,17 @@ class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
 
 
 class OpenLine(_Line, tag="open", kw_only=True):
-    """A connection was accepted, or first observed."""
+    """A connection was accepted, or first observed; again after a restart of the inspector.
+
+    `sample` is the share of connections that is inspected (`--sample`), from above 0 to 1; absent if all are.
+    """
 
     client: str
     server: str
     listener: str | None = None
     tls: bool = False
     midstream: bool = False
+    sample: float | None = None
 
 
 class _FrameLine(_Line, kw_only=True):

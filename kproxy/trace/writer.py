@@ -71,6 +71,11 @@ class TraceWriter:
             raise PermissionError(13, "not writable", str(directory))
         _complete_orphans(directory, node)
 
+    @property
+    def is_holding(self) -> bool:
+        """Some lines are in neither a file nor counted as lost."""
+        return bool(self._pending)
+
     def add(self, line: Line, *, at: int) -> None:
         """Add a line of time `at` (ns). It is written at the next `flush`."""
         self.add_encoded(encode_line(line), at=at)

@@ -67,7 +67,7 @@ def decoder_lag(
         if missed.frames == 0:
             yield Problem(
                 "kproxy cannot keep up and skips frames of this connection; the traffic itself is not delayed",
-                hint="use --strict-trace if the trace must be complete, or reduce --detail",
+                hint="inspect fewer connections (--sample 10%), reduce --detail, or pass --strict-trace to keep all",
                 cause=connection.connection_id,
             )
         missed.frames += event.frames if isinstance(event, BytesSkipped) else 1

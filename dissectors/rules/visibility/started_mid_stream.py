@@ -48,7 +48,7 @@ def started_mid_stream(event: ResponseReceived | BytesSkipped, connection: Conne
     ## Sources
     https://www.wireshark.org/docs/dfref/k/kafka.html
     """
-    if not connection.midstream:
+    if not connection.midstream or connection.resumed:  # a gap line says what a restarted inspector has not seen
         return
     if event.reason == MIDSTREAM if isinstance(event, BytesSkipped) else event.message is None:
         yield Problem(

@@ -49,7 +49,7 @@ def _event(exchange: Exchange) -> str:
         how = " ".join(part for part in (event.how, f"by {event.by}" if event.by else None) if part)
         return f"{how}  {event.requests} requests, {event.responses} responses".strip()
     if isinstance(event, GapLine):
-        return f"{event.direction}: {event.bytes} bytes not inspected: {event.reason}"
+        return f"{event.direction}: {event.bytes} bytes not inspected: {event.reason}" if event.bytes else event.reason
     if isinstance(event, StallLine):
         return f"group {event.group_id or '(empty)'}: {event.message}"
     return event.message if isinstance(event, FindingLine) else ""

@@ -87,7 +87,8 @@ class ProxySource(Source):
             greeting.pid,
             greeting.started,
         )
-        await client.ask("watch", frames=True, backlog=not is_same)
+        restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # it has a new backlog
+        await client.ask("watch", frames=True, backlog=not is_same or restarted)
         if last_greeting is not None:
             self._add_missed_lines(greeting, is_same=is_same)
         self._greeting = greeting

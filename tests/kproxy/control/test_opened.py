@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import pty
-import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kproxy.cli import main
 from kproxy.control.paths import find, running
-from kproxy.control.protocol import ControlError
-from tests.kproxy.cli.test_broker import running as running_broker
-from tests.kproxy.cli.test_relay import FAILING, Broker, children, until
+from tests.kproxy.cli.test_relay import ASKED, Broker, inspectors, until
 from tests.kproxy.cli.test_relay import running as running_proxy
+from tests.kproxy.cli.test_restart import FAILING, SOON
 from tests.kproxy.control.raw import RawViewer
 
 
@@ -109,87 +104,57 @@ def test_a_proxy_that_cannot_start_leaves_none(tmp_path: Path, sockets: Path, br
 
 def test_an_inspector_that_fails_says_so_to_viewers_too(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
-    with running_proxy(tmp_path, *upstream, program=["-c", FAILING]) as proxy:
-        with RawViewer(find(str(proxy.port)).path) as viewer:
-            viewer.line()
-            viewer.ask(id=1, do="watch")
-            proxy.ask()
-            lines = viewer.rest()
-        assert [line["kind"] for line in lines] == ["open", "request", "gap"]
-        assert lines[-1]["reason"] == "the inspector failed: later traffic is missing"
+    program = ["-c", FAILING.replace("DIVISOR", "20")]
+    with running_proxy(tmp_path, *upstream, program=program) as proxy:
+        for _ in range(6):
+            with RawViewer(find(str(proxy.port)).path) as viewer:
+                viewer.line()
+                viewer.ask(id=1, do="watch")
+                proxy.ask()
+                lines = viewer.rest()
+            assert [line["kind"] for line in lines][-3:] == ["open", "request", "gap"]
+            assert lines[-1]["reason"] == "the inspector failed: later traffic is missing"
         until(lambda: not list(sockets.iterdir()))
         proxy.ask()
 
 
-def test_what_a_killed_inspector_leaves_goes_when_the_relay_has_ended(
+def test_viewers_of_a_killed_inspector_find_the_next_one_at_the_same_path(
+    tmp_path: Path, sockets: Path, broker: Broker
+) -> None:
+    upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
+    with running_proxy(tmp_path, *upstream, program=["-c", SOON]) as proxy, proxy.connect() as client:
+        [path] = sockets.iterdir()
+        with RawViewer(path) as viewer:
+            first = viewer.line()
+            viewer.ask(id=1, do="watch")
+            client.sendall(ASKED)
+            assert {viewer.line()["kind"] for _ in range(2)} <= {"open", "request", "response"}
+            [inspector] = inspectors(proxy.process.pid)
+            os.kill(inspector, signal.SIGKILL)
+            assert viewer.rest() == []
+        with RawViewer(path) as viewer:  # it is greeted when there is an inspector again
+            second = viewer.line()
+            until(lambda: len(viewer.ask(id=1, do="connections")["connections"]) == 1)
+            viewer.ask(id=2, do="watch", backlog=True)
+            told = [viewer.line() for _ in range(2)]
+            assert viewer.ask(id=3, do="stop") == {"id": 3, "stopping": True}
+        assert proxy.process.wait(10) == 4
+    assert (first["restarts"], second["restarts"]) == (0, 1)
+    assert first["started"] == second["started"]
+    assert told[0]["reason"].startswith("the inspector was restarted: ")
+    assert (told[1]["kind"], told[1]["midstream"]) == ("open", True)
+    assert list(sockets.iterdir()) == []
+
+
+def test_a_killed_inspector_leaves_no_socket_when_the_relay_has_ended(
     tmp_path: Path, sockets: Path, upstream: tuple[str, ...]
 ) -> None:
     with running_proxy(tmp_path, *upstream) as proxy:
         with RawViewer(find(str(proxy.port)).path) as viewer:
             viewer.line()
-            [inspector] = children(proxy.process.pid)
+            [inspector] = inspectors(proxy.process.pid)
             os.kill(inspector, signal.SIGKILL)
             assert viewer.rest() == []
-        assert running() == []
-        with pytest.raises(ControlError, match="this user runs no kproxy on this machine"):
-            find(str(proxy.port))
         proxy.end()
-    assert list(sockets.iterdir())
-    assert running() == []
     assert list(sockets.iterdir()) == []
-
-
-@pytest.mark.parametrize("path", [None, "a socket.sock"])
-def test_a_terminal_is_told_how_to_watch(tmp_path: Path, sockets: Path, broker: Broker, path: str | None) -> None:
-    ours, theirs = pty.openpty()
-    control = [] if path is None else ["--control", str(sockets.parent / path)]
-    command = ["--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{broker.port}", "--no-trace", *control]
-    process = subprocess.Popen([sys.executable, "-m", "kproxy", *command], stderr=theirs, cwd=tmp_path)
-    os.close(theirs)
-    said = b""
-    while said.count(b"\n") < 2:
-        said += os.read(ours, 4096)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0
-    os.close(ours)
-    expected = "kproxy tui" if path is None else f"kproxy tui '{sockets.parent}/{path}'"
-    assert re.fullmatch(rf"listening on \S+ -> \S+\r\nwatch it with: {expected}\r\n", said.decode())
-
-
-def test_a_proxy_of_somebody_ends_with_its_standard_input(tmp_path: Path, broker: Broker) -> None:
-    command = [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{broker.port}"]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([*command, "--no-trace", "--stop-with-stdin"], cwd=tmp_path, text=True, **pipes)
-    with process:
-        assert process.stderr is not None
-        found = re.match(r"listening on 127\.0\.0\.1:(\d+)", process.stderr.readline())
-        assert found is not None
-        print("what is said is not heard", file=process.stdin, flush=True)
-        with socket.create_connection(("127.0.0.1", int(found[1])), timeout=10):
-            assert process.poll() is None
-            _, err = process.communicate(timeout=10)
-    assert process.returncode == 0
-    assert "Traceback" not in err
-
-
-def test_so_does_one_with_the_built_in_broker_which_obeys_until_then(tmp_path: Path) -> None:
-    with running_broker(tmp_path, "--no-trace", "-q", "--stop-with-stdin") as kproxy:
-        assert kproxy.told("brokers").endswith(" up")
-        kproxy.process.communicate(timeout=10)
-        assert kproxy.process.returncode == 0
-
-
-def test_without_that_option_the_end_of_standard_input_ends_nothing(tmp_path: Path) -> None:
-    with running_broker(tmp_path, "--no-trace", "-q") as kproxy:
-        assert kproxy.told("brokers").endswith(" up")
-        with pytest.raises(subprocess.TimeoutExpired):
-            kproxy.process.communicate(timeout=0.2)
-        kproxy.ask("Metadata", 9, {"topics": []})
-
-
-def test_it_is_an_option_for_programs_only(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    out = capsys.readouterr().out
-    assert "--control PATH" in out
-    assert "stop-with-stdin" not in out
+    assert running() == []

@@ -81,7 +81,7 @@ def test_a_late_answer_to_what_was_found_to_be_unanswered_ends_it() -> None:
 def watcher(options: OutputOptions) -> InspectionSink:
     return InspectionSink(
         InspectorOptions(options, Selection(), Detail.SUMMARY),
-        tap_protocol.Hello(BEGIN, "node", 1, []),
+        tap_protocol.Hello(BEGIN, "node", 1, [], BEGIN),
         selectors.DefaultSelector(),
     )
 

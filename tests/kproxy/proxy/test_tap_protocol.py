@@ -11,15 +11,18 @@ from hypothesis import strategies as st
 from dissectors.connections.events import Direction
 from kproxy.proxy import tap_protocol
 
+HELLO = tap_protocol.Hello(1, "node-a", 77, [("127.0.0.1:9092", "kafka:9092")], 0, 2, 2**62, 0.1)
+RESUMED = tap_protocol.Open(3, 2, "a:1", "b:2", "c:3", True, 5, ((2**40, 7, True), (0, 0, False)))
 MESSAGES: list[tuple[bytes, tap_protocol.Message]] = [
     (
-        tap_protocol.encode_hello(1, "node-a", 77, [("127.0.0.1:9092", "kafka:9092")]),
-        tap_protocol.Hello(1, "node-a", 77, [("127.0.0.1:9092", "kafka:9092")]),
+        tap_protocol.encode_hello(HELLO),
+        HELLO,
     ),
     (
-        tap_protocol.encode_open(2**40, 2, "a:1", "b:2", "c:3", tls=False),
-        tap_protocol.Open(2**40, 2, "a:1", "b:2", "c:3", False),
+        tap_protocol.encode_open(tap_protocol.Open(2**40, 2, "a:1", "b:2", "c:3", False)),
+        tap_protocol.Open(2**40, 2, "a:1", "b:2", "c:3", False, None, None),
     ),
+    (tap_protocol.encode_open(RESUMED), RESUMED),
     (
         tap_protocol.encode_data_head(7, Direction.REQUEST, 3, 300) + 300 * b"x",
         tap_protocol.TapData(7, Direction.REQUEST, 3, 300 * b"x"),
@@ -29,12 +32,12 @@ MESSAGES: list[tuple[bytes, tap_protocol.Message]] = [
         tap_protocol.TapSkipped(7, Direction.RESPONSE, 4, 2**31, b"\x80head"),
     ),
     (
-        tap_protocol.encode_gap(7, Direction.REQUEST, 5, 2**50, 2**33),
-        tap_protocol.TapGap(7, Direction.REQUEST, 5, 2**50, 2**33),
+        tap_protocol.encode_gap(tap_protocol.TapGap(7, Direction.REQUEST, 5, 2**50, 2**33, True)),
+        tap_protocol.TapGap(7, Direction.REQUEST, 5, 2**50, 2**33, True),
     ),
     (tap_protocol.encode_end(7, Direction.RESPONSE, 6, "reset"), tap_protocol.End(7, Direction.RESPONSE, 6, "reset")),
     (tap_protocol.encode_close(7, 7, "client", "fin", 10, 2**45), tap_protocol.Close(7, 7, "client", "fin", 10, 2**45)),
-    (tap_protocol.encode_missed(8, 3, 99), tap_protocol.Missed(8, 3, 99)),
+    (tap_protocol.encode_missed(tap_protocol.Missed(8, 3, 99, 4, True)), tap_protocol.Missed(8, 3, 99, 4, True)),
     (tap_protocol.encode_bye(tap_protocol.Bye(2**63, 1, 2, 3, 4, 5)), tap_protocol.Bye(2**63, 1, 2, 3, 4, 5)),
 ]
 STREAM = b"".join(encoded for encoded, _ in MESSAGES)
@@ -52,7 +55,7 @@ def test_messages_do_not_depend_on_how_the_stream_is_cut(cuts: list[int]) -> Non
 
 def test_directions_come_out_as_the_dissectors_know_them() -> None:
     decoder = tap_protocol.TapDecoder()
-    decoder.receive_data(tap_protocol.encode_hello(0, "n", 1, []))
+    decoder.receive_data(tap_protocol.encode_hello(HELLO))
     [message] = decoder.receive_data(tap_protocol.encode_end(1, Direction.RESPONSE, 0, "fin"))
     assert isinstance(message, tap_protocol.End)
     assert message.direction is Direction.RESPONSE
@@ -61,7 +64,7 @@ def test_directions_come_out_as_the_dissectors_know_them() -> None:
 def test_a_long_message_that_comes_byte_by_byte_is_whole_at_its_end() -> None:
     payload = 100_000 * b"x"
     decoder = tap_protocol.TapDecoder()
-    decoder.receive_data(tap_protocol.encode_hello(0, "n", 1, []))
+    decoder.receive_data(tap_protocol.encode_hello(HELLO))
     stream = tap_protocol.encode_data_head(1, Direction.REQUEST, 0, len(payload)) + payload
     came = [message for byte in stream for message in decoder.receive_data(bytes([byte]))]
     assert came == [tap_protocol.TapData(1, Direction.REQUEST, 0, payload)]

@@ -59,7 +59,7 @@ async def test_tells_the_life_of_a_connection() -> None:
     assert isinstance(hello, tap_protocol.Hello)
     assert (hello.node, hello.listeners) == ("node", [(listener, broker.address)])
     assert isinstance(opened, tap_protocol.Open)
-    assert opened[2:] == (name, broker.address, listener, False)
+    assert opened[2:] == (name, broker.address, listener, False, None, None)
     assert [(message[:2], message[3]) for message in middle] == [
         ((1, Direction.REQUEST), frame(10)),
         ((1, Direction.RESPONSE), frame(20)),
@@ -69,7 +69,7 @@ async def test_tells_the_life_of_a_connection() -> None:
     assert isinstance(closed, tap_protocol.Close)
     assert closed[2:] == ("client", "fin", 14, 24)
     assert isinstance(bye, tap_protocol.Bye)
-    assert bye[1:] == (1, 14, 24, 0, 0)
+    assert bye[1:] == (1, 14, 24, 0, 0, 0)
     times = [opened.at, *(message[2] for message in middle), closed.at, bye.at]
     assert times == sorted(times)
 

@@ -28,8 +28,9 @@ KEEP = 1 << 30
 class Fake:
     """A proxy that tells what it is told to, and notes how it was asked."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, restarts: int = 0) -> None:
         self.pid = pid
+        self.restarts = restarts
         self.asked: list[dict[str, object]] = []
         self.tell: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.idle = asyncio.Event()
@@ -37,6 +38,7 @@ class Fake:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         listeners = [{"listen": f"127.0.0.1:{9092 + each}", "upstream": "broker:9092"} for each in range(3)]
         greeting = {**GREETING, "pid": self.pid, "listeners": listeners, "trace": "/srv/trace"}
+        greeting["restarts"] = self.restarts
         self.idle.clear()
         with suppress(ConnectionError):
             writer.write(json.dumps(greeting).encode() + b"\n")
@@ -158,6 +160,21 @@ async def test_the_same_proxy_again_tells_nothing_twice_and_what_is_missing_is_s
         assert isinstance(gap, GapLine)
         assert gap.reason.startswith("the connection to the proxy was lost: no data until ")
         assert (found[0], found[2]) == (line(1), line(5))
+
+
+async def test_the_backlog_of_a_restarted_inspector_is_new(path: Path) -> None:
+    source = ProxySource("9092", lambda: path, keep=KEEP)
+    async with following(source) as seen:
+        async with serving(path, Fake(7)) as proxy:
+            proxy.tell.put_nowait(line(1))
+            await seen.until_lines(1)
+        async with serving(path, Fake(7, restarts=1)) as proxy:
+            proxy.tell.put_nowait(line(5))
+            found = await seen.until_lines(3)
+            assert proxy.asked[0]["backlog"] is True
+    gap = parse_line(found[1])
+    assert isinstance(gap, GapLine)
+    assert gap.reason.startswith("the connection to the proxy was lost: no data until ")
 
 
 async def test_why_the_proxy_ended_the_connection_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

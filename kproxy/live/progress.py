@@ -1,0 +1,59 @@
+"""What the inspector has finished, for another one that may have to continue."""
+
+from __future__ import annotations
+
+from kproxy.inspection.inspector import Inspector
+from kproxy.proxy.inspected import InspectedTable
+
+
+class ProgressLog:
+    """Collects which connections have moved on, and stores how far once their lines are in the trace.
+
+    Args:
+        table: Where to; None stores nothing.
+        inspector: Knows how far.
+    """
+
+    def __init__(self, table: InspectedTable | None, inspector: Inspector) -> None:
+        self._table = table
+        self._inspector = inspector
+        self._slots: dict[int, int] = {}  # of open connections
+        self._moved: set[int] = set()
+        self._ended: list[int] = []  # slots
+        self._missed: list[tuple[int, int, int]] = []
+
+    def opened(self, number: int, slot: int | None) -> None:
+        """A connection has begun, and has this slot of the table."""
+        if slot is not None and self._table is not None:
+            self._slots[number] = slot
+
+    def moved(self, number: int) -> None:
+        """Something of a connection was inspected."""
+        if number in self._slots:
+            self._moved.add(number)
+
+    def closed(self, number: int) -> None:
+        """The end of a connection was inspected."""
+        if (slot := self._slots.pop(number, None)) is not None:
+            self._moved.discard(number)
+            self._ended.append(slot)
+
+    def missed(self, connections: int, size: int, frames: int) -> None:
+        """Connections that came and went unseen were mentioned."""
+        self._missed.append((connections, size, frames))
+
+    def store(self) -> None:
+        """Everything up to now is in the trace: it need not become a gap."""
+        if self._table is None:
+            return
+        for number in self._moved:
+            if (progress := self._inspector.progress(number)) is not None:
+                for direction, each in enumerate(progress):
+                    self._table.store(self._slots[number], direction, each.bytes, each.frames)
+        for slot in self._ended:
+            self._table.store_closed(slot)
+        for missed in self._missed:
+            self._table.add_missed(*missed)
+        self._missed.clear()
+        self._moved.clear()
+        self._ended.clear()

@@ -1,0 +1,141 @@
+"""The spawner: a process that does nothing but fork inspectors, because the relay cannot.
+
+The relay has threads and an event loop: a child forked from it would have copies of locks that no thread there ever
+releases. The spawner is forked before there are any, and stays as it was then. It keeps the control socket, so that
+viewers find an inspector's successor at the same path.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, NoReturn
+
+from kproxy.live.inspector_process import ignore_stop_signals, inspect
+from kproxy.live.sink import InspectorOptions
+from kproxy.proxy.inspected import InspectedTable
+
+_STATUS: Final = struct.Struct(">i")
+_SPAWN: Final = b"s"
+#: What is reported of an inspector that could not be forked.
+NOT_STARTED: Final = 255
+
+
+class Spawner:
+    """The spawner, as the relay sees it. `channel` is readable when an inspector has ended, or the spawner has.
+
+    Attributes:
+        channel: Not blocking.
+        table: How far inspectors have come.
+    """
+
+    def __init__(self, pid: int, channel: socket.socket, table: InspectedTable) -> None:
+        channel.setblocking(False)
+        self.channel = channel
+        self.table = table
+        self._pid: int | None = pid
+
+    def spawn(self) -> socket.socket:
+        """Have an inspector started, once the one before has ended; the tap's end of its socket. Never waits.
+
+        Raises:
+            OSError: There are no file descriptors left, or the spawner is gone.
+        """
+        tap, seen = socket.socketpair()
+        with seen:
+            try:
+                socket.send_fds(self.channel, [_SPAWN], [seen.fileno()])
+            except OSError:
+                tap.close()
+                raise
+        return tap
+
+    def statuses(self) -> list[int] | None:
+        """The exit statuses of inspectors that have ended, as `os.waitstatus_to_exitcode`; None if the spawner has."""
+        try:
+            data = self.channel.recv(16 * _STATUS.size)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        return [status for (status,) in _STATUS.iter_unpack(data)] or None
+
+    def dismiss(self) -> None:
+        """Start no more inspectors: the spawner ends after the last one, and removes the control socket."""
+        with suppress(OSError):
+            self.channel.shutdown(socket.SHUT_WR)
+
+    def close(self) -> list[int]:
+        """Wait until the last inspector has ended, and the spawner; what it reports, as `statuses`."""
+        statuses: list[int] = []
+        if self._pid is None:
+            return statuses
+        self.dismiss()
+        self.channel.setblocking(True)
+        with self.channel:
+            while (more := self.statuses()) is not None:
+                statuses += more
+        os.waitpid(self._pid, 0)
+        self._pid = None
+        return statuses
+
+
+@contextmanager
+def start_spawner(watch: InspectorOptions) -> Iterator[Spawner]:
+    """Fork the spawner; wait for it at the end, if `close` was not called.
+
+    To be called before there are threads or a loop. The spawner ignores the signals that end the relay, and ends when
+    the relay and the last inspector have.
+    """
+    table = InspectedTable()
+    channel, theirs = socket.socketpair()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        channel.close()
+        _serve(watch, theirs, table)
+    theirs.close()
+    if watch.control is not None:
+        watch.control.socket.close()  # viewers must not be left waiting when there is nobody to accept them
+    spawner = Spawner(pid, channel, table)
+    try:
+        yield spawner
+    finally:
+        spawner.close()
+
+
+def _serve(watch: InspectorOptions, channel: socket.socket, table: InspectedTable) -> NoReturn:
+    """Fork an inspector for each socket that comes, one after the other."""
+    ignore_stop_signals()
+    try:
+        while True:
+            data, received, _, _ = socket.recv_fds(channel, len(_SPAWN), 1)
+            if not data:
+                break
+            channel.sendall(_STATUS.pack(_run_inspector(watch, channel, received[0], table)))
+    except OSError:  # the relay is gone
+        pass
+    finally:
+        if watch.control is not None:
+            watch.control.remove()
+        os._exit(0)
+
+
+def _run_inspector(watch: InspectorOptions, channel: socket.socket, seen: int, table: InspectedTable) -> int:
+    """Fork an inspector, and wait for its end; its exit status."""
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(seen)
+        return NOT_STARTED
+    if pid == 0:
+        channel.close()
+        inspect(watch, socket.socket(fileno=seen), table)
+    os.close(seen)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status)

@@ -1,0 +1,122 @@
+"""Restarts the inspector when it has failed or was killed, and gives up on one that fails again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import deque
+from typing import Final
+
+from kproxy.live.inspector_process import FAILED
+from kproxy.live.spawner import NOT_STARTED, Spawner
+from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report
+from kproxy.proxy.sockets import reason
+from kproxy.proxy.tap import Tap
+
+#: So many restarts within so many seconds, and no more; each waits twice as long as the one before, from 1 s.
+MOST_RESTARTS: Final = 5
+WINDOW_S: Final = 60.0
+
+SPAWNER_LOST: Final = "the process that starts inspectors was killed"
+
+
+class RestartPolicy:
+    """When to restart what has failed; times are in seconds, of any clock that does not go back."""
+
+    def __init__(self) -> None:
+        self._failures: deque[float] = deque()
+
+    def delay(self, now: float) -> float | None:
+        """It has failed now: the seconds until it is started again, None if it is not."""
+        while self._failures and now - self._failures[0] >= WINDOW_S:
+            self._failures.popleft()
+        if len(self._failures) >= MOST_RESTARTS:
+            return None
+        self._failures.append(now)
+        return float(1 << (len(self._failures) - 1))
+
+
+class Supervisor:
+    """Connects the tap to a new inspector when the last one has ended; a part of the relay's loop that never waits.
+
+    Args:
+        spawner: Starts inspectors; it has started one.
+        tap: Sends to that one.
+        report: Takes events that the user should know about.
+    """
+
+    def __init__(self, spawner: Spawner, tap: Tap, report: Report) -> None:
+        self.failed = False  # an inspector has ended before the relay
+        self._spawner = spawner
+        self._tap = tap
+        self._report = report
+        self._closed = False
+        self._loop = asyncio.get_running_loop()
+        self._policy = RestartPolicy()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop.add_reader(spawner.channel, self._on_readable)
+
+    def close(self, *, restart: bool = False) -> None:
+        """The relay is about to end: start no inspector later.
+
+        Args:
+            restart: If one was due later, start it now, so that the trace says what is missing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._loop.remove_reader(self._spawner.channel)
+        if self._timer is not None:
+            self._timer.cancel()
+            if restart:
+                self._restart()
+        self._tap.expect_no_other()
+
+    def _on_readable(self) -> None:
+        statuses = self._spawner.statuses()
+        if statuses is None:
+            self._loop.remove_reader(self._spawner.channel)
+            self._tap.expect_no_other()
+            if self._tap.lost:
+                self._give_up(SPAWNER_LOST)
+            return
+        for status in statuses:
+            self._on_ended(ending(status))
+
+    def _on_ended(self, why: str) -> None:
+        self.failed = True
+        self._tap.lose()
+        delay = self._policy.delay(self._loop.time())
+        if delay is None:
+            self._give_up(f"{why}; it has failed {MOST_RESTARTS + 1} times within {WINDOW_S:g} s")
+            return
+        self._report(InspectorRestarting(why, delay))
+        self._timer = self._loop.call_later(delay, self._restart)
+
+    def _restart(self) -> None:
+        self._timer = None
+        try:
+            self._tap.resume(self._spawner.spawn())
+        except OSError as error:
+            if self._closed:
+                self._give_up(reason(error))
+                return
+            self._on_ended(f"it could not be started: {reason(error)}")
+
+    def _give_up(self, why: str) -> None:
+        if not self._tap.gone:
+            self._tap.give_up()
+            self._spawner.dismiss()
+            self._report(InspectorLost(why))
+
+
+def ending(status: int) -> str:
+    """How an inspector has ended, from its exit status (below 0 the signal)."""
+    if status < 0:
+        try:
+            return f"killed by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"killed by signal {-status}"
+    if status == NOT_STARTED:
+        return "it could not be started"
+    return "it failed" if status == FAILED else f"exit status {status}"

@@ -1,0 +1,37 @@
+"""Which connections are inspected if only a share of them is (``--sample``)."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+_HASH_BYTES = 8
+
+
+def parse_sample(text: str) -> float:
+    """A share of connections, above 0 and at most 1, from ``0.1`` or ``10%``.
+
+    Raises:
+        ValueError: It is none; with a sentence for the user.
+    """
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / 100 if percent and not rest else float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ValueError(
+            f"invalid share of connections {text!r}: use a number above 0 up to 1, or a percentage like 10%"
+        )
+    return share
+
+
+def is_chosen(client: str, number: int, share: float) -> bool:
+    """Whether a connection is inspected: by a hash, so that it depends on nothing that clients have in common.
+
+    Args:
+        client: The client's address.
+        number: Of the connection, counted from the start of the relay.
+        share: Of the connections that are chosen.
+    """
+    digest = blake2b(f"{client} {number}".encode(), digest_size=_HASH_BYTES).digest()
+    return int.from_bytes(digest, "big") < share * (1 << 8 * _HASH_BYTES)

@@ -1,0 +1,219 @@
+"""What the tap tells of one direction of a connection: which of its bytes are sent, and which only counted."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from dissectors.connections.events import Direction
+from kproxy.proxy import tap_protocol
+from kproxy.proxy.frame_boundaries import Boundaries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kproxy.proxy.tap import Tap
+    from kproxy.proxy.tapped_connection import TappedConnection
+
+
+class _Fate(Enum):
+    """What becomes of the frame in progress."""
+
+    SENT = auto()
+    SKIPPED = auto()  # its head is kept
+    COUNTED = auto()
+    CUT = auto()  # its beginning was sent
+
+
+class TappedStream:
+    """One direction of a connection.
+
+    Attributes:
+        size: Bytes that were relayed.
+        frames: Whole frames among them.
+        inspected: Bytes and frames that earlier inspectors have inspected, and whether a frame begins behind them.
+    """
+
+    __slots__ = (
+        "_boundaries",
+        "_connection",
+        "_cut",
+        "_dropped",
+        "_fate",
+        "_gap",
+        "_gap_frames",
+        "_head",
+        "_id",
+        "_restarted",
+        "_tap",
+        "_whole",
+        "direction",
+        "frames",
+        "inspected",
+        "size",
+    )
+
+    def __init__(self, tap: Tap, connection: TappedConnection, connection_id: int, direction: Direction) -> None:
+        self._tap = tap
+        self._connection = connection
+        self._id = (connection_id, direction)
+        self.direction = direction
+        self.size = self.frames = 0
+        self.inspected = (0, 0, True)
+        self._whole = 0  # bytes up to the end of the last whole frame; all of them without framing
+        self._restarted = False  # the gap began before this inspector did
+        self._boundaries = Boundaries()
+        self._fate = _Fate.SENT if connection.announced else _Fate.COUNTED
+        self._head = b""
+        self._dropped = 0  # bytes of the frame in progress
+        self._cut = 0  # bytes missing of a frame whose beginning was sent; to be told, as are:
+        self._gap = 0  # the bytes dropped after those
+        self._gap_frames = 0
+
+    @property
+    def unseen(self) -> tuple[int, int]:
+        """Bytes and frames that earlier inspectors have not inspected."""
+        return max(self.size - self.inspected[0], 0), max(self.frames - self.inspected[1], 0)
+
+    def resume(self, inspected: int, frames: int) -> None:
+        """A new inspector begins; earlier ones have inspected so many bytes and frames.
+
+        It gets the next frame that begins. What was relayed up to there, and is in no trace, is a gap. If the frame in
+        progress was reported from its head, more is inspected than relayed, and the gap is below 0 until its end.
+        """
+        framed = self._boundaries.framed
+        self.inspected = (inspected, frames, framed)
+        self._cut, self._head = 0, b""
+        self._gap, self._gap_frames = self._whole - inspected, self.frames - frames if framed else 0
+        self._dropped = self.size - self._whole
+        self._restarted = self.size != inspected
+        self._fate = _Fate.COUNTED if self._dropped else _Fate.SENT
+        if self._gap > 0:
+            self._tap.behind.add(self)
+
+    def data(self, chunk: bytes, at: int) -> None:
+        """The next bytes were relayed, at `at`."""
+        tap = self._tap
+        if tap.gone:
+            tap.unseen_bytes += len(chunk)
+            return
+        if self._connection.inspector != tap.inspector:
+            self._connection.catch_up(at)
+        at_start = self._boundaries.between
+        ends = self._boundaries.ends(chunk)
+        if ends:
+            self._whole = self.size + ends[-1]
+            self.frames += len(ends)
+        self.size += len(chunk)
+        if not self._boundaries.framed:
+            self._whole = self.size
+        if tap.lost:
+            tap.unseen_bytes += len(chunk)
+        elif self._fate is _Fate.SENT and not tap.full:
+            self._send(chunk, at)
+        else:
+            self._sift(chunk, ends, at_start, at)
+
+    def replaced(self, frame: bytes, at: int) -> None:
+        """The next frame to be shown is not what was sent: that is `frame`. Left out if there is no room for it."""
+        self._connection.catch_up(at)
+        if self._connection.announced and not self._tap.full and not self._tap.lost:
+            self._tap.put(tap_protocol.encode_replaced_head(*self._id, at, len(frame)), frame)
+
+    def end(self, how: str, at: int) -> None:
+        """The direction has ended, see `tap_protocol.End`."""
+        self._connection.catch_up(at)
+        if self._tap.lost:
+            return
+        self.finish(at)
+        if self._connection.announced:
+            self._tap.put(tap_protocol.encode_end(*self._id, at, how))
+
+    def finish(self, at: int) -> None:
+        """Nothing more will come: what was dropped of a frame that never became whole is a gap."""
+        self._break_off()
+        self.settle(at)
+
+    def settle(self, at: int) -> None:
+        """Tell what was dropped and not told yet, if the connection is known or there is room to tell of it."""
+        if not (self._cut or self._gap > 0) or (not self._connection.announced and self._tap.packed):
+            return
+        self._connection.announce(at)
+        if self._cut:
+            self._tap.put(tap_protocol.encode_gap(tap_protocol.TapGap(*self._id, at, self._cut, 0)))
+        if self._gap:
+            gap = tap_protocol.TapGap(*self._id, at, self._gap, self._gap_frames, self._restarted)
+            self._tap.put(tap_protocol.encode_gap(gap))
+        self._cut = self._gap = self._gap_frames = 0
+        self._restarted = self._restarted and self._dropped > 0
+        self._tap.behind.discard(self)
+
+    def _send(self, part: bytes, at: int) -> None:
+        head = tap_protocol.encode_data_head(*self._id, at, len(part))
+        if len(part) < 4096:
+            self._tap.put(head + part)
+        else:
+            self._tap.put(head, part)
+
+    def _sift(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
+        """Send some frames of the chunk and drop the others; `ends` are where frames end in it."""
+        start, kept = 0, -1  # kept: where bytes to be sent begin
+        for index, end in enumerate(ends if ends and ends[-1] == len(chunk) else (*ends, len(chunk))):
+            if at_start:
+                self._fate = self._choose(at)
+            elif self._fate is _Fate.SENT and self._tap.packed:
+                self._fate = _Fate.CUT
+            whole = index < len(ends)
+            if self._fate is _Fate.SENT:
+                kept = start if kept < 0 else kept
+            else:
+                if kept >= 0:
+                    self._send(chunk[kept:start], at)
+                    kept = -1
+                self._drop(chunk, start, end)
+                if whole:
+                    self._drop_whole(at)
+            start, at_start = end, whole
+        if kept >= 0:
+            self._send(chunk[kept:], at)
+        if not self._boundaries.framed:
+            self._break_off()
+
+    def _choose(self, at: int) -> _Fate:
+        """A frame begins."""
+        if not self._tap.full:
+            self._connection.announce(at)
+            self.settle(at)
+            return _Fate.SENT
+        self._tap.fall_behind()
+        return _Fate.COUNTED if self._tap.packed or not self._boundaries.framed else _Fate.SKIPPED
+
+    def _drop(self, chunk: bytes, start: int, end: int) -> None:
+        self._dropped += end - start
+        if self._fate is _Fate.SKIPPED and len(self._head) < tap_protocol.HEAD_BYTES:
+            self._head += chunk[start : min(end, start + tap_protocol.HEAD_BYTES - len(self._head))]
+
+    def _drop_whole(self, at: int) -> None:
+        """The frame in progress was dropped and has come to its end."""
+        self._tap.dropped_frames += 1
+        if self._fate is _Fate.SKIPPED and not self._tap.packed:
+            self._connection.announce(at)
+            self.settle(at)
+            self._tap.put(tap_protocol.encode_skipped(*self._id, at, self._dropped - 4, self._head))
+        elif self._fate is _Fate.CUT:
+            self._cut += self._dropped
+            self._tap.behind.add(self)
+        else:
+            self._gap += self._dropped
+            self._gap_frames += 1
+            self._tap.behind.add(self)
+        self._tap.dropped_bytes += self._dropped
+        self._dropped, self._head = 0, b""
+
+    def _break_off(self) -> None:
+        """What was dropped of the frame in progress becomes part of the gap, but no frame of it."""
+        if self._dropped:
+            self._gap += self._dropped
+            self._tap.behind.add(self)
+            self._tap.dropped_bytes += self._dropped
+            self._dropped, self._head = 0, b""

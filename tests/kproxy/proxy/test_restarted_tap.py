@@ -1,0 +1,316 @@
+"""The tap when inspectors die and others follow: what none has inspected is told to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissectors.connections.events import Direction
+from kproxy.proxy import tap_protocol
+from kproxy.proxy.events import Event, InspectionBehind, InspectorResumed
+from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.tap import Tap
+from kproxy.proxy.tapped_connection import TappedConnection
+from tests.kproxy.proxy.accounting import Stream, boundaries, frame
+
+KIB = 1024
+
+
+@pytest.fixture(autouse=True)
+def _what_is_small_is_sent_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.proxy.send_queue._PATIENCE_S", 0)
+
+
+class Inspector:
+    """Reads the tap as the inspector's process does, and checks what it is told against what was relayed."""
+
+    def __init__(self, sock: socket.socket, table: InspectedTable, relayed: dict[Stream, bytes]) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self.closed: list[int] = []
+        self.missed = [0, 0]  # connections and bytes
+        self.gaps: list[tap_protocol.TapGap] = []
+        self.hello: tap_protocol.Hello | None = None
+        self._table = table
+        self._relayed = relayed
+        self._decoder = tap_protocol.TapDecoder()
+        self._at: dict[Stream, int] = {}
+        self._slots: dict[int, int] = {}
+        self._unstored: list[int] = []
+        self._unstored_missed = [0, 0, 0]
+
+    def read(self, size: int) -> None:
+        with suppress(BlockingIOError):
+            for message in self._decoder.receive_data(self.socket.recv(size)):
+                self._take(message)
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, tap_protocol.Hello):
+            self.hello = message
+        elif isinstance(message, tap_protocol.Missed):
+            self.missed[0] += message.connections
+            self.missed[1] += message.size
+            self._unstored_missed = [old + new for old, new in zip(self._unstored_missed, message[1:4], strict=True)]
+        elif isinstance(message, tap_protocol.Open):
+            assert message.slot is not None
+            self._slots[message.connection_id] = message.slot
+            for direction in Direction:
+                start = message.resumed[direction][0] if message.resumed else 0
+                assert start == self._table.inspected(message.slot, direction)[0]
+                self._at[message.connection_id, direction] = start
+        elif isinstance(message, tap_protocol.Close):
+            for direction in Direction:
+                stream = message.connection_id, direction
+                assert self._at.pop(stream) == len(self._relayed[stream])
+            self.closed.append(message.connection_id)
+            self._unstored.append(self._slots.pop(message.connection_id))
+        elif isinstance(message, tap_protocol.TapData | tap_protocol.TapSkipped | tap_protocol.TapGap):
+            stream = message.connection_id, message.direction
+            at, content = self._at[stream], self._relayed[stream]
+            if isinstance(message, tap_protocol.TapData):
+                end = at + len(message.payload)
+                assert content[at:end] == message.payload
+            elif isinstance(message, tap_protocol.TapSkipped):
+                end = at + 4 + message.size
+                assert {at, end} <= boundaries(content)
+            else:
+                end = at + message.size
+                self.gaps.append(message)
+                assert end in boundaries(content) or end == len(content)
+                if message.restarted:
+                    places = boundaries(content)
+                    assert message.frames == len([place for place in places if at < place <= end])
+            self._at[stream] = end
+
+    def store(self) -> None:
+        """What came so far is in the trace."""
+        for (connection_id, direction), at in self._at.items():
+            places = [place for place in boundaries(self._relayed[connection_id, direction]) if place <= at]
+            self._table.store(self._slots[connection_id], direction, max(places), len(places) - 1)
+        for slot in self._unstored:
+            self._table.store_closed(slot)
+        self._unstored.clear()
+        self._table.add_missed(*self._unstored_missed)
+        self._unstored_missed = [0, 0, 0]
+
+
+class Run:
+    """A tap whose inspectors live as long as the test lets them."""
+
+    def __init__(self, limit: int = 64 * KIB * KIB) -> None:
+        self.table = InspectedTable(100)
+        self.relayed: dict[Stream, bytes] = {}
+        self.events: list[Event] = []
+        self.inspectors: list[Inspector] = []
+        self.open: dict[int, TappedConnection] = {}
+        self.tap = Tap(self._new(), node="node", limit=limit, table=self.table)
+        self.tap.begin([], lambda pressed: None, lambda error: pytest.fail(str(error)), self.events.append)
+
+    @property
+    def inspector(self) -> Inspector:
+        return self.inspectors[-1]
+
+    def _new(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * KIB)
+        self.inspectors.append(Inspector(theirs, self.table, self.relayed))
+        return ours
+
+    def connect(self, number: int) -> None:
+        self.relayed |= {(number, direction): b"" for direction in Direction}
+        self.open[number] = self.tap.open(number, 0, "client", "server", "listener")
+
+    def data(self, number: int, direction: Direction, chunk: bytes) -> None:
+        self.relayed[number, direction] += chunk
+        self.open[number].streams[direction].data(chunk, 0)
+
+    def close(self, number: int) -> None:
+        sizes = [len(self.relayed[number, direction]) for direction in Direction]
+        self.open.pop(number).close("client", "fin", 0, *sizes)
+
+    def die(self) -> None:
+        self.inspector.socket.close()
+        self.tap.lose()
+
+    def resume(self) -> None:
+        self.tap.resume(self._new())
+
+    async def turn(self, size: int = KIB * KIB) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.inspector.read(size)
+
+    async def end(self) -> None:
+        for number in list(self.open):
+            self.close(number)
+        closing = asyncio.ensure_future(self.tap.close(0, 0, 0, patience=5))
+        while not closing.done():
+            await self.turn()
+        assert closing.result()
+        self.inspector.read(KIB * KIB)
+        self.inspector.socket.close()
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("connect")),
+    st.tuples(
+        st.just("data"), st.integers(0, 5), st.sampled_from(Direction), st.integers(1, 300),
+    ),
+    st.tuples(st.just("close"), st.integers(0, 5)),
+    st.tuples(st.just("turn"), st.sampled_from([10, 500, 100_000])),
+    st.tuples(st.just("store")),
+    st.tuples(st.just("die")),
+    st.tuples(st.just("resume")),
+)  # fmt: skip
+
+
+async def play(steps: list[tuple[Any, ...]], limit: int) -> None:
+    run, connected = Run(limit), 0
+    rest: dict[Stream, bytes] = {}
+    content = b"".join(frame(size) for size in (0, 5, 60, 300, 1, 2, 3)) * 50
+    for step, *given_ in steps:
+        if step == "connect":
+            connected += 1
+            run.connect(connected)
+            rest |= {(connected, direction): content for direction in Direction}
+        elif step == "data" and run.open:
+            index, direction, size = given_
+            number = list(run.open)[index % len(run.open)]
+            chunk, rest[number, direction] = rest[number, direction][:size], rest[number, direction][size:]
+            if chunk:
+                run.data(number, direction, chunk)
+        elif step == "close" and run.open:
+            run.close(list(run.open)[given_[0] % len(run.open)])
+        elif step == "turn" and not run.tap.lost:
+            await run.turn(given_[0])
+        elif step == "store" and not run.tap.lost:
+            run.inspector.store()
+        elif step == "die" and not run.tap.lost:
+            run.die()
+        elif step == "resume" and run.tap.lost:
+            run.resume()
+    if run.tap.lost:
+        run.resume()
+    await run.end()
+    told = {number for inspector in run.inspectors for number in inspector.closed}
+    missed = sum(inspector.missed[0] for inspector in run.inspectors)
+    assert connected - len(told) <= missed  # what an inspector has not stored is told again
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(STEPS, max_size=60), st.sampled_from([2000, 64 * KIB * KIB]))
+def test_each_inspector_continues_where_the_trace_of_those_before_ends(
+    steps: list[tuple[Any, ...]], limit: int
+) -> None:
+    asyncio.run(play([("connect",), *steps], limit))
+
+
+async def test_the_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
+    run = Run()
+    run.connect(1)
+    run.data(1, Direction.REQUEST, frame(10) + frame(20)[:7])
+    await run.turn()
+    run.inspector.store()
+    run.die()
+    run.data(1, Direction.REQUEST, frame(20)[7:] + frame(30) + frame(40)[:9])
+    run.resume()
+    await run.turn()
+    assert run.inspector.hello is not None
+    assert run.inspector.hello.restarts == 1
+    assert [gap[3:] for gap in run.inspector.gaps] == [(24 + 34, 2, True)]
+    run.data(1, Direction.REQUEST, frame(40)[9:] + frame(50))
+    await run.end()
+    assert [gap[3:] for gap in run.inspector.gaps] == [(24 + 34, 2, True), (44, 1, True)]
+    assert [type(event) for event in run.events] == [InspectorResumed]
+    [resumed] = run.events
+    assert isinstance(resumed, InspectorResumed)
+    assert (resumed.bytes, resumed.frames, resumed.connections) == (24 + 34 + 9, 2, 1)
+
+
+async def test_a_long_frame_that_was_reported_from_its_head_is_no_gap() -> None:
+    run = Run()
+    run.connect(1)
+    run.data(1, Direction.REQUEST, frame(10) + frame(2000)[:700])
+    await run.turn()
+    slot = run.open[1].slot
+    assert slot is not None
+    run.table.store(slot, Direction.REQUEST, 14 + 2004, 2)  # as of a frame that is too long to be decoded
+    run.die()
+    run.data(1, Direction.REQUEST, frame(2000)[700:1500])
+    run.resume()
+    run.data(1, Direction.REQUEST, frame(2000)[1500:] + frame(5))
+    await run.turn()
+    assert run.inspector.gaps == []
+    await run.end()
+
+
+async def test_connections_of_the_outage_are_told_of_in_sum() -> None:
+    run = Run()
+    await run.turn()
+    run.die()
+    for number in (1, 2):
+        run.connect(number)
+        run.data(number, Direction.RESPONSE, frame(6))
+        run.close(number)
+    run.resume()
+    await run.end()
+    assert run.inspector.missed == [2, 20]
+    assert run.inspector.closed == []
+
+
+async def test_memory_is_bounded_in_an_outage() -> None:
+    run = Run(limit=16 * KIB)
+    for number in range(1, 41):
+        run.connect(number)
+    await run.turn()
+    run.die()
+    for number in range(1, 41):
+        run.data(number, Direction.REQUEST, frame(6))
+        run.close(number)
+    assert run.tap.queued <= 20 * KIB
+    run.resume()
+    await run.end()
+    assert len(run.inspector.closed) + run.inspector.missed[0] == 40
+    assert 10 <= len(run.inspector.closed) <= 30
+
+
+async def test_slots_are_used_again_once_the_inspector_has_confirmed_the_end() -> None:
+    run = Run()
+    for number in range(1, 400):
+        run.connect(number)
+        run.data(number, Direction.REQUEST, frame(6))
+        run.close(number)
+        await run.turn()
+        run.inspector.store()
+    assert run.tap.queued < 3 * KIB
+    await run.end()
+
+
+async def test_nothing_is_kept_for_an_inspector_that_will_not_come() -> None:
+    run = Run()
+    run.connect(1)
+    run.data(1, Direction.REQUEST, frame(6))
+    run.tap.give_up()
+    run.inspector.socket.close()
+    run.connect(2)
+    run.data(2, Direction.REQUEST, frame(6))
+    for number in (1, 2):
+        run.close(number)
+    assert (run.tap.queued, run.tap.unseen_bytes) == (0, 10)
+
+
+async def test_falling_behind_is_reported_once_in_a_minute() -> None:
+    run = Run(limit=8 * KIB)
+    run.connect(1)
+    for _ in range(100):
+        run.data(1, Direction.REQUEST, frame(1000))
+    assert [type(event) for event in run.events] == [InspectionBehind]
+    assert "--sample 10%" in str(run.events[0])
+    assert "--detail summary" in str(run.events[0])
+    await run.end()
