@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
@@ -75,6 +75,10 @@ class ResponseReceived:
         """The body of the request; None if the request is unknown or not well-formed."""
         request = self.request
         return request.message.body if request is not None and request.message.well_formed else None
+
+
+#: For `isinstance` on each event: `A | B` would create a new union each time.
+FRAME_EVENTS: Final = (RequestReceived, ResponseReceived)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import BytesSkipped, ConnectionEnded, FramingLost, RequestReceived, ResponseReceived
+from dissectors.connections.events import (
+    FRAME_EVENTS,
+    BytesSkipped,
+    ConnectionEnded,
+    FramingLost,
+    RequestReceived,
+    ResponseReceived,
+)
 from dissectors.schemas.codes import Error
 from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
@@ -76,7 +83,7 @@ class Members:
     def observe(self, event: Event, connection: ConnectionState) -> None:
         """Update the members."""
         self.joined, self.left = None, []
-        if isinstance(event, RequestReceived | ResponseReceived):
+        if isinstance(event, FRAME_EVENTS):
             message = event.message
             if message is not None and message.well_formed and not event.damaged:
                 if isinstance(event, ResponseReceived):

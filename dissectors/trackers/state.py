@@ -9,7 +9,13 @@ from typing import Any, TypeVar
 
 from dissectors import diagnosis
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import ConnectionOpened, DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.connections.events import (
+    FRAME_EVENTS,
+    ConnectionOpened,
+    DeadlinePassed,
+    RequestReceived,
+    ResponseReceived,
+)
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
@@ -112,7 +118,7 @@ class ConnectionState:
 
     def observe(self, event: object) -> None:
         """Update the state with an event; diagnose a frame that does not decode."""
-        if isinstance(event, RequestReceived | ResponseReceived):
+        if isinstance(event, FRAME_EVENTS):
             try:
                 self._frame(event)
             except Exception as error:  # noqa: BLE001

@@ -10,9 +10,10 @@ import functools
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from enum import IntFlag
+from operator import or_
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from dissectors.connections.events import DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.connections.events import FRAME_EVENTS, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.messages.summary import errors
 
 T = TypeVar("T")
@@ -55,8 +56,6 @@ LONG = 1_000_000_000
 #: Cached lookups of subscribers.
 _MOST_WAYS = 4096
 
-_FRAMES = (RequestReceived, ResponseReceived)
-
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
@@ -72,15 +71,13 @@ class Trigger:
     versions: range = ALL
     deadline: str = ""
 
-    def matches(self, event_kind: _EventKind, flags: int) -> bool:
-        """Whether an event is selected; `flags` are those of a frame."""
+    def matches(self, event_kind: _EventKind) -> bool:
+        """Whether an event is selected. A frame must also have one of the flags in `only`, if there are any."""
         if event_kind.kind not in self.events or not (event_kind.well_formed or self.broken):
             return False
-        if event_kind.kind not in _FRAMES:
+        if event_kind.kind not in FRAME_EVENTS:
             return True
-        if self.apis and (event_kind.api not in self.apis or event_kind.version not in self.versions):
-            return False
-        return not self.only or bool(flags & self.only)
+        return not self.apis or (event_kind.api in self.apis and event_kind.version in self.versions)
 
 
 class _EventKind(NamedTuple):
@@ -126,7 +123,6 @@ _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
     )
 )
 _UNKNOWN = _IRREGULAR | _UNPAIRED
-_SUBSCRIBED = ~0  # matches every frame
 
 #: The codes of subscribers that currently receive all frames of their APIs.
 Subscribed = frozenset[str]
@@ -144,6 +140,7 @@ class Dispatch(Generic[T]):
     def __init__(self, listeners: Callable[[], Iterable[tuple[T, tuple[Trigger, ...], str]]]) -> None:
         self._listeners = listeners
         self._chosen = functools.lru_cache(_MOST_WAYS)(self._choose)
+        self._matching = functools.lru_cache(_MOST_WAYS)(self._match)
         self._timed = functools.cache(self._by_code)
 
     def __call__(self, event: Any, flags: int, subscribed: Subscribed = NO_SUBSCRIBERS) -> tuple[T, ...]:
@@ -168,12 +165,20 @@ class Dispatch(Generic[T]):
         flags: int = 0,
         subscribed: Subscribed = NO_SUBSCRIBERS,
     ) -> tuple[T, ...]:
-        event_kind = _EventKind(kind, api, version, well_formed)
         return tuple(
             listener
-            for listener, triggers, code in self._listeners()
-            if any(each.matches(event_kind, _SUBSCRIBED if code in subscribed else flags) for each in triggers)
+            for listener, only, code in self._matching(_EventKind(kind, api, version, well_formed))
+            if not only or only & flags or code in subscribed
         )
+
+    def _match(self, event_kind: _EventKind) -> tuple[tuple[T, int, str], ...]:
+        """The subscribers of such events, each with the flags of which a frame needs one (0: none), and its code."""
+        matching: list[tuple[T, int, str]] = []
+        for listener, triggers, code in self._listeners():
+            if wanted := [each.only.value for each in triggers if each.matches(event_kind)]:
+                needs_flag = event_kind.kind in FRAME_EVENTS and all(wanted)
+                matching.append((listener, functools.reduce(or_, wanted) if needs_flag else 0, code))
+        return tuple(matching)
 
     def _by_code(self) -> dict[str, tuple[T, ...]]:
         return {

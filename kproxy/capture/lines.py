@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,31 +59,36 @@ class CaptureLines:
         return self._reassembler.skipped
 
     def __iter__(self) -> Iterator[Line]:
-        at = 0
+        at, receive = 0, self._reassembler.receive
         for packet in self._capture:
             self.packets += 1
             at = packet.at
             if not self.packets & 0x3FFF:
                 self._advance()
-            yield from self._lines(partial(self._reassembler.receive, packet), at)
-        yield from self._lines(self._reassembler.close, at)
-
-    def _lines(self, more: Callable[[], Iterable[Event]], at: int) -> Iterator[Line]:
-        """The lines of the next events. A bug in kproxy affects only the packet or TCP connection that triggers it."""
+            # A bug in kproxy affects only the packet or TCP connection that triggers it.
+            try:
+                events = receive(packet)
+            except Exception as error:  # noqa: BLE001
+                yield from self._inspector.fail("reassembling a packet", error, at=at)
+                continue
+            for event in events:
+                yield from self._lines(event)
         try:
-            events = list(more())
+            events = list(self._reassembler.close())
         except Exception as error:  # noqa: BLE001
             yield from self._inspector.fail("reassembling a packet", error, at=at)
             return
         for event in events:
-            try:
-                lines = self.dissector.process(event)
-            except UserError:
-                raise
-            except Exception as error:  # noqa: BLE001
-                failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
-                lines = failed + self.dissector.drop(event)
-            yield from lines
+            yield from self._lines(event)
+
+    def _lines(self, event: Event) -> list[Line]:
+        try:
+            return self.dissector.process(event)
+        except UserError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
+            return failed + self.dissector.drop(event)
 
 
 def stem_of(name: str) -> str:

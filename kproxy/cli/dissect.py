@@ -87,15 +87,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
-    from kproxy.outputs.console import Console
-    from kproxy.outputs.run_summary import RunSummary
-
     selection = options.selection_of(args)
     inputs = [*_inputs(args.files)]
     is_text = not (args.json or args.fields or args.findings or args.html)
     has_summary = is_text and len(inputs) > 1
     output = _output(args, selection, headings=has_summary)
-    summary = RunSummary()
+    summary = None
+    if has_summary:
+        from kproxy.outputs.run_summary import RunSummary
+
+        summary = RunSummary()
     status = CLEAN
     flow_ids = itertools.count()  # so that connections of different captures have distinct ids
     unreadable = False
@@ -106,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
             for line in map(selection.of, _lines(name, flow_ids, args, output)):
                 if line is None:
                     continue
-                if has_summary:
+                if summary is not None:
                     summary.add(line)
                 if output.write(line) and selection.fails_for(line):
                     status = FINDINGS
@@ -124,7 +125,9 @@ def run(args: argparse.Namespace) -> int:
         if selection.fails("error"):
             status = FINDINGS
     nothing = output.analysed.is_nothing
-    if has_summary and not nothing:
+    if summary is not None and not nothing:
+        from kproxy.outputs.console import Console
+
         console = Console(stderr=True)
         with suppress(OSError):  # like `warn`
             console.print()

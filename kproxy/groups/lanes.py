@@ -51,11 +51,11 @@ class Lanes:
         """The lane of a line, marked as the most recent one."""
         connection_id = line.connection_id
         member_id = (line.member_id or "")[:MAX_NAME_LENGTH]
-        client = client_key(line)
         anonymous = "\0" + connection_id
         if member_id:
             key = member_id
         elif kind is EventKind.COORDINATOR:
+            client = client_key(line)
             key = group.clients.get(client, "\0\0" + "\0".join(client))
         elif kind is EventKind.JOIN:
             key = anonymous
@@ -63,6 +63,7 @@ class Lanes:
             key = self._by_connection.get(connection_id, {}).get(group.id, anonymous)
         lane = group.lanes.get(key)
         if lane is None:
+            client = client_key(line)
             lane = self._adopt(group, key, member_id, anonymous, client) or self._add_new(group, key, line, row, at)
             lane.label = label(lane.client_id, member_id)
             group.clients[client] = key
@@ -73,7 +74,7 @@ class Lanes:
             if lane.connection_id != connection_id or kind is EventKind.JOIN:
                 self._bind(group, lane, connection_id)
                 if kind is EventKind.JOIN and member_id:
-                    group.clients[client] = key
+                    group.clients[client_key(line)] = key
                     _merge(group, lane, group.lanes.get(anonymous))
             lane.end_reason = ""
         lane.last = at

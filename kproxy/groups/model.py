@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.counts import ErrorCounts
@@ -98,8 +97,7 @@ class Event(Struct, gc=False):  # not tracked by the garbage collector: there ar
     severity: str = ""
 
 
-@dataclass(slots=True)
-class Streak:
+class Streak(Struct):
     """Consecutive refusals with the same error; times in ns."""
 
     error: str
@@ -110,8 +108,7 @@ class Streak:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Boundary:
+class Boundary(Struct, frozen=True):
     """The start of a generation or epoch: when (ns) and at which row it was first observed."""
 
     at: int
@@ -139,8 +136,7 @@ class StallKind(StrEnum):
     FINDING = "finding"
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Struct, frozen=True):
     """A group or member that makes no progress, from `since` to `until` (ns; None: it lasts).
 
     `row` is the row where it began, `text` a sentence, `hint` what to check. `waiting` are the members that wait,
@@ -162,8 +158,7 @@ class Stall:
     times: int = 1
 
 
-@dataclass(slots=True)
-class Lane:
+class Lane(Struct):
     """A member; while its id is not known, the connection or the client that it uses.
 
     `rejoin_signals` are the REBALANCE_IN_PROGRESS errors since it last joined, `refusals` other errors since such a
@@ -223,16 +218,14 @@ class Lane:
         self.state, self.since = state, at
 
 
-@dataclass(slots=True)
-class RebalanceInProgress:
+class RebalanceInProgress(Struct):
     """A rebalance in progress; `generation` is the one before it."""
 
     at: int
     generation: int
 
 
-@dataclass(slots=True)
-class PendingId:
+class PendingId(Struct):
     """A member id that the coordinator assigned and no member has joined with yet (MEMBER_ID_REQUIRED, KIP-394)."""
 
     at: int
@@ -240,8 +233,7 @@ class PendingId:
     label: str
 
 
-@dataclass(slots=True)
-class GroupHistory:
+class GroupHistory(Struct):
     """A group and its history. `denied` are consecutive errors about its coordinator."""
 
     id: str

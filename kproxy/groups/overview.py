@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from kproxy.counting.bounded_dict import Recent
 from kproxy.counting.in_flight import RequestPairing
@@ -15,6 +14,7 @@ from kproxy.groups.rows import GroupRow, GroupView, group_row, group_view
 from kproxy.groups.stalls.endings import end_stalls
 from kproxy.trace.formatting import RANK, safe
 from kproxy.trace.lines import (
+    FRAME_LINES,
     CloseLine,
     FindingEntry,
     FindingLine,
@@ -38,7 +38,6 @@ MAX_RECURRING = 4_000
 MAX_IN_FLIGHT = 20_000
 MAX_IN_FLIGHT_PER_MEMBER = 50
 
-_FRAMES: Final = (RequestLine, ResponseLine)
 _RECURRING = frozenset({EventKind.HEARTBEAT, EventKind.COMMIT, EventKind.OFFSETS})
 
 #: Errors of normal operation, or that clients recover from, and their severity.
@@ -65,9 +64,8 @@ class GroupsOverview:
 
     def observe(self, line: Line, row: int, at: int) -> None:
         """Apply the next line: its row in the index and its time (ns)."""
-        if isinstance(line, _FRAMES):
-            if line.group_id is not None and (kind := explanations.KINDS.get(line.api or "")) is not None:
-                self._frame(line, kind, row, at)
+        if isinstance(line, FRAME_LINES):
+            self.observe_frame(line, row, at)
         elif isinstance(line, OpenLine | CloseLine):  # a trace may reuse a connection id without a close line
             self._close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
         elif isinstance(line, FindingLine):
@@ -97,8 +95,11 @@ class GroupsOverview:
         group = self._groups.get(group_id)
         return None if group is None else group_view(group, now)
 
-    def _frame(self, line: RequestLine | ResponseLine, kind: EventKind, row: int, at: int) -> None:
-        group_id = (line.group_id or "")[:MAX_NAME_LENGTH]
+    def observe_frame(self, line: RequestLine | ResponseLine, row: int, at: int) -> GroupHistory | None:
+        """Apply the line of a frame; return its group, or None if the frame is not about a group."""
+        if line.group_id is None or (kind := explanations.KINDS.get(line.api or "")) is None:
+            return None
+        group_id = line.group_id[:MAX_NAME_LENGTH]
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = GroupHistory(group_id, at, row)
@@ -113,7 +114,8 @@ class GroupsOverview:
                 kind = _kind_of_epoch(line.generation_id)
             lane = self._lanes.find_or_add(group, line, kind, row, at)
             event = Event(kind, at, row, generation=line.generation_id)
-            self._add_event(group, lane, event)
+            if self._timeline:
+                self._add_event(group, lane, event)
             lifecycle.on_request(group, lane, event, line)
             if self._in_flight.add(line, (lane, event)) and len(lane.in_flight) < MAX_IN_FLIGHT_PER_MEMBER:
                 lane.in_flight[row] = event
@@ -124,11 +126,12 @@ class GroupsOverview:
             else:
                 lane = self._lanes.find_or_add(group, line, kind if known is None else known[1].kind, row, at)
                 event = known[1] if known is not None else Event(kind, at - max(line.latency_us or 0, 0) * 1000, row)
-            if known is None:
+            if known is None and self._timeline:
                 self._add_event(group, lane, event)
             self._answer(group, lane, event, line, at)
         if line.findings:
             _add_findings(group, lane, event, line.findings, row, at)
+        return group
 
     def _answer(self, group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
         event.until = at
@@ -145,8 +148,6 @@ class GroupsOverview:
 
     def _add_event(self, group: GroupHistory, lane: Lane, event: Event) -> None:
         """Add an event to its lane, and remove the oldest if there are too many."""
-        if not self._timeline:
-            return
         kept, most = (
             (lane.recurring, MAX_RECURRING) if event.kind in _RECURRING else (lane.transitions, MAX_TRANSITIONS)
         )
@@ -161,7 +162,8 @@ class GroupsOverview:
             event.until, event.error, event.severity = at, "connection ended", "warning"
         for group, lane in self._lanes.remove_connection(connection_id):
             if lane.connection_id == connection_id:
-                self._add_event(group, lane, Event(EventKind.CLOSED, at, row, until=at))
+                if self._timeline:
+                    self._add_event(group, lane, Event(EventKind.CLOSED, at, row, until=at))
                 lifecycle.on_close(group, lane, by, at)
 
     def _gap(self, line: GapLine, at: int) -> None:

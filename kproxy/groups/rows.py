@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kproxy.groups.model import (
     MEMBER_STATES,
@@ -19,8 +20,7 @@ from kproxy.groups.model import (
 from kproxy.groups.stalls.all_stalls import all_stalls
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
+class GroupRow(Struct, frozen=True):
     """A group. Times are in ns since the epoch, 0 if unknown; `*_ns` are durations in ns; `row` is the latest row.
 
     `members` is the number of members, `lanes` of all members ever seen. `worst` is the most severe stall that lasts,
@@ -48,8 +48,7 @@ class GroupRow:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRow:
+class MemberRow(Struct, frozen=True):
     """A lane of a group. Times are in ns since the epoch, 0 if unknown. It is in its state since `since`.
 
     `row` is its first row.
@@ -73,8 +72,7 @@ class MemberRow:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaneView:
+class LaneView(Struct, frozen=True):
     """A lane with its events, as far as they are kept, and the times of its membership (ns; None: it lasts).
 
     `transitions` change the membership, `recurring` events repeat during it; both are ordered. They are not copies
@@ -87,8 +85,7 @@ class LaneView:
     memberships: Sequence[tuple[int, int | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupView:
+class GroupView(Struct, frozen=True):
     """Everything about a group, for its timeline (`kproxy.groups.timeline`) and the lists beside it.
 
     `lanes` begin with current members, `stalls` with those that last, the most severe first; ended stalls follow, the

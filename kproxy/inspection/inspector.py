@@ -10,6 +10,7 @@ from typing import NamedTuple
 from dissectors import rules
 from dissectors.connections.connection import Connection
 from dissectors.connections.events import (
+    FRAME_EVENTS,
     BytesSkipped,
     ConnectionEnded,
     ConnectionOpened,
@@ -368,7 +369,7 @@ class Inspector:
         for event in events:
             connection_state.observe(event)
             findings = rules.check(event, connection_state)
-            if isinstance(event, RequestReceived | ResponseReceived):
+            if isinstance(event, FRAME_EVENTS):
                 state.frames[isinstance(event, ResponseReceived)] += 1
                 line = self._frame_line(state, event, findings)
                 lines.append(line)

@@ -52,12 +52,12 @@ class StallLines:
         Returns lines of the stalls that it ended.
         """
         row = self._row = self._row + 1
-        self._groups.observe(line, row, at)
         if isinstance(line, RequestLine):
             self._requests[row % _MAX_REQUESTS] = row, line.connection_id, line.server, line.offset
         elif not isinstance(line, ResponseLine):
+            self._groups.observe(line, row, at)
             return [each for group in self._groups.each() for each in self._ended(group, at)]
-        group = self._groups.get(line.group_id or "")
+        group = self._groups.observe_frame(line, row, at)
         return list(self._ended(group, at)) if group is not None and group.newly_ended else []
 
     def tick(self, *, at: int) -> list[StallLine]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import FRAME_LINES, Line, OpenLine
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Counts:
 
     def add(self, line: Line) -> None:
         """Count one line."""
-        if isinstance(line, RequestLine | ResponseLine):
+        if isinstance(line, FRAME_LINES):
             self.frames += 1
         elif isinstance(line, OpenLine):
             self.connections += 1

@@ -1,22 +1,23 @@
-"""Selects the output of lines: text, JSON lines, chosen fields, or a report of findings."""
+"""Selects the output of lines: text, JSON lines, chosen fields, or a report of findings.
+
+Imports that only some outputs need (rich, XML, the filter language) are inside functions, so that commands start fast.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from kproxy.errors import UserError
-from kproxy.filters import Filter, FilterError, parse
-from kproxy.filters.fields import BY_NAME
-from kproxy.inspection.inspector import WaitingResponse
 from kproxy.outputs.finding_selection import Selection
-from kproxy.outputs.headings import Headings
 from kproxy.outputs.output import Output
-from kproxy.outputs.text import TextOutput
 from kproxy.trace.encoding import append_line, as_mapping, encode_json
 from kproxy.trace.formatting import safe
-from kproxy.trace.lines import KINDS, Detail, Line
+from kproxy.trace.lines import KINDS, Line
+
+if TYPE_CHECKING:
+    from kproxy.filters import Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,39 +35,6 @@ class OutputOptions:
     headings: bool = False
     fields: tuple[str, ...] = ()
     report: Literal["text", "json", "sarif", "junit"] | None = None
-
-
-class _Text(Output):
-    def __init__(self, file: TextIO, options: OutputOptions) -> None:
-        super().__init__(file, options.filter)
-        self._verbose = options.verbose
-        self._headings = Headings() if options.headings else None
-        above = self._headings.above if self._headings is not None else lambda _: ()
-        self._text = TextOutput(file, quiet=options.quiet, verbose=options.verbose, above=above)
-
-    def detail(self, requested: Detail) -> Detail:
-        return Detail.FULL if self._verbose and requested is Detail.SUMMARY else requested
-
-    def begin(self, name: str) -> None:
-        if self._headings is not None:
-            self._headings.begin(name)
-
-    def end(self, packets: int | None = None) -> None:
-        super().end(packets)
-        if self._headings is not None:
-            self._text.write_rows(self._headings.end(packets))
-
-    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
-        if self._filter is None or self._filter.matches(as_mapping(waiting.request)):
-            self._text.still_waiting(waiting, ts)
-
-    def _put(self, line: Line) -> bool:
-        if self._headings is not None:
-            self._headings.add(line)
-        return super()._put(line)
-
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
-        self._text.write(line)
 
 
 class _Json(Output):
@@ -137,7 +105,7 @@ def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Ou
         UserError: A field does not exist.
     """
     if options.report:
-        from kproxy.outputs.reports import Report  # imported here because most commands need no report
+        from kproxy.outputs.reports import Report
 
         return Report(file, options.filter, options.report, selection)
     if options.fields:
@@ -146,7 +114,11 @@ def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Ou
             if name.split(".")[0] not in known_fields():
                 raise UserError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
         return _Fields(file, options.filter, names, json=options.json)
-    return _Json(file, options.filter) if options.json else _Text(file, options)
+    if options.json:
+        return _Json(file, options.filter)
+    from kproxy.outputs.text_lines import TextLines
+
+    return TextLines(file, options)
 
 
 #: Fields of the filter language that are inside an array of a trace line.
@@ -161,6 +133,8 @@ _IN_ARRAYS = {
 
 def _path(name: str) -> str:
     """The path of a field that is given by its name in the filter language, or by its path."""
+    from kproxy.filters.fields import BY_NAME
+
     field = BY_NAME.get(name)
     if field is not None and not field.many and len(field.columns) == 1:
         return next(iter(field.columns))
@@ -180,6 +154,8 @@ def filter_for(text: str | None) -> Filter | None:
     """
     if not text:
         return None
+    from kproxy.filters import FilterError, parse
+
     try:
         return parse(text)
     except FilterError as error:

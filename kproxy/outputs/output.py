@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dissectors.failures import Failure
 from kproxy.errors import UserError
-from kproxy.filters import Filter
 from kproxy.inspection.event_lines import failure_line
 from kproxy.inspection.inspector import WaitingResponse
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.stderr import warn
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import Detail, Line
+
+if TYPE_CHECKING:
+    from kproxy.filters import Filter
 
 
 class Output(ABC):

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from kproxy.outputs.console import Console
-
 #: Smaller files (bytes) are read too fast for a bar.
 _MIN_SIZE = 8 << 20
 
@@ -28,6 +26,8 @@ def progress(reading: _Reading, path: Path) -> Iterator[Callable[[], None]]:
         return
     # imported here because few runs draw a bar
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from kproxy.outputs.console import Console
 
     columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

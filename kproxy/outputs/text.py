@@ -13,6 +13,7 @@ from kproxy.inspection.inspector import WaitingResponse
 from kproxy.outputs.console import Console
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
+    FRAME_LINES,
     CloseLine,
     FindingEntry,
     FindingLine,
@@ -99,7 +100,7 @@ class TextOutput:
         """The rows of text for a line of the trace."""
         if not self._quiet or isinstance(line, GapLine | FindingLine | StallLine) or getattr(line, "findings", None):
             yield self._row(line)
-        if isinstance(line, RequestLine | ResponseLine):
+        if isinstance(line, FRAME_LINES):
             if self._verbose and not self._quiet and line.body is not None:
                 for text in _body(line.body):
                     yield [(" " * 27 + text, "dim")]
@@ -112,7 +113,7 @@ class TextOutput:
 
     def _row(self, line: Line) -> list[Piece]:
         pieces = _where(line.ts, line.connection_id)
-        if isinstance(line, RequestLine | ResponseLine):
+        if isinstance(line, FRAME_LINES):
             pieces += self._frame(line)
         elif isinstance(line, OpenLine):
             pieces += [("+ ", "info"), (f"open   {line.client} -> {line.server}", "")]

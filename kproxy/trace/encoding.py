@@ -16,7 +16,8 @@ _DECODER = msgspec.json.Decoder(Line)
 
 def append_line(line: Line, out: bytearray) -> None:
     """Append one line with its newline to `out`."""
-    out += encode_line(line)
+    out += encode_json(line)
+    out += b"\n"
 
 
 def encode_line(line: Line) -> bytes:

@@ -7,7 +7,7 @@ RFC 3339 UTC with microseconds, `_us` are microseconds, sizes are bytes with the
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
@@ -256,6 +256,9 @@ class CloseLine(_Line, tag="close", kw_only=True):
     unanswered: int = 0
     repeated: list[RepeatEntry] = []
 
+
+#: For `isinstance` on each line: `A | B` would create a new union each time.
+FRAME_LINES: Final = (RequestLine, ResponseLine)
 
 Line = OpenLine | RequestLine | ResponseLine | FindingLine | GapLine | StallLine | CloseLine
 

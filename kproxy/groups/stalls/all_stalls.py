@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from kproxy.groups.model import SECOND, GroupHistory, Stall, StallKind
+from msgspec.structs import replace
+
+from kproxy.groups.model import SECOND, GroupHistory, MembershipState, Stall, StallKind
 from kproxy.groups.stalls import members, waits
 from kproxy.trace.formatting import RANK
 
@@ -51,11 +52,16 @@ def all_stalls(group: GroupHistory, now: int) -> tuple[Stall, ...]:
 
 def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
     """The stalls of a group that last at `now` (ns)."""
-    yield from waits.join_waits(group, now)
-    yield from waits.sync_waits(group, now)
+    states = {lane.state for lane in group.lanes.values()}
+    if MembershipState.JOINING in states:
+        yield from waits.join_waits(group, now)
+    if MembershipState.JOINED in states or MembershipState.SYNCING in states:
+        yield from waits.sync_waits(group, now)
     yield from waits.lagging_epochs(group, now)
     yield from waits.no_coordinator(group, now)
     for lane in group.lanes.values():
+        if members.is_well(lane, now):
+            continue
         yield from members.not_rejoining(group, lane, now)
         yield from members.silence(group, lane, now)
         yield from members.lost(group, lane, now)

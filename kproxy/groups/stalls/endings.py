@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kproxy.groups.model import SECOND, GroupHistory, Lane, MembershipState, Stall, StallKind
 from kproxy.groups.stalls import members, waits

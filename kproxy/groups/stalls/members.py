@@ -41,6 +41,21 @@ MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
 
 
+def is_well(lane: Lane, at: int) -> bool:
+    """Whether the functions below find no stall. This is cheaper than calling them, and almost all members are well."""
+    return (
+        not lane.in_flight
+        and not lane.refusals
+        and lane.rejoin_signals is None
+        and lane.unsynced < MAX_UNSYNCED
+        and (
+            at - lane.heartbeat_at <= MIN_SILENCE
+            if lane.state is MembershipState.MEMBER
+            else lane.state is not MembershipState.LOST
+        )
+    )
+
+
 def not_rejoining(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that keeps getting REBALANCE_IN_PROGRESS but only sends heartbeats."""
     signals = lane.rejoin_signals

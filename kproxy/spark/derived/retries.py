@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from dissectors import schemas
 from dissectors.trackers.answered_apis import DISCOVERY_APIS
 from kproxy.spark.derived.connections import connections
+from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.routine_errors import OF_GROUPS
 from kproxy.spark.sentences import host
 
@@ -32,28 +33,24 @@ def resent(lines: DataFrame) -> DataFrame:
         lost_us (when the first was sent), ended_us (when its connection closed) and closed_by.
     """
     ended = connections(lines).where((F.col("unanswered") > 0) & F.col("by").isin("client", "server"))
-    errands = (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0) & ~F.col("api_key").isin(*DISCOVERY_APIS)
-    retriable_asked = lines.where(errands).select(
+    errands = ~F.col("api_key").isin(*DISCOVERY_APIS)
+    asked = lines.where(errands & (F.col("kind") == "request") & ~F.col("acks").eqNullSafe(0)).select(
         "cluster", host(F.col("client")).alias("host"), "client_id", "api", "size", _names().alias("names"),
-        "client", "server", "connection_id", "correlation_id", "offset", F.unix_micros("ts").alias("us"),
+        "client", "server", "connection_id", "correlation_id", F.unix_micros("ts").alias("us"),
     )  # fmt: skip
-    last_response = lines.where((F.col("kind") == "response") & F.col("request_ts").isNotNull()).select(
-        F.col("connection_id").alias("of"), F.col("correlation_id").alias("id"), "request_offset",
-        F.unix_micros("request_ts").alias("at"),
-    )  # fmt: skip
-    is_own = F.coalesce(F.col("request_offset") == F.col("offset"), F.lit(True))  # missing in older traces
-    is_answer = (F.col("of") == F.col("connection_id")) & (F.col("id") == F.col("correlation_id"))
-    is_answer &= (F.col("at") == F.col("us")) & is_own
     ends = ended.select("connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by"))
+    ended_lines = lines.join(ends, "connection_id", "left_semi")
+    columns = {"host": host(F.col("client")), "size": F.col("size"), "names": _names()}
     lost = (
-        retriable_asked.join(ends, "connection_id")
-        .join(last_response, is_answer, "left_anti")
-        .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id", "us")), "ended_us",
-                "closed_by")
+        exchanges(ended_lines, errands, **columns)
+        .where(F.col("answered_us").isNull())
+        .join(ends, "connection_id")
+        .select(*(F.col(name).alias(f"lost_{name}") for name in (*_SAME, "connection_id")),
+                F.col("asked_us").alias("lost_us"), "ended_us", "closed_by")
     )  # fmt: skip
     same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _SAME]
     soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _AGAIN_US)
-    pairs = retriable_asked.join(lost, [*same, soon, F.col("connection_id") != F.col("lost_connection_id")])
+    pairs = asked.join(lost, [*same, soon, F.col("connection_id") != F.col("lost_connection_id")])
     # Each lost request is matched with the first repetition, and each repetition with one lost request.
     first = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
     once = Window.partitionBy("connection_id", "us", "correlation_id").orderBy(F.desc("lost_us"))

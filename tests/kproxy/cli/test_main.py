@@ -3,12 +3,15 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kproxy import __version__
 from kproxy.cli import COMMANDS
 from tests.kproxy.cli.conftest import Run
+
+CAPTURE = Path(__file__).parents[3] / "captures" / "find-coordinator-v0-right.pcap.gz"
 
 
 @pytest.mark.parametrize("command", [[], ["dissect"], ["explain"], ["rules"], ["analyze"]])
@@ -86,6 +89,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
         (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
         (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio"]),
         (["rules", "--json"], ["textual", "scapy", "pyspark", "asyncio"]),
+        (["dissect", "--json", str(CAPTURE)], ["textual", "pyspark", "asyncio", "rich", "kproxy.filters"]),
         (["analyze", "--help"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
         (["analyze", "x", "--where", "apii=Fetch"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
     ],

@@ -1,0 +1,51 @@
+"""Writes lines as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kproxy.inspection.inspector import WaitingResponse
+from kproxy.outputs.headings import Headings
+from kproxy.outputs.output import Output
+from kproxy.outputs.text import TextOutput
+from kproxy.trace.encoding import as_mapping
+from kproxy.trace.lines import Detail, Line
+
+if TYPE_CHECKING:
+    from kproxy.outputs.line_outputs import OutputOptions
+
+
+class TextLines(Output):
+    """Writes lines with `TextOutput`, with headings if the options ask for them."""
+
+    def __init__(self, file: TextIO, options: OutputOptions) -> None:
+        super().__init__(file, options.filter)
+        self._verbose = options.verbose
+        self._headings = Headings() if options.headings else None
+        above = self._headings.above if self._headings is not None else lambda _: ()
+        self._text = TextOutput(file, quiet=options.quiet, verbose=options.verbose, above=above)
+
+    def detail(self, requested: Detail) -> Detail:
+        return Detail.FULL if self._verbose and requested is Detail.SUMMARY else requested
+
+    def begin(self, name: str) -> None:
+        if self._headings is not None:
+            self._headings.begin(name)
+
+    def end(self, packets: int | None = None) -> None:
+        super().end(packets)
+        if self._headings is not None:
+            self._text.write_rows(self._headings.end(packets))
+
+    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
+        if self._filter is None or self._filter.matches(as_mapping(waiting.request)):
+            self._text.still_waiting(waiting, ts)
+
+    def _put(self, line: Line) -> bool:
+        if self._headings is not None:
+            self._headings.add(line)
+        return super()._put(line)
+
+    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+        self._text.write(line)
