@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_listeners, broker_options, options
+from kproxy.cli import broker_listeners, broker_options, options, tls
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
@@ -21,6 +21,7 @@ examples:
   kproxy --listen 9092 --upstream --brokers 3 --kafka 2.8 --topic orders:6
   kproxy --listen PLAINTEXT://9092 --listen SSL://9093 --upstream --tls-cert cert.pem --tls-key key.pem
   kproxy --listen 9092 --upstream broker:9092 --advertise
+  kproxy --listen 9093 --tls-cert cert.pem --tls-key key.pem --upstream broker:9093 --upstream-tls --advertise
   kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
   kproxy --listen 9092 --upstream broker:9092 --no-trace --json -f 'error or latency>1s'
@@ -65,7 +66,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         "--advertise", nargs="?", const="", metavar="HOST[:PORT]",
         help="open a listener for each broker and direct clients there: rewrite the brokers' addresses in responses to "
         "HOST (default: the host listened on) and PORT + node id (default: the port after --listen's); "
-        "HOST:ID=PORT,ID=PORT sets single ports",
+        "HOST:ID=PORT,ID=PORT sets single ports; 'broker-$id.HOST' gives each broker a name on one port with TLS (SNI)",
     )  # fmt: skip
     group.add_argument(
         "--cap-versions", action="store_true", help="offer clients no API version that this kproxy cannot decode"
@@ -101,6 +102,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
     control.add_argument("--no-control", action="store_true", help="do not create a control socket")
     # For programs that start a child proxy and must not leave it running.
     group.add_argument("--stop-with-stdin", action="store_true", help=argparse.SUPPRESS)
+    tls.configure(parser)
     return group
 
 
@@ -148,9 +150,10 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
     from kproxy.proxy.address import parse_listen, parse_upstream
     from kproxy.proxy.listener import Listener
 
+    policy = tls.policy_of(args)
     try:
         return [
-            Listener(parse_listen(listen), parse_upstream(upstream))
+            Listener(parse_listen(listen), parse_upstream(upstream), policy)
             for listen, upstream in zip(args.listen, args.upstream, strict=True)
         ]
     except ValueError as error:

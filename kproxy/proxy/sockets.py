@@ -95,16 +95,6 @@ async def connect(address: Address, within: float) -> socket.socket:
     raise failure
 
 
-async def check_upstream(address: Address, within: float = 3.0) -> str | None:
-    """Why the upstream cannot be reached, None if it can: a connection is made and closed again."""
-    try:
-        sock = await connect(address, within)
-    except OSError as error:
-        return reason(error)
-    sock.close()
-    return None
-
-
 def reason(error: OSError) -> str:
     """The error in a few words, without number and without address."""
     if isinstance(error, socket.gaierror):
