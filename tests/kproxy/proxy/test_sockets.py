@@ -266,7 +266,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return await connect(*args)
 
-    monkeypatch.setattr("kproxy.proxy.relay.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.opening.connect", connect_without)
     monkeypatch.setattr("kproxy.proxy.relay._ACCEPT_RETRY_S", 0.01)
     events: list[Event] = []
     with Broker() as broker:
