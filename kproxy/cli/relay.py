@@ -123,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
+    rewriting = rewriting_of(args, listeners)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     control = _control(args)
     watched = run_live(
@@ -141,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
         check=not args.no_check,
         stop_with_stdin=args.stop_with_stdin,
         broker=broker,
-        rewriting=rewriting_of(args, listeners),
+        rewriting=rewriting,
     )
     return CLEAN if watched else UNWATCHED
 
