@@ -13,10 +13,12 @@ import itertools
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from types import ModuleType
 from typing import TypeAlias
 
 from kproxy import __version__
+from kproxy.cli import config_file
 from kproxy.errors import USAGE, UserError
 from kproxy.outputs import streams
 from kproxy.outputs.stderr import warn
@@ -32,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, without the program's name; returns the exit status."""
     streams.open_closed()
     try:
-        args = _parser().parse_args(argv)
+        args = _parse(sys.argv[1:] if argv is None else argv)
         status: int = args.run(args)
         sys.stdout.flush()
     except UserError as error:
@@ -50,6 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    args = _parser().parse_args(config_file.expanded(words, _command("relay").declare, COMMANDS))
+    args.parse_again = partial(_parse, words)  # the configuration file may have changed
+    return args
 
 
 #: What is unknown (option or command), how it was written, and what there is.

@@ -11,7 +11,7 @@ from kproxy.cli.options import OptionGroup
 
 def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], object]) -> list[str]:
     """The options declared by `configure` that differ from their defaults in `args`, as a command line."""
-    declared = _Declared()
+    declared = DeclaredOptions()
     configure(declared)
     words = []
     for action in declared.actions:
@@ -26,19 +26,22 @@ def options_of(args: argparse.Namespace, configure: Callable[[OptionGroup], obje
     return words
 
 
-class _Declared:
+class DeclaredOptions:
     """Stands in for a parser, and keeps the options that are declared; argparse itself lists them nowhere."""
 
     def __init__(self) -> None:
         self.actions: list[argparse.Action] = []
+        self.repeated: set[str] = set()  # the names of those that may be given more than once
         self._parser = argparse.ArgumentParser(add_help=False)
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
         self.actions.append(action := self._parser.add_argument(*names, **settings))
+        if settings.get("action") == "append":
+            self.repeated.add(names[-1])
         return action
 
-    def add_argument_group(self, title: str, /) -> _Declared:
+    def add_argument_group(self, title: str, /) -> DeclaredOptions:
         return self
 
-    def add_mutually_exclusive_group(self) -> _Declared:
+    def add_mutually_exclusive_group(self) -> DeclaredOptions:
         return self

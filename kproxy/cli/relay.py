@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_listeners, broker_options, options, tls
+from kproxy.cli import broker_listeners, broker_options, config_file, options, tls
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
@@ -36,6 +37,13 @@ exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    declare(parser)
+    parser.set_defaults(fail_on="never")
+    parser.epilog = _EXAMPLES
+
+
+def declare(parser: options.OptionGroup) -> None:
+    """Declare the options that a configuration file may have, too."""
     group = add_relay(parser)
     group.add_argument("--json", action="store_true", help="print trace lines (JSON) instead of text")
     group.add_argument(
@@ -45,8 +53,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     options.add_selection(group)
     broker_options.configure(parser)
-    parser.set_defaults(fail_on="never")
-    parser.epilog = _EXAMPLES
 
 
 def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
@@ -100,6 +106,13 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         options.FILE,
     )
     control.add_argument("--no-control", action="store_true", help="do not create a control socket")
+    options.completes(
+        group.add_argument(
+            config_file.OPTION, metavar="TOML", help="read options from this file, e.g. kproxy.toml; a key is the long "
+            "name of an option: listen = [\"9092\"]",
+        ),
+        options.FILE,
+    )  # fmt: skip
     # For programs that start a child proxy and must not leave it running.
     group.add_argument("--stop-with-stdin", action="store_true", help=argparse.SUPPRESS)
     tls.configure(parser)
@@ -143,8 +156,35 @@ def run(args: argparse.Namespace) -> int:
         stop_with_stdin=args.stop_with_stdin,
         broker=broker,
         rewriting=rewriting,
+        reload=None if args.config_file is None or broker is not None else partial(_reload, args),
     )
     return CLEAN if watched else UNWATCHED
+
+
+#: What a new configuration changes in a running proxy.
+_RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
+
+
+def _reload(before: argparse.Namespace) -> list[Listener] | None:
+    """The listeners of the command line and its configuration file as it is now; None after a message."""
+    from kproxy.outputs.stderr import warn
+
+    try:
+        now = before.parse_again()
+        if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
+            warn("each --listen needs one --upstream")
+            return None
+        listeners = _listeners(now)
+    except UserError as error:
+        warn(str(error))
+        return None
+    except SystemExit:  # argparse has said why
+        return None
+    others = [f"--{name.replace('_', '-')}" for name, value in vars(now).items()
+              if name not in _RELOADED and not callable(value) and value != getattr(before, name, None)]  # fmt: skip
+    if others:
+        warn(f"restart kproxy to change {', '.join(sorted(others))}")
+    return listeners
 
 
 def _listeners(args: argparse.Namespace) -> list[Listener]:

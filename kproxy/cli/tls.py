@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _UPSTREAM = ("upstream_ca", "upstream_cert", "upstream_key", "upstream_sni", "upstream_insecure")
 
+#: The names of all options here, as attributes of what argparse returns.
+DESTINATIONS = ("tls_cert", "tls_key", "tls_client_ca", "upstream_tls", *_UPSTREAM, "tls_key_log")
+
 
 def configure(parser: options.OptionGroup) -> None:
     """Declare the options."""
@@ -44,7 +47,7 @@ def check_for_broker(args: argparse.Namespace) -> None:
     Raises:
         UserError: One is given.
     """
-    for name in ("upstream_tls", *_UPSTREAM, "tls_key_log"):
+    for name in DESTINATIONS[3:]:
         if getattr(args, name):
             raise UserError(f"{_option(name)} cannot be used with the built-in broker: pass --upstream HOST:PORT")
     if (args.tls_cert is None) != (args.tls_key is None):

@@ -60,7 +60,7 @@ class Unwatch(Struct):
 
 
 class Stop(Struct):
-    """End the proxy as SIGTERM does."""
+    """End the proxy as Ctrl-C does: at once."""
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         pid = server.greeting.pid
@@ -68,7 +68,7 @@ class Stop(Struct):
             reply(error=f"the relay (process {pid}) has already ended")
             return
         reply(stopping=True)
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGINT)
 
 
 COMMANDS: Final[dict[str, type[Command]]] = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.inspector_process import InspectorProcess, start_inspector
+from kproxy.live.reload import Reload, reload_on_signal
 from kproxy.live.sink import InspectorOptions
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.address import TcpAddress
@@ -24,6 +25,9 @@ from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.tap import Tap
+
+#: Seconds for connections to become quiet after SIGTERM.
+DRAIN_S = 5.0
 
 if TYPE_CHECKING:
     from kproxy.broker import Broker, BrokerOptions
@@ -39,6 +43,7 @@ def run(
     broker: BrokerOptions | None = None,
     watch_command: str | None = None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
+    reload: Reload | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish; whether that saw everything to the end.
 
@@ -52,6 +57,7 @@ def run(
             listener, then all with its next.
         watch_command: The command that shows the traffic elsewhere; a terminal is told.
         rewriting: What the relay changes in frames.
+        reload: Called at SIGHUP; gives the listeners as they are to be now, None if that failed.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -67,6 +73,7 @@ def run(
                 options=broker,
                 watch_command=watch_command,
                 rewriting=rewriting,
+                reload=reload,
             )
         )
     if not inspector_process.went_well():
@@ -85,6 +92,7 @@ async def _relay(
     options: BrokerOptions | None,
     watch_command: str | None,
     rewriting: Rewriting,
+    reload: Reload | None,
 ) -> None:
     def report(event: Event) -> None:
         if isinstance(event, InspectorLost):
@@ -103,16 +111,20 @@ async def _relay(
             await _check(listeners)
         with stop_on_signals() as stop:  # from here on: whoever is told that it runs may end it
             if options is not None:
-                _invite(broker, listeners, relay, stop.set if stop_with_stdin else lambda: None)
+                _invite(broker, listeners, relay, stop.ask if stop_with_stdin else lambda: None)
             else:
                 for listened, upstream in relay.pairs:
                     say(f"listening on {listened} -> {upstream}")
                 if stop_with_stdin:
                     loop = asyncio.get_running_loop()
-                    follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.set))
+                    follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.ask))
             if watch_command is not None and sys.stderr.isatty():
                 say(f"watch it with: {watch_command}")
+            if reload is not None:
+                await stack.enter_async_context(reload_on_signal(relay, reload))
             await stop.wait()
+            if stop.gently:
+                await relay.drain(DRAIN_S, stop.at_once)
 
 
 async def _built_in(

@@ -169,6 +169,9 @@ class TextOutput:
             if line.errors:
                 names = dict.fromkeys(error.name for error in line.errors)
                 yield ", ".join(names) + "  ", "error"
+        if line.rewritten:
+            changes = ", ".join(f"{each.path} {each.was} -> {each.now}" for each in line.rewritten)
+            yield f"rewritten: {safe(changes)}  " if self._verbose else "rewritten  ", "dim"
         if line.not_decoded:
             yield f"({safe(line.not_decoded)})", "dim"
 

@@ -49,8 +49,8 @@ class Interception:
     def route(self, bound: BoundListener, requested_name: str | None) -> Listener:
         """Where the connection of a client leads that asked for this host name in its TLS handshake."""
         if self._brokers is not None and requested_name is not None:
-            return self._brokers.by_name(bound, requested_name).listener
-        return bound.listener
+            return self._brokers.by_name(bound, requested_name).now
+        return bound.now
 
     def of(self, bound: BoundListener, accepted: socket.socket) -> InterceptedConnection | None:
         """What decides about the frames of a connection; None if nothing is changed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress
@@ -37,6 +37,13 @@ class BoundListener:
     listener: Listener
     acceptors: Sequence[Acceptor] = ()
     bootstrap: BoundListener | None = field(default=None, repr=False)
+
+    @property
+    def now(self) -> Listener:
+        """What holds for the next connection: a broker's listener has the TLS that its bootstrap listener has now."""
+        if self.bootstrap is None:
+            return self.listener
+        return replace(self.listener, tls=self.bootstrap.listener.tls)
 
     @property
     def port(self) -> int:

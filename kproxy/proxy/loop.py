@@ -10,6 +10,7 @@ import resource
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,14 +24,35 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(main)
 
 
+class Stop(asyncio.Event):
+    """Set when somebody asks for the end.
+
+    Attributes:
+        gently: SIGTERM asked: what is under way may end first.
+        at_once: Set when somebody asks again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gently = False
+        self.at_once = asyncio.Event()
+
+    def ask(self, *, gently: bool = False) -> None:
+        """Ask for the end, or for the second time."""
+        if self.is_set():
+            self.at_once.set()
+        self.gently = gently
+        self.set()
+
+
 @contextmanager
-def stop_on_signals() -> Iterator[asyncio.Event]:
+def stop_on_signals() -> Iterator[Stop]:
     """An event that Ctrl-C and SIGTERM set; after the block a Ctrl-C cancels whatever is still being done."""
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop = Stop()
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, partial(stop.ask, gently=number == signal.SIGTERM))
     try:
         yield stop
     finally:

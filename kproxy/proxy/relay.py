@@ -33,6 +33,7 @@ _READ_BYTES: Final = 256 * 1024
 _SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # of this machine, not of the upstream
 _ACCEPT_RETRY_S: Final = 0.5
 _REPEAT_S: Final = 60.0
+_QUIET_S: Final = 0.5  # without a byte, a connection that drains is closed
 _GRACE_S: Final = 1.0  # for what was read to leave, when the relay ends
 _GOODBYE_S: Final = 5.0  # without the inspector taking anything of what is queued, when the relay ends
 
@@ -120,12 +121,13 @@ class Relay:
     @property
     def addresses(self) -> list[str]:
         """What is listened on, with the real ports, in the order of the listeners; loopback can be two."""
-        return [acceptor.name for bound in self._listeners for acceptor in bound.acceptors]
+        return [name for name, _ in self.pairs]
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """Each address as in `addresses`, and the upstream that it leads to."""
-        return [(each.name, str(bound.listener.upstream)) for bound in self._listeners for each in bound.acceptors]
+        bound = (each for each in self._listeners if each.is_open)
+        return [(acceptor.name, str(each.listener.upstream)) for each in bound for acceptor in each.acceptors]
 
     def port(self, listener: Listener) -> int:
         """The port that a listener on TCP has, be it one that the system chose."""
@@ -156,6 +158,46 @@ class Relay:
         """Listen no more, also where listeners were opened for brokers."""
         for bound in self._listeners:
             bound.close()
+
+    async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
+        """Accept nobody, and close each connection when nothing has passed for a moment.
+
+        Connections that are busy stay open. Returns after so many seconds, or when `at_once` is set.
+        """
+        self.close_listeners()
+        passed: dict[RelayedConnection, tuple[int, float]] = {}
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (now := loop.time()) < end and self._clients:
+            for connection in filter(None, self._clients.values()):
+                total = connection.request_bytes + connection.response_bytes
+                before, since = passed.get(connection, (-1, now))
+                passed[connection] = total, since if total == before else now
+                if total == before and now - since >= _QUIET_S:
+                    connection.close()
+            if at_once is not None and at_once.is_set():
+                return
+            await asyncio.sleep(_QUIET_S / 5)
+
+    async def reconfigure(self, listeners: Sequence[Listener]) -> list[str]:
+        """Listen on these addresses instead; return what failed, one sentence each. Open connections stay.
+
+        A listener on the same address remains and leads to its new upstream.
+        """
+        failed = []
+        wanted = {listener.listen: listener for listener in listeners}
+        for bound in self._listeners:
+            if bound.bootstrap is None and bound.is_open:
+                if (listener := wanted.pop(bound.listener.listen, None)) is None:
+                    bound.close()
+                else:
+                    bound.listener = listener
+        for listener in wanted.values():
+            try:
+                self.add(listener, await asyncio.to_thread(listen, listener.listen))
+            except ListenError as error:
+                failed.append(str(error))
+        return failed
 
     def _bind(self, bound: BoundListener, sockets: Sequence[socket.socket]) -> None:
         bound.acceptors = [Acceptor(sock, partial(self._take, bound), self.pause_accepting) for sock in sockets]
@@ -231,7 +273,7 @@ class Relay:
     async def _connect_and_relay(
         self, task: asyncio.Task[None] | None, bound: BoundListener, accepted: socket.socket, client: str
     ) -> None:
-        opening = Opening(next(self._numbers), accepted, client, bound.listener)
+        opening = Opening(next(self._numbers), accepted, client, bound.now)
         try:
             requested_name = await opening.meet_client(self._handshake_timeout)
             opening.listener = self._interception.route(bound, requested_name)

@@ -94,28 +94,39 @@ class Kafka(Tools):
         directory: For its data, configuration and log; empty or new.
         advertised: Port on loopback to advertise, by the name of the listener.
         properties: More lines of server.properties.
+        member_of: The node that controls the cluster which this one joins, as a broker only.
     """
 
-    def __init__(self, release: str, directory: Path, advertised: dict[str, int], properties: dict[str, str]) -> None:
+    def __init__(
+        self,
+        release: str,
+        directory: Path,
+        advertised: dict[str, int],
+        properties: dict[str, str],
+        member_of: Kafka | None = None,
+    ) -> None:
         super().__init__(release)
         self.log = directory / "server.log"
         self.direct = (HOST, free_port())
         self.listeners = {name: (HOST, free_port()) for name in advertised}
         directory.mkdir(parents=True, exist_ok=True)
-        controller = free_port()
+        controller = f"{properties.get('node.id', '1')}@{HOST}:{free_port()}"
+        self.controller = controller if member_of is None else member_of.controller
         bound = {"DIRECT": self.direct[1], **{name: port for name, (_, port) in self.listeners.items()}}
         protocols = {name: "SASL_PLAINTEXT" if name.startswith("SASL") else "PLAINTEXT" for name in bound}
         configuration = {
-            "process.roles": "broker,controller",
+            "process.roles": "broker,controller" if member_of is None else "broker",
             "node.id": "1",
-            "listeners": _addresses({**bound, "CONTROLLER": controller}),
+            "listeners": _addresses(
+                {**bound, "CONTROLLER": int(controller.rpartition(":")[2])} if member_of is None else bound
+            ),
             "advertised.listeners": _addresses({**bound, **advertised}),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in {**protocols, "CONTROLLER": "PLAINTEXT"}.items()
             ),
             "inter.broker.listener.name": "DIRECT",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"{properties.get('node.id', '1')}@{HOST}:{controller}",
+            "controller.quorum.voters": self.controller,
             "log.dirs": str(directory / "data"),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "4",
@@ -132,10 +143,14 @@ class Kafka(Tools):
         format_ = self._java("kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path))
         subprocess.run(format_, check=True, capture_output=True, timeout=120)
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(path)]
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(dies_with_us(command), stdout=log, stderr=log)
-        until(f"Kafka {release} answers, see {self.log}", self._answers, seconds=180, every=0.1)
+        self._command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(path)]
+        self.start()
+
+    def start(self) -> None:
+        """Start it, also again after `kill`; it keeps its data and its addresses."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(dies_with_us(self._command), stdout=log, stderr=log)
+        until(f"Kafka {self.release} answers, see {self.log}", self._answers, seconds=180, every=0.1)
 
     def kill(self) -> None:
         """End it at once; what it stored is of no more use."""

@@ -1,13 +1,17 @@
 """Where brokers say that they are, and whether clients get there: S001, S002, S003, S005."""
 
 import base64
+import json
 from pathlib import Path
 
 import pytest
 
 from dissectors.connections.addresses import canonical, is_fixed, split
-from kproxy.trace.lines import Detail, FindingEntry, FindingLine, ResponseLine
+from dissectors.connections.events import Direction
+from kproxy.inspection.inspector import Inspector
+from kproxy.trace.lines import Detail, FindingEntry, FindingLine, ResponseLine, RewrittenEntry
 from tests.kproxy.captured import DATA, findings_of, lines_of
+from tests.kproxy.frames import request, response
 from tests.kproxy.stories import findings
 
 CODES = ("S001", "S002", "S003", "S004", "S005")
@@ -208,3 +212,46 @@ def test_one_address_is_one_cause_whichever_way_it_shows() -> None:
     ask = question("b1.example.com", 19092)
     assert seen(opened, ask, "+60s", 5 * ask, "+60s") == ["S002"]
     assert seen(opened, 5 * ask, "+60s", ask, "+60s") == ["S001"]
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "body"),
+    [
+        ("Metadata", 12, {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}),
+        ("FindCoordinator", 2, {"node_id": 1, "host": "10.0.0.1", "port": 9092}),
+        ("FindCoordinator", 6, {"coordinators": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}),
+        ("DescribeCluster", 2, {"brokers": [{"broker_id": 1, "host": "10.0.0.1", "port": 9092}]}),
+        ("Produce", 10, {"node_endpoints": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}),
+        ("Fetch", 16, {"node_endpoints": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}),
+        ("ShareFetch", 1, {"node_endpoints": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}),
+        ("ShareAcknowledge", 1, {"node_endpoints": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}),
+    ],
+)
+def test_every_kind_of_response_that_leads_past_the_proxy_is_named(
+    api: str, version: int, body: dict[str, object]
+) -> None:
+    [finding] = told(
+        f"""
+        open 1 server=10.0.0.1:9092 listener=10.0.0.5:9092
+        > {api} v{version} {'{"acks": -1}' if api == "Produce" else "{}"}
+        < {json.dumps(body)}
+        """
+    )
+    assert finding.code == "S001"
+    assert "10.0.0.1:9092" in finding.message
+    assert isinstance(finding, FindingEntry)
+    assert (finding.path or "").endswith(("port", "host"))
+
+
+def test_an_address_that_the_proxy_rewrites_leads_nobody_past_it() -> None:
+    inspector = Inspector("n")
+    inspector.open(1, "10.0.0.9:50000", "10.0.0.1:9092", at=0, listener="10.0.0.5:9092")
+    inspector.data(1, Direction.REQUEST, request("Metadata", 9, {"topics": None}), at=1)
+    theirs = {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+    ours = {"brokers": [{"node_id": 1, "host": "10.0.0.5", "port": 9092}]}
+    inspector.replace_next(1, Direction.RESPONSE, response("Metadata", 9, ours))
+    [line] = inspector.data(1, Direction.RESPONSE, response("Metadata", 9, theirs), at=2)
+    assert isinstance(line, ResponseLine)
+    assert not [finding for finding in line.findings if finding.code in CODES]
+    assert line.rewritten == [RewrittenEntry("brokers[0].host", "10.0.0.1", "10.0.0.5")]
+    assert line.brokers == ["10.0.0.1:9092"]

@@ -75,6 +75,13 @@ class Proxy:
                 return
         raise AssertionError("".join(self.said))
 
+    def wait_until_said(self, text: str) -> None:
+        assert self.process.stderr is not None
+        while text not in "".join(self.said):
+            line = self.process.stderr.readline()
+            assert line, "".join(self.said)
+            self.said.append(line)
+
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
@@ -98,10 +105,14 @@ class Proxy:
 
 @contextmanager
 def running(
-    tmp_path: Path, *args: object, program: Sequence[str] = ("-m", "kproxy"), **options: object
+    tmp_path: Path,
+    *args: object,
+    program: Sequence[str] = ("-m", "kproxy"),
+    listen: Sequence[str] = ("--listen", "127.0.0.1:0"),
+    **options: object,
 ) -> Iterator[Proxy]:
     process = subprocess.Popen(
-        [sys.executable, *program, "--listen", "127.0.0.1:0", *map(str, args)],
+        [sys.executable, *program, *listen, *map(str, args)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env={**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "120"}, **options,
     )  # type: ignore[call-overload]  # fmt: skip
@@ -410,3 +421,27 @@ def test_a_compressed_trace_reads_back(tmp_path: Path, broker: Broker) -> None:
     command = [sys.executable, "-m", "kproxy", "dissect", "--json", *trace_files(tmp_path / "kproxy-trace")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     assert len(done.stdout.splitlines()) == 6
+
+
+def test_a_configuration_file_is_read_again_at_sighup(tmp_path: Path, broker: Broker) -> None:
+    file = tmp_path / "kproxy.toml"
+    file.write_text(f'listen = "127.0.0.1:0"\nupstream = "127.0.0.1:{broker.port}"\nquiet = true\n')
+    with running(tmp_path, "--config-file", str(file), listen=()) as proxy:
+        proxy.ask()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        for text, said in (
+            ("listen = 1\nupstream =", "is not TOML"),
+            ('listen = "127.0.0.1:0"', "each --listen needs one --upstream"),
+            (
+                f'listen = "127.0.0.1:{port}"\nupstream = "127.0.0.1:{broker.port}"\n',
+                "restart kproxy to change --quiet",
+            ),
+        ):
+            file.write_text(text)
+            proxy.process.send_signal(signal.SIGHUP)
+            proxy.wait_until_said(said)
+        proxy.wait_until_said(f"listening on 127.0.0.1:{port} -> ")
+        with socket.create_connection(("127.0.0.1", port)):
+            pass
+        proxy.end()

@@ -1,0 +1,92 @@
+"""``--config-file``: the options of the relay as a TOML file, such as kproxy.toml.
+
+A key is the long name of an option, without the two hyphens. A value is text, a number, true for an option without a
+value, or a list for an option that may be repeated. Options on the command line replace those of the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from kproxy.cli.again import DeclaredOptions
+from kproxy.cli.options import OptionGroup
+from kproxy.errors import UserError
+
+OPTION: Final = "--config-file"
+
+
+def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], commands: Sequence[str]) -> list[str]:
+    """A command line with the options of its configuration file, if it names one, in front of its own.
+
+    Args:
+        words: The command line without the program's name.
+        configure: Declares the options that the file may have.
+        commands: A command ends the options of the relay.
+
+    Raises:
+        UserError: The file cannot be read, or holds what is no option.
+    """
+    own = list(words[: next((index for index, word in enumerate(words) if word in commands), len(words))])
+    path = _path(own)
+    if path is None:
+        return list(words)
+    declared = DeclaredOptions()
+    configure(declared)
+    by_name = {each.option_strings[-1].removeprefix("--"): each for each in declared.actions if each.option_strings}
+    by_name.pop(OPTION.removeprefix("--"), None)
+    given = {word.partition("=")[0] for word in own if word.startswith("-")}
+    found: list[str] = []
+    for key, value in _read(path).items():
+        action = by_name.get(key)
+        if action is None:
+            raise UserError(f"{path}: {_unknown(key, list(by_name))}")
+        if given.isdisjoint(action.option_strings):
+            found += _words(path, key, value, action, repeats=f"--{key}" in declared.repeated)
+    return [*found, *words]
+
+
+def _path(words: Sequence[str]) -> Path | None:
+    for index, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option == OPTION:
+            if not equals and index + 1 == len(words):
+                return None  # argparse says what is missing
+            return Path(value if equals else words[index + 1])
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise UserError(f"{OPTION} {path}: {(error.strerror or 'cannot be read').lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not TOML: {error}") from None
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    from kproxy.filters.errors import nearest
+
+    near = nearest(key, known)
+    return f"unknown option {key!r}" + (f"; did you mean {near}?" if near else "; see kproxy --help")
+
+
+def _words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats: bool) -> Iterator[str]:
+    option = action.option_strings[-1]
+    takes_none, takes_one = action.nargs in (0, "?"), action.nargs != 0
+    if isinstance(value, list) and not repeats:
+        raise UserError(f"{path}: {key} takes one value, not a list")
+    for each in value if isinstance(value, list) else [value]:
+        if each is False and takes_none:
+            continue
+        if each is True and takes_none:
+            yield option
+        elif isinstance(each, str | int | float) and not isinstance(each, bool) and takes_one:
+            yield f"{option}={each}"
+        else:
+            raise UserError(f"{path}: {key} takes {'a value' if takes_one else 'true or false'}, not {each!r}")

@@ -1,0 +1,138 @@
+"""An unmodified cluster behind one kproxy with --advertise: a real client comes to no broker but through it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peers.kafka import RELEASES, Kafka, missing
+from tests.peers.processes import until
+from tests.peers.proxy import Proxy
+from tests.peers.toolchains import skip
+from tests.peers.trace import all_findings, read_lines
+
+pytestmark = pytest.mark.peers
+
+SECONDS = 60
+COUNT = 300  # messages a round
+#: Rules that are about addresses leading past the proxy.
+PAST_THE_PROXY = {"S001", "S002", "S003"}
+
+
+class Cluster:
+    """Brokers that advertise their own addresses; node 1 is the controller too."""
+
+    def __init__(self, release: str, directory: Path, nodes: int) -> None:
+        self._release = release
+        self._directory = directory
+        self.nodes: dict[int, Kafka] = {}
+        for number in range(1, nodes + 1):
+            self.add(number)
+
+    def add(self, number: int) -> None:
+        properties = {"node.id": str(number), "broker.rack": f"r{number}", "default.replication.factor": "3"}
+        properties |= {"offsets.topic.replication.factor": "3", "replica.lag.time.max.ms": "10000"}
+        directory = self._directory / f"node{number}"
+        self.nodes[number] = Kafka(self._release, directory, {}, properties, self.nodes.get(1))
+
+    def kill(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if reason := missing():
+        skip(reason)
+    cluster = Cluster(request.param, tmp_path_factory.mktemp("cluster"), 3)
+    yield cluster
+    cluster.kill()
+
+
+def produce(producer: Producer, topic: str, numbers: range) -> None:
+    failures: list[Any] = []
+    for number in numbers:
+        producer.produce(topic, str(number), on_delivery=lambda error, _: failures.append(error) if error else None)
+    assert producer.flush(SECONDS) == 0
+    assert failures == []
+
+
+def consume(settings: dict[str, Any], topics: list[str], count: int) -> list[int]:
+    consumer = Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(topics)
+    values: list[int] = []
+
+    def is_done() -> bool:
+        values.extend(int(message.value()) for message in consumer.consume(1000, 1.0) if message.error() is None)
+        return len(values) >= count
+
+    until(f"{count} messages are read", is_done, seconds=SECONDS)
+    consumer.close()
+    return sorted(values)
+
+
+def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        proxy = Proxy(cluster.nodes[2].direct, tmp_path, "--advertise", "--detail", "full")
+        stack.callback(proxy.kill_all)
+        dialled: set[str] = set()
+
+        def note(text: str) -> None:
+            names = [broker["nodename"] for broker in json.loads(text)["brokers"].values()]
+            dialled.update(name for name in names if name)
+
+        base: dict[str, Any] = {"bootstrap.servers": proxy.bootstrap, "statistics.interval.ms": 200, "stats_cb": note}
+        base |= {"topic.metadata.refresh.interval.ms": 1000}
+        admin = AdminClient(base)
+        create(admin, NewTopic("orders", 6, 3))
+        producer = Producer(base | {"enable.idempotence": True, "message.timeout.ms": SECONDS * 1000})
+        produce(producer, "orders", range(COUNT))
+
+        cluster.nodes[3].kill()  # its partitions get other leaders
+        produce(producer, "orders", range(COUNT, 2 * COUNT))
+        cluster.nodes[3].start()
+        cluster.add(4)
+        wait_for_brokers(admin, {1, 2, 3, 4})
+        create(admin, NewTopic("elsewhere", replica_assignment=[[4]], num_partitions=1))
+        produce(producer, "elsewhere", range(2 * COUNT, 3 * COUNT))
+
+        assert consume(base, ["orders", "elsewhere"], 3 * COUNT) == list(range(3 * COUNT))
+        proxy.interrupt()
+        listened = set(re.findall(r"listening on [^ ]*:(\d+) ", proxy.printed))
+        lines = read_lines(proxy.trace)
+    own = {port_of(f"{host}:{port}") for host, port in (node.direct for node in cluster.nodes.values())}
+    assert {port_of(name) for name in dialled} <= listened
+    assert not {port_of(name) for name in dialled} & own
+    assert {port_of(line["server"]) for line in lines if line["kind"] == "open"} == own
+    assert {finding["code"] for finding in all_findings(lines)} & PAST_THE_PROXY == set()
+    rewritten = {line["api"] for line in lines if line.get("rewritten")}
+    assert {"Metadata", "FindCoordinator"} <= rewritten
+    for line in lines:
+        if line.get("api") == "Metadata" and line["kind"] == "response":
+            ports = [entry for entry in line["rewritten"] if entry["path"].endswith(".port")]
+            assert [entry["from"] for entry in ports] == [broker["port"] for broker in line["body"]["brokers"]]
+
+
+def create(admin: AdminClient, topic: NewTopic) -> None:
+    admin.create_topics([topic])[topic.topic].result(SECONDS)
+
+
+def wait_for_brokers(admin: AdminClient, numbers: set[int]) -> None:
+    def known() -> bool:
+        return set(admin.list_topics(timeout=SECONDS).brokers) == numbers
+
+    until(f"the brokers are {numbers}", known, seconds=SECONDS)
+
+
+def port_of(address: str) -> str:
+    return address.rpartition(":")[2]
