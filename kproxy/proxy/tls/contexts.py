@@ -28,6 +28,12 @@ class TlsPolicy:
 PLAINTEXT: Final = TlsPolicy()
 
 
+class ClientContext(ssl.SSLContext):
+    """For upstreams; `anonymous` is true without a client certificate."""
+
+    anonymous = True
+
+
 class TlsFileError(ValueError):
     """A file cannot be used; one sentence that says what to do."""
 
@@ -71,7 +77,7 @@ def client_context(
     Raises:
         TlsFileError: A file cannot be read, is not what it should be, or certificate and key do not belong together.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION
     # As Java's truststores: a certificate that is trusted itself needs no trusted issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -84,6 +90,7 @@ def client_context(
         context.load_default_certs()
     if certificate is not None and key is not None:
         _load(context, "--upstream-cert", certificate, "--upstream-key", key)
+        context.anonymous = False
     return context
 
 

@@ -62,8 +62,8 @@ class TlsError(OSError):
         self.silent = silent
 
 
-def tls_error(error: ssl.SSLError) -> TlsError:
-    """What an error of OpenSSL means."""
+def tls_error(error: ssl.SSLError, *, anonymous: bool = False) -> TlsError:
+    """What an error of OpenSSL means. `anonymous`: this proxy has sent no certificate."""
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message
         return TlsError(_BY_VERIFY_CODE.get(error.verify_code, TlsReason.BAD_CERTIFICATE), detail=detail)
@@ -71,5 +71,7 @@ def tls_error(error: ssl.SSLError) -> TlsError:
     detail = name.replace("_", " ").lower() or "unknown"
     if "ALERT" in name or name.endswith("UNRECOGNIZED_NAME"):
         alert = next((reason for end, reason in _BY_ALERT.items() if name.endswith(end)), TlsReason.OTHER)
+        if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java says so of none at all
+            alert = TlsReason.CERTIFICATE_REQUIRED
         return TlsError(alert, by_peer=True, detail=detail)
     return TlsError(_BY_REASON.get(name, TlsReason.OTHER), detail=detail)

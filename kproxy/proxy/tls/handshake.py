@@ -49,7 +49,7 @@ async def shake_hands(
         raise TlsError(TlsReason.PLAINTEXT)
     if stream.failure is None:
         raise TlsError(TlsReason.CLOSED, by_peer=True, silent=progress.silent)
-    raise tls_error(stream.failure)
+    raise tls_error(stream.failure, anonymous=stream.anonymous)
 
 
 class _Progress:

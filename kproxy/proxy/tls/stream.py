@@ -29,6 +29,7 @@ class TlsStream:
         closed: The peer has sent close_notify: nothing more will come. An end of the socket without it is a truncation.
         failure: Why there can be no more plaintext.
         plaintext: The peer began with bytes that are not TLS.
+        anonymous: As a client: there is no certificate to send.
 
     Args:
         context: Made by `kproxy.proxy.tls.contexts`.
@@ -42,6 +43,7 @@ class TlsStream:
         self.established = False
         self.closed = False
         self.plaintext = False
+        self.anonymous: bool = getattr(context, "anonymous", False)
         self.failure: ssl.SSLError | None = None
         self._began = self._ended = False
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
