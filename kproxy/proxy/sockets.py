@@ -196,8 +196,11 @@ async def _targets(address: Address) -> list[tuple[int, Any]]:
     if isinstance(address, UnixAddress):
         return [(socket.AF_UNIX, address.path)]
     host, port = address.host or "localhost", address.port
-    try:  # a number needs no lookup, and so no thread
-        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        try:  # a number needs no lookup, and so no thread
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError:  # a broker may advertise anything, e.g. a name with a label of 64 characters
+        raise socket.gaierror(socket.EAI_NONAME, "no host name") from None
     return [(family, target) for family, _, _, _, target in infos]

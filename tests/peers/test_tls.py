@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from kproxy.broker.threaded import BrokerThread
 from kproxy.development_ca import certificates, store
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.processes import until
@@ -153,3 +155,43 @@ def test_clients_and_brokers_that_refuse_are_findings(kafka: Kafka, files: Path,
         "it speaks plaintext",
         "it requires a client certificate",
     }
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of kafka-python
+def test_one_port_leads_kafka_python_to_three_brokers_by_their_names(tmp_path: Path, monkeypatch: Any) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    store.save(tmp_path / "ca", certificates.create(["localhost", "*.kafka.test"], 1))
+    looked_up = socket.getaddrinfo
+
+    def all_here(host: str, *arguments: Any, **settings: Any) -> Any:
+        return looked_up("127.0.0.1" if host.endswith(".kafka.test") else host, *arguments, **settings)
+
+    monkeypatch.setattr(socket, "getaddrinfo", all_here)
+    broker = BrokerThread(brokers=3, topics={"orders": 6})
+    with broker:
+        host, _, port = broker.bootstrap.partition(",")[0].rpartition(":")
+        listening = ["--tls-cert", str(tmp_path / "ca" / "cert.pem"), "--tls-key", str(tmp_path / "ca" / "key.pem")]
+        proxy = Proxy((host, int(port)), tmp_path, "--advertise", "b$id.kafka.test", *listening)
+        try:
+            secured = {
+                "bootstrap_servers": f"localhost:{proxy.address[1]}",
+                "security_protocol": "SSL",
+                "ssl_cafile": str(tmp_path / "ca" / "ca.pem"),
+            }
+            producer = KafkaProducer(**secured)
+            for number in range(60):
+                producer.send("orders", str(number).encode(), partition=number % 6).get(SECONDS)
+            producer.close()
+            consumer = KafkaConsumer("orders", **secured, auto_offset_reset="earliest", consumer_timeout_ms=5000)
+            values = [int(message.value) for message, _ in zip(consumer, range(60), strict=False)]
+            consumer.close()
+            proxy.interrupt()
+        finally:
+            proxy.kill_all()
+    assert sorted(values) == list(range(60))
+    lines = read_lines(proxy.trace)
+    servers = {line["server"] for line in lines if line.get("api") == "Produce"}
+    assert len(servers) == 3
+    assert len({line["listener"] for line in lines if line["kind"] == "open"}) == 1
+    assert not {finding["code"] for finding in all_findings(lines)} & {"X022", "S002", "S003"}

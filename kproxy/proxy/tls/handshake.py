@@ -32,7 +32,7 @@ async def shake_hands(
     """
     try:
         stream = TlsStream(context, server_name)
-    except ValueError as error:  # a name that a broker advertises may be anything
+    except (ValueError, TypeError) as error:  # a name that a broker advertises may be anything
         raise TlsError(TlsReason.OTHER, detail=f"{server_name!r} cannot be the name of a server: {error}") from None
     progress = _Progress()
     try:
@@ -49,6 +49,10 @@ async def shake_hands(
         raise TlsError(TlsReason.PLAINTEXT)
     if stream.failure is None:
         raise TlsError(TlsReason.CLOSED, by_peer=True, silent=progress.silent)
+    if stream.failure.errno == ssl.SSL_ERROR_SYSCALL and (path := context.keylog_filename):
+        # Buffers in memory do not fail. This connection is lost, but no other will be.
+        context.keylog_filename = None  # type: ignore[assignment]
+        raise TlsError(TlsReason.OTHER, detail=f"{path} cannot be written, so kproxy logs no more TLS secrets")
     raise tls_error(stream.failure, anonymous=stream.anonymous)
 
 

@@ -36,7 +36,7 @@ class TlsStream:
         server_name: As a client: what to send as SNI, and to find in the certificate.
 
     Raises:
-        ValueError: `server_name` cannot be one.
+        ValueError, TypeError: `server_name` cannot be one.
     """
 
     def __init__(self, context: ssl.SSLContext, server_name: str | None = None) -> None:

@@ -294,3 +294,8 @@ async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
     acceptor.close()
     acceptor.start()  # as a relay may ask for that has room again while it ends
     accepted[0].close()
+
+
+@pytest.mark.parametrize("host", ["x" * 64, "..", "\udc80", "a\0b"])
+async def test_what_a_broker_calls_its_host_may_be_no_name_at_all(host: str) -> None:
+    assert await check_upstream(leading_to(TcpAddress(host, 9092))) == "unknown host name"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,8 @@ from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.tls import contexts
 from kproxy.proxy.tls.contexts import TlsPolicy
+from kproxy.proxy.tls.failure import TlsError
+from kproxy.proxy.tls.handshake import shake_hands
 from tests.kproxy.proxy.accounting import frame
 from tests.kproxy.proxy.certificates import Authority, Files
 from tests.kproxy.proxy.peers import Broker, Peer, until
@@ -306,8 +309,8 @@ async def client_failure(
                 with contextlib.suppress(ssl.SSLError, EOFError, ConnectionError):
                     await tls.shake_hands()
                     await tls.rest()
-                client.finish()
-                with contextlib.suppress(ConnectionError):
+                with contextlib.suppress(OSError):
+                    client.finish()
                     await client.rest()
         messages = await reading
     (failure,) = failures_in(messages)
@@ -578,3 +581,36 @@ def test_names_of_brokers_need_tls(made: Certificates) -> None:
     listen = parse_listen("9092")
     assert "pass --tls-cert" in (check_listeners([Listener(listen, listen)], options) or "")
     assert check_listeners([Listener(listen, listen, TlsPolicy(terminating(made.proxy)))], options) is None
+
+
+async def test_a_key_log_that_cannot_be_written_costs_one_connection(made: Certificates) -> None:
+    context = terminating(made.proxy)
+    context.keylog_filename = "/dev/full"
+    policy = TlsPolicy(context)
+    assert await client_failure(made, policy, client_context(made.ca.path)) == ("proxy", TlsReason.OTHER)
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, policy) as relay,
+            connected(relay, broker, client_context(made.ca.path), None),
+        ):
+            assert context.keylog_filename is None
+
+
+@pytest.mark.parametrize("host", ["x" * 300, "", "a\0b"])
+async def test_a_server_name_that_cannot_be_one_is_a_failure(made: Certificates, host: str) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(TlsError, match="cannot be the name of a server"):
+        await shake_hands(ours, originating(made.ca.path), host)
+
+
+async def test_sighup_gives_brokers_that_are_advertised_the_new_certificate(made: Certificates) -> None:
+    rewriting = Rewriting(Advertise(host="localhost"))
+    with Broker() as first, Broker() as second:
+        async with relaying(first.address, TlsPolicy(terminating(made.proxy)), rewriting=rewriting) as relay:
+            async with connected(relay, first, client_context(made.ca.path), None) as (client, server):
+                told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
+            newer = TlsPolicy(terminating(made.other_ca.issue("localhost")))
+            listener = Listener(parse_listen("127.0.0.1:0"), parse_upstream(first.address), newer)
+            assert await relay.reconfigure([listener]) == []
+            with await Peer.connect(f"127.0.0.1:{told[2][1]}") as peer:
+                await TlsPeer(peer, client_context(made.other_ca.path), "localhost").shake_hands()
