@@ -20,7 +20,7 @@ examples:
   kproxy ca export my-ca
 
 The CA is for development and tests: whoever reads ca-key.pem can impersonate any server to clients that trust it.
-Existing files are never overwritten. Both commands need the extra kafka-kproxy[tls].
+Existing files are never overwritten. kproxy ca create needs the extra kafka-kproxy[tls].
 """
 _DIRECTORY = "kproxy-ca"
 _DAYS = 397
