@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
+from dissectors.connections.tls_failures import TlsReason
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
 
@@ -122,6 +123,23 @@ class ProxyHeaderReceived:
 
 
 @dataclass(slots=True)
+class TlsFailed:
+    """TLS between a relay and one of its peers could not be established, or broke off.
+
+    `side` is that peer (``client``, ``server``), `by` who gave up: it, or the relay (``proxy``). `name` is the host
+    name that the certificate is for: SNI of a client, the relay's own for the server. `detail` is what the TLS library
+    says.
+    """
+
+    at: int
+    side: str
+    by: str
+    reason: TlsReason
+    name: str | None = None
+    detail: str = ""
+
+
+@dataclass(slots=True)
 class BytesSkipped:
     """Bytes that were not decoded: missing in the capture, or skipped while looking for a frame."""
 
@@ -200,6 +218,7 @@ Event: TypeAlias = (
     | TokenReceived
     | FramingLost
     | ProxyHeaderReceived
+    | TlsFailed
     | BytesSkipped
     | FrameIncomplete
     | ConnectionEnded

@@ -25,7 +25,7 @@ from kproxy.outputs.stderr import warn
 
 #: Commands in the order of the help.
 COMMANDS = (
-    "tui", "web", "dissect", "explain", "rules", "quirks", "broker-features", "analyze", "schemas", "completion",
+    "tui", "web", "dissect", "explain", "rules", "quirks", "broker-features", "analyze", "schemas", "ca", "completion",
     "help",
 )  # fmt: skip
 

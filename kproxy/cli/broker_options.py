@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_listeners, options
+from kproxy.cli import broker_listeners, options, tls
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
@@ -62,13 +62,6 @@ def configure(parser: options.OptionGroup) -> None:
     group.add_argument(
         "--super-user", action="append", metavar="PRINCIPAL", help="allow this principal everything, e.g. User:admin"
     )
-    options.completes(
-        group.add_argument("--tls-cert", type=Path, metavar="PEM", help="use TLS with this certificate"),
-        options.FILE,
-    )
-    options.completes(
-        group.add_argument("--tls-key", type=Path, metavar="PEM", help="the private key of --tls-cert"), options.FILE
-    )
 
 
 def options_of(args: argparse.Namespace) -> BrokerOptions | None:
@@ -112,6 +105,7 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
         super_users=tuple(args.super_user or ()),
         tls_certificate=args.tls_cert,
         tls_key=args.tls_key,
+        tls_client_ca=args.tls_client_ca,
         topics=dict(_topic(each) for each in args.topic or ()),
         configs=dict(_config(each) for each in args.config or ()),
     )
@@ -124,7 +118,7 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
 
 _NAMES = (
     "brokers", "advertised", "kafka", "topic", "config", "quirk", "data", "fsync", "retention", "sasl", "user", "acls",
-    "super_user", "tls_cert", "tls_key",
+    "super_user",
 )  # fmt: skip
 _MAX_BROKERS = 16
 #: Broker configs that have their own command-line options.
@@ -146,8 +140,7 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError("--fsync needs --data DIR: without it, data is only in memory")
     if args.data and args.data.exists() and not args.data.is_dir():
         raise UserError(f"--data {args.data} is a file: pass a directory")
-    if (args.tls_cert is None) != (args.tls_key is None):
-        raise UserError("--tls-cert and --tls-key must be used together")
+    tls.check_for_broker(args)
     if args.user and not args.sasl:
         raise UserError("--user needs --sasl MECHANISM: without it, clients do not log in")
     for each in args.super_user or ():

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_listeners, broker_options, config_file, options
+from kproxy.cli import broker_listeners, broker_options, config_file, options, tls
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
@@ -23,6 +23,7 @@ examples:
   kproxy --listen 9092 --upstream --brokers 3 --kafka 2.8 --topic orders:6
   kproxy --listen PLAINTEXT://9092 --listen SSL://9093 --upstream --tls-cert cert.pem --tls-key key.pem
   kproxy --listen 9092 --upstream broker:9092 --advertise
+  kproxy --listen 9093 --tls-cert cert.pem --tls-key key.pem --upstream broker:9093 --upstream-tls --advertise
   kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
   kproxy --listen 9092 --upstream broker:9092 --no-trace --json -f 'error or latency>1s'
@@ -72,7 +73,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         "--advertise", nargs="?", const="", metavar="HOST[:PORT]",
         help="open a listener for each broker and direct clients there: rewrite the brokers' addresses in responses to "
         "HOST (default: the host listened on) and PORT + node id (default: the port after --listen's); "
-        "HOST:ID=PORT,ID=PORT sets single ports",
+        "HOST:ID=PORT,ID=PORT sets single ports; 'broker-$id.HOST' gives each broker a name on one port with TLS (SNI)",
     )  # fmt: skip
     group.add_argument(
         "--cap-versions", action="store_true", help="offer clients no API version that this kproxy cannot decode"
@@ -123,6 +124,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
     )  # fmt: skip
     # For programs that start a child proxy and must not leave it running.
     group.add_argument("--stop-with-stdin", action="store_true", help=argparse.SUPPRESS)
+    tls.configure(parser)
     return group
 
 
@@ -145,6 +147,7 @@ def run(args: argparse.Namespace) -> int:
     selection = options.selection_of(args)
     sample = _sample(args)
     listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
+    rewriting = rewriting_of(args, listeners)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     control = _control(args)
     watched = run_live(
@@ -164,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
         check=not args.no_check,
         stop_with_stdin=args.stop_with_stdin,
         broker=broker,
-        rewriting=rewriting_of(args, listeners),
+        rewriting=rewriting,
         sample=sample,
         reload=None if args.config_file is None or broker is not None else partial(_reload, args),
         http=http,
@@ -182,7 +185,7 @@ def _sample(args: argparse.Namespace) -> float | None:
 
 
 #: What a new configuration changes in a running proxy.
-_RELOADED = frozenset({"listen", "upstream"})
+_RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
 
 
 def _reload(before: argparse.Namespace) -> list[Listener] | None:
@@ -211,9 +214,10 @@ def _listeners(args: argparse.Namespace) -> list[Listener]:
     from kproxy.proxy.address import parse_listen, parse_upstream
     from kproxy.proxy.listener import Listener
 
+    policy = tls.policy_of(args)
     try:
         return [
-            Listener(parse_listen(listen), parse_upstream(upstream))
+            Listener(parse_listen(listen), parse_upstream(upstream), policy)
             for listen, upstream in zip(args.listen, args.upstream, strict=True)
         ]
     except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from kproxy.proxy.advertised_listeners import Advertise
+    from kproxy.proxy.broker_names import BrokerNames
     from kproxy.proxy.interception import Rewriting
     from kproxy.proxy.listener import Listener
 
@@ -24,19 +26,22 @@ def rewriting_of(args: argparse.Namespace, listeners: Sequence[Listener]) -> Rew
     from kproxy.proxy.interception import Rewriting
 
     advertise = None if args.advertise is None else _advertise(args.advertise)
-    if advertise is not None and (why := check_listeners(listeners)):
+    if advertise is not None and (why := check_listeners(listeners, advertise)):
         raise UserError(why)
     return Rewriting(advertise, args.cap_versions)
 
 
 def _advertise(text: str) -> Advertise:
     from kproxy.proxy.advertised_listeners import Advertise
+    from kproxy.proxy.broker_names import PLACEHOLDER
 
     host, separator, ports = text.rpartition(":") if ":" in text.rpartition("]")[2] else (text, "", "")
     if host.count(":") > 0 and not (host.startswith("[") and host.endswith("]")):
         raise UserError(f"--advertise {text!r} is an IPv6 address without brackets: use the form [::1]:9093")
     if separator and not ports:
         raise UserError(f"--advertise {text!r} has no port: use {host or 'HOST'}:9093, or only {host or 'HOST'}")
+    if PLACEHOLDER in host:
+        return Advertise(names=_names(text, host, ports))
     base = None
     by_id: dict[int, int] = {}
     for each in ports.split(",") if ports else ():
@@ -50,6 +55,17 @@ def _advertise(text: str) -> Advertise:
     if len(set(by_id.values())) < len(by_id):
         raise UserError(f"--advertise {text!r}: two brokers have the same port: give each its own")
     return Advertise(host.strip("[]") or None, base, by_id)
+
+
+def _names(text: str, pattern: str, port: str) -> BrokerNames:
+    from kproxy.proxy.broker_names import PLACEHOLDER, BrokerNames
+
+    name = pattern.replace(PLACEHOLDER, "1", 1)
+    if re.fullmatch(r"(?!-)[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.?", name) is None:
+        raise UserError(
+            f"--advertise {text!r}: use a host name with $id in it once, e.g. 'broker-$id.kafka.example.com'"
+        )
+    return BrokerNames(pattern, _port(text, port, least=1) if port else None)
 
 
 def _port(text: str, port: str, *, least: int) -> int:

@@ -21,6 +21,7 @@ from dissectors.connections.events import (
     ProxyHeaderReceived,
     RequestReceived,
     ResponseReceived,
+    TlsFailed,
     TokenReceived,
 )
 from dissectors.connections.framing import MAX_DECODED_BYTES
@@ -231,6 +232,10 @@ class Inspector:
     def replace_next(self, number: int, direction: Direction, frame: bytes) -> None:
         """The relay sent `frame` in place of the next frame of one direction."""
         self._connections[number].connection.replace_next(direction, frame)
+
+    def tls_failed(self, number: int, failed: TlsFailed) -> list[Line]:
+        """TLS with one of the two peers failed."""
+        return self._lines(self._connections[number], [failed])
 
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None

@@ -28,8 +28,8 @@ from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.loop import run as run_loop
 from kproxy.proxy.loop import stop_on_signals
+from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay, serve
-from kproxy.proxy.sockets import check_upstream
 from kproxy.proxy.tap import Tap
 
 #: Seconds for connections to become quiet after SIGTERM.
@@ -225,8 +225,8 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
 
 
 async def _check(listeners: Sequence[Listener]) -> None:
-    for upstream in dict.fromkeys(listener.upstream for listener in listeners):
-        if why := await check_upstream(upstream):
+    for upstream, listener in {listener.upstream: listener for listener in listeners}.items():
+        if why := await check_upstream(listener):
             raise UserError(
                 f"upstream {upstream} is unreachable: {why}; start it, or use --no-check to start kproxy without it",
                 UNREACHABLE,

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dissectors.connections.events import BEHIND, RESTARTED
+from dissectors.connections.events import BEHIND, RESTARTED, TlsFailed
+from dissectors.connections.tls_failures import TlsReason
 from kproxy import __version__
 from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
@@ -147,6 +148,10 @@ class InspectionSink:
             )  # fmt: skip
         if isinstance(message, tap_protocol.Close):
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
+        if isinstance(message, tap_protocol.TapTlsFailed):
+            return inspector.tls_failed(message.connection_id, TlsFailed(
+                message.at, message.side, message.by, TlsReason(message.reason), message.name, message.detail
+            ))  # fmt: skip
         if isinstance(message, tap_protocol.TapReplaced):
             inspector.replace_next(message.connection_id, message.direction, message.frame)
         if isinstance(message, tap_protocol.Missed):

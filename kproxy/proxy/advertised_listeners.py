@@ -6,12 +6,13 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dissectors.connections.addresses import LOOPBACK, canonical
 from dissectors.interception.addresses import AddressRewriter, BrokerAddress
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress
+from kproxy.proxy.broker_names import BrokerNames
 from kproxy.proxy.events import (
     BrokerListenerClosed,
     BrokerListening,
@@ -41,16 +42,21 @@ class Advertise:
         host: None for the host that is listened on; where that is a wildcard, the address that the client reached.
         base: The broker with node id N gets port `base` + N; None for one more than the bootstrap listener's port.
         ports: Node id to port, for those that have another.
+        names: Each broker has a name of its own, and all the same port.
     """
 
     host: str | None = None
     base: int | None = None
     ports: Mapping[int, int] = field(default_factory=dict)
+    names: BrokerNames | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Broker:
-    """A broker, and the listener that leads to it; None where none could be had."""
+    """A broker, and the listener that leads to it; None where none could be had.
+
+    Where brokers have names, that listener has no sockets: the bootstrap listener takes its clients.
+    """
 
     address: BrokerAddress
     bound: BoundListener | None
@@ -102,23 +108,45 @@ class AdvertisedListeners:
 
         return AddressRewriter(translate, self._newer_version)
 
+    def by_name(self, bound: BoundListener, name: str) -> BoundListener:
+        """What a connection to `bound` leads to whose client asked for this host name."""
+        names = self._options.names
+        node_id = None if names is None else names.node_id(name)
+        if node_id is None:
+            return bound
+        for view in (self._views[bound], *self._views.values()):
+            if (broker := view.get(node_id)) is not None and broker.bound is not None:
+                return broker.bound
+        return bound
+
     def _translate(
         self, bound: BoundListener, reached: str, addresses: list[BrokerAddress], complete: bool
     ) -> list[tuple[str, int] | None]:
         view = self._views[bound.bootstrap or bound]
         now = time.monotonic()
         own = self._own_addresses(reached)
+        names = self._options.names
         places: list[tuple[str, int] | None] = []
         for address in addresses:
-            if (canonical(address.host), address.port) in own:
+            if (canonical(address.host), address.port) in own or (
+                names is not None and names.is_one(address.host, address.port, (bound.bootstrap or bound).port)
+            ):
                 places.append(None)
                 continue
             broker = self._broker(bound.bootstrap or bound, address, now)
             broker.seen_at = now
-            places.append(None if broker.bound is None else (self._host(broker.bound, reached), broker.bound.port))
+            places.append(self._place(broker, bound.bootstrap or bound, reached))
         if complete and addresses:
             self._forget_gone(view, now)
         return places
+
+    def _place(self, broker: _Broker, bootstrap: BoundListener, reached: str) -> tuple[str, int] | None:
+        """Host and port that clients are told; None where they are told the broker's own."""
+        if broker.bound is None:
+            return None
+        if self._options.names is not None:
+            return self._options.names.place(broker.address.node_id, bootstrap.port)
+        return self._host(broker.bound, reached), broker.bound.port
 
     def _broker(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> _Broker:
         """The broker with this id and address; a listener is opened or retargeted if need be."""
@@ -140,7 +168,7 @@ class AdvertisedListeners:
                 return view[address.node_id]
         if known is not None and known.bound is not None and known.bound not in self._bootstraps:
             self._report(BrokerMoved(address.node_id, str(known.bound.listener.upstream), str(upstream)))
-            known.bound.listener = Listener(known.bound.listener.listen, upstream)
+            known.bound.listener = replace(known.bound.listener, upstream=upstream)
             known.address = address
             return known
         if len(view) >= MAX_BROKERS:
@@ -155,6 +183,11 @@ class AdvertisedListeners:
 
     def _open(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> BoundListener | None:
         upstream = TcpAddress(address.host, address.port)
+        leading_there = replace(bootstrap.listener, upstream=upstream)
+        if self._options.names is not None:
+            place = TcpAddress(*self._options.names.place(address.node_id, bootstrap.port))
+            self._report(BrokerListening(address.node_id, str(upstream), str(place)))
+            return BoundListener(leading_there, bootstrap=bootstrap)
         why = "all ports are taken"
         for port in self._ports(bootstrap, address.node_id):
             sockets: list[socket.socket] = []
@@ -166,7 +199,8 @@ class AdvertisedListeners:
                 for sock in sockets:
                     sock.close()
                 continue
-            made = BoundListener(Listener(TcpAddress(bootstrap.hosts[0], port), upstream), bootstrap=bootstrap)
+            listener = replace(leading_there, listen=TcpAddress(bootstrap.hosts[0], port))
+            made = BoundListener(listener, bootstrap=bootstrap)
             self._bind(made, sockets)
             self._report(BrokerListening(address.node_id, str(upstream), made.acceptors[0].name))
             return made
@@ -194,7 +228,10 @@ class AdvertisedListeners:
     def _own_addresses(self, reached: str) -> set[tuple[str, int]]:
         """The addresses that lead to the relay: brokers that advertise these need no other."""
         brokers = (broker for view in self._views.values() for broker in view.values())
-        bound = {*self._bootstraps, *(broker.bound for broker in brokers if broker.bound is not None)}
+        bound = {
+            *self._bootstraps,
+            *(each.bound for each in brokers if each.bound is not None and each.bound.acceptors),
+        }
         own = set()
         for each in bound:
             hosts = [*each.hosts, reached, self._host(each, reached)]
@@ -234,9 +271,11 @@ def local_address(sock: socket.socket) -> str:
     return "localhost"
 
 
-def check_listeners(listeners: Sequence[Listener]) -> str | None:
+def check_listeners(listeners: Sequence[Listener], options: Advertise) -> str | None:
     """Why addresses cannot be advertised for these listeners, None if they can."""
     for each in listeners:
         if isinstance(each.listen, UnixAddress):
             return f"--advertise needs TCP: clients cannot be directed to {each.listen}"
+        if options.names is not None and each.tls.client is None:
+            return "--advertise with $id in a host name needs TLS, which tells the names apart: pass --tls-cert"
     return None

@@ -10,6 +10,9 @@ from typing import NamedTuple
 from dissectors.connections.events import Direction
 from kproxy.proxy.side import Held, Side
 from kproxy.proxy.tapped_connection import TappedConnection
+from kproxy.proxy.tls.failure import TlsError
+from kproxy.proxy.tls.side import TlsSide
+from kproxy.proxy.tls.stream import TlsStream
 
 _SIDES = ("client", "server")
 
@@ -25,16 +28,27 @@ class RelayedConnection:
     """Relays between two connected, non-blocking sockets until both are closed; it closes them.
 
     Nothing is read before `run`.
+
+    Args:
+        client, server: The sockets.
+        buffer: See `Side`.
+        tapped: Shown everything, as plaintext.
+        tls: Established on the client's and the server's socket; None where a peer speaks plaintext.
     """
 
     def __init__(
-        self, client: socket.socket, server: socket.socket, buffer: memoryview, tapped: TappedConnection | None
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        buffer: memoryview,
+        tapped: TappedConnection | None,
+        tls: tuple[TlsStream | None, TlsStream | None] = (None, None),
     ) -> None:
         self._tapped = tapped
         self._ending: Ending | None = None
         self._over = asyncio.Event()
-        self._client = Side(self, Direction.REQUEST, client, buffer)
-        self._server = Side(self, Direction.RESPONSE, server, buffer)
+        self._client = self._side(Direction.REQUEST, client, buffer, tls[0])
+        self._server = self._side(Direction.RESPONSE, server, buffer, tls[1])
         self._client.peer, self._server.peer = self._server, self._client
         self._sides = (self._client, self._server)
 
@@ -106,6 +120,18 @@ class RelayedConnection:
             side.peer.reset()
         else:
             side.peer.close()
+
+    def tls_failed(self, side: Side, error: TlsError) -> None:
+        """TLS with this side's peer broke off."""
+        name = _SIDES[side.direction]
+        if self._tapped is not None:
+            by = name if error.by_peer else "proxy"
+            self._tapped.tls_failed(name, by, error.reason, None, error.detail, time.time_ns())
+
+    def _side(self, direction: Direction, sock: socket.socket, buffer: memoryview, tls: TlsStream | None) -> Side:
+        if tls is None:
+            return Side(self, direction, sock, buffer)
+        return TlsSide(self, direction, sock, buffer, tls)
 
     def _note(self, side: Side, how: str) -> None:
         if self._ending is None:

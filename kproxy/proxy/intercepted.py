@@ -13,6 +13,7 @@ from dissectors.interception.intercepted_connection import Delivery, Intercepted
 from kproxy.proxy.connection import Ending, RelayedConnection
 from kproxy.proxy.side import Held, Side
 from kproxy.proxy.tapped_connection import TappedConnection
+from kproxy.proxy.tls.stream import TlsStream
 
 
 class InterceptingConnection(RelayedConnection):
@@ -29,8 +30,9 @@ class InterceptingConnection(RelayedConnection):
         buffer: memoryview,
         tapped: TappedConnection | None,
         frames: InterceptedConnection,
+        tls: tuple[TlsStream | None, TlsStream | None] = (None, None),
     ) -> None:
-        super().__init__(client, server, buffer, tapped)
+        super().__init__(client, server, buffer, tapped, tls)
         self._frames = frames
         self._delayed: tuple[deque[Delivery], deque[Delivery]] = (deque(), deque())
 

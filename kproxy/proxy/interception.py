@@ -11,7 +11,7 @@ from dissectors.interception.interceptor import Interceptor
 from dissectors.interception.version_cap import VersionCap
 from kproxy.proxy.advertised_listeners import Advertise, AdvertisedListeners, local_address
 from kproxy.proxy.events import NotHeld, Report
-from kproxy.proxy.listener import BoundListener
+from kproxy.proxy.listener import BoundListener, Listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,12 @@ class Interception:
         """A listener of the command line is bound."""
         if self._brokers is not None:
             self._brokers.add_bootstrap(bound)
+
+    def route(self, bound: BoundListener, requested_name: str | None) -> Listener:
+        """Where the connection of a client leads that asked for this host name in its TLS handshake."""
+        if self._brokers is not None and requested_name is not None:
+            return self._brokers.by_name(bound, requested_name).now
+        return bound.now
 
     def of(self, bound: BoundListener, accepted: socket.socket) -> InterceptedConnection | None:
         """What decides about the frames of a connection; None if nothing is changed."""

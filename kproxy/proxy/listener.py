@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kproxy.proxy.acceptor import Acceptor
-from kproxy.proxy.address import Address
+from kproxy.proxy.address import Address, TcpAddress
+from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where to listen, and where the connections that come there lead."""
+    """Where to listen, where the connections that come there lead, and which of the two ends use TLS."""
 
     listen: Address
     upstream: Address
+    tls: TlsPolicy = PLAINTEXT
+
+    @property
+    def upstream_name(self) -> str:
+        """The host name of the upstream, as SNI and in its certificate."""
+        if self.tls.upstream_name is not None:
+            return self.tls.upstream_name
+        host = self.upstream.host if isinstance(self.upstream, TcpAddress) else None
+        return host or "localhost"
 
 
 @dataclass(slots=True, eq=False)
@@ -27,6 +37,13 @@ class BoundListener:
     listener: Listener
     acceptors: Sequence[Acceptor] = ()
     bootstrap: BoundListener | None = field(default=None, repr=False)
+
+    @property
+    def now(self) -> Listener:
+        """What holds for the next connection: a broker's listener has the TLS that its bootstrap listener has now."""
+        if self.bootstrap is None:
+            return self.listener
+        return replace(self.listener, tls=self.bootstrap.listener.tls)
 
     @property
     def port(self) -> int:

@@ -7,7 +7,6 @@ import errno
 import itertools
 import math
 import socket
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -22,17 +21,11 @@ from kproxy.proxy.events import AcceptPaused, InspectorLost, Report, UpstreamRea
 from kproxy.proxy.intercepted import InterceptingConnection
 from kproxy.proxy.interception import Interception, Rewriting
 from kproxy.proxy.listener import BoundListener, Listener
-from kproxy.proxy.sockets import (
-    ListenError,
-    connect,
-    listen,
-    name,
-    reason,
-    remove_stale,
-    reset_on_close,
-    set_tcp_options,
-)
+from kproxy.proxy.opening import Opening
+from kproxy.proxy.sockets import ListenError, listen, name, reason, remove_stale, reset_on_close, set_tcp_options
 from kproxy.proxy.tap import Tap
+from kproxy.proxy.tls.failure import TlsError
+from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S
 
 CONNECT_TIMEOUT_S: Final = 10.0
 #: Read at once from a socket. One such buffer serves all connections: what was read is passed on before the next read.
@@ -62,6 +55,7 @@ async def serve(
     tap: Tap | None = None,
     report: Report = lambda event: None,
     connect_timeout: float = CONNECT_TIMEOUT_S,
+    handshake_timeout: float = HANDSHAKE_TIMEOUT_S,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
 ) -> AsyncIterator[Relay]:
     """Relay in the background while the `async with` block lasts.
@@ -73,6 +67,7 @@ async def serve(
         tap: Shown everything that is relayed.
         report: Called with events that the user should know about; must not block.
         connect_timeout: Seconds for an upstream to answer, over all addresses of its name.
+        handshake_timeout: Seconds for a client, and for an upstream, to establish TLS.
         rewriting: What is changed on its way; nothing, unless the user asked for it.
 
     Raises:
@@ -80,7 +75,7 @@ async def serve(
     """
     async with AsyncExitStack() as stack:
         tasks = asyncio.TaskGroup()
-        relay = Relay(tap, report, connect_timeout, rewriting, tasks)
+        relay = Relay(tap, report, (connect_timeout, handshake_timeout), rewriting, tasks)
         stack.push_async_callback(relay.close_tap)
         await tasks.__aenter__()
         # Not as a context manager: what the block raises would leave it inside an ExceptionGroup.
@@ -103,14 +98,14 @@ class Relay:
         self,
         tap: Tap | None,
         report: Report,
-        connect_timeout: float,
+        timeouts: tuple[float, float],
         rewriting: Rewriting,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._tap = tap
         self._tasks = tasks
         self._report = report
-        self._connect_timeout = connect_timeout
+        self._connect_timeout, self._handshake_timeout = timeouts
         self._listeners: list[BoundListener] = []
         self._interception = Interception(rewriting, self._bind, report)
         self._began = False
@@ -162,9 +157,9 @@ class Relay:
         return self._down
 
     @property
-    def upstreams(self) -> list[Address]:
-        """Where the open listeners lead, each once."""
-        return list(dict.fromkeys(bound.listener.upstream for bound in self._listeners if bound.is_open))
+    def upstreams(self) -> dict[Address, Listener]:
+        """Where the open listeners lead, each with one of these listeners."""
+        return {bound.listener.upstream: bound.listener for bound in self._listeners if bound.is_open}
 
     @property
     def lacks_resources(self) -> bool:
@@ -297,6 +292,8 @@ class Relay:
             with accepted:
                 try:
                     await self._connect_and_relay(task, bound, accepted, client)
+                except TlsError:
+                    pass  # the client was sent an alert, or a reset
                 except OSError:  # the upstream cannot be reached, or one of the two sockets was dead from the start
                     reset_on_close(accepted)
         finally:
@@ -305,29 +302,37 @@ class Relay:
     async def _connect_and_relay(
         self, task: asyncio.Task[None] | None, bound: BoundListener, accepted: socket.socket, client: str
     ) -> None:
-        listener = bound.listener
-        at, number = time.time_ns(), next(self._numbers)
-        local = name(accepted.getsockname(), accepted.family)
+        number = next(self._numbers)
         tap = self._tap if self._tap is not None and self._tap.choose(number, client) else None
+        opening = Opening(number, accepted, client, bound.now)
         try:
-            upstream = await connect(listener.upstream, self._connect_timeout)
+            requested_name = await opening.meet_client(self._handshake_timeout)
+            opening.listener = self._interception.route(bound, requested_name)
+            upstream = await opening.meet_upstream(self._connect_timeout, self._handshake_timeout)
         except asyncio.CancelledError:
-            _tell_unserved(tap, number, at, client, listener, local, "shutdown")
+            if tap is not None:
+                opening.fail(tap, None)
             raise
         except OSError as error:
-            _tell_unserved(tap, number, at, client, listener, local, "unreachable")
-            self._turned_away(listener.upstream, error)
+            if tap is not None:
+                opening.fail(tap, error)
+            if opening.at_upstream:
+                self._turned_away(opening.listener.upstream, error)
+                reset_on_close(accepted)
             raise
-        if self._down.pop(listener.upstream, None):
-            self._report(UpstreamReachable(str(listener.upstream)))
+        address = opening.listener.upstream
+        if self._down.pop(address, None):
+            self._report(UpstreamReachable(str(address)))
         with upstream:
             set_tcp_options(accepted)
-            set_tcp_options(upstream)
             server = name(upstream.getpeername(), upstream.family)
-            tapped = tap.open(number, at, client, server, local) if tap is not None else None
+            tapped = opening.tapped(tap, server) if tap is not None else None
             ends = (accepted, upstream, self._buffer, tapped)
             frames = self._interception.of(bound, accepted)
-            connection = RelayedConnection(*ends) if frames is None else InterceptingConnection(*ends, frames)
+            if frames is None:
+                connection = RelayedConnection(*ends, opening.tls)
+            else:
+                connection = InterceptingConnection(*ends, frames, opening.tls)
             if self._pressed:
                 connection.press(True)
             self._clients[task] = connection
@@ -355,14 +360,6 @@ class Relay:
     def _accept_again(self) -> None:
         self._accept_retry = None
         self._start_accepting()
-
-
-def _tell_unserved(
-    tap: Tap | None, number: int, at: int, client: str, listener: Listener, local: str, how: str
-) -> None:
-    if tap is not None:
-        tapped = tap.open(number, at, client, str(listener.upstream), local)
-        tapped.close("proxy", how, time.time_ns(), 0, 0)
 
 
 def _add(totals: Totals, connection: RelayedConnection | None) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from dissectors.connections.events import Direction
 from kproxy.proxy.sockets import reset_on_close
+from kproxy.proxy.tls.failure import TlsError
 
 
 class Relaying(Protocol):
@@ -23,6 +24,9 @@ class Relaying(Protocol):
 
     def lost(self, side: Side, error: OSError | None) -> None:
         """The socket of a side is closed: with an error if its peer or the network ended it."""
+
+    def tls_failed(self, side: Side, error: TlsError) -> None:
+        """TLS with the peer of a side broke off; `lost` follows."""
 
 
 class Held(Flag):
@@ -48,6 +52,7 @@ class Side:
     """
 
     peer: Side
+    truncated = False  # the peer's TLS ended without close_notify
 
     def __init__(
         self,

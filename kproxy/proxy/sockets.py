@@ -95,16 +95,6 @@ async def connect(address: Address, within: float) -> socket.socket:
     raise failure
 
 
-async def check_upstream(address: Address, within: float = 3.0) -> str | None:
-    """Why the upstream cannot be reached, None if it can: a connection is made and closed again."""
-    try:
-        sock = await connect(address, within)
-    except OSError as error:
-        return reason(error)
-    sock.close()
-    return None
-
-
 def reason(error: OSError) -> str:
     """The error in a few words, without number and without address."""
     if isinstance(error, socket.gaierror):
@@ -206,8 +196,11 @@ async def _targets(address: Address) -> list[tuple[int, Any]]:
     if isinstance(address, UnixAddress):
         return [(socket.AF_UNIX, address.path)]
     host, port = address.host or "localhost", address.port
-    try:  # a number needs no lookup, and so no thread
-        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-    except socket.gaierror:
-        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    try:
+        try:  # a number needs no lookup, and so no thread
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        except socket.gaierror:
+            infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError:  # a broker may advertise anything, e.g. a name with a label of 64 characters
+        raise socket.gaierror(socket.EAI_NONAME, "no host name") from None
     return [(family, target) for family, _, _, _, target in infos]

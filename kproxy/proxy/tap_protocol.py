@@ -16,7 +16,7 @@ from dissectors.connections.events import Direction
 VERSION: Final = 1
 HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
 
-_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED = range(1, 11)
+_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED = range(1, 12)
 _HEAD = struct.Struct(">BBQQI")
 _SIZE = struct.Struct(">I")
 _COUNTS = struct.Struct(">QQ?")
@@ -115,11 +115,23 @@ class End(NamedTuple):
     how: str
 
 
+class TapTlsFailed(NamedTuple):
+    """TLS with one side failed; the fields are those of `TlsFailed`."""
+
+    connection_id: int
+    at: int
+    side: str
+    by: str
+    reason: str
+    name: str | None
+    detail: str
+
+
 class Close(NamedTuple):
     """A connection is over.
 
-    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), shutdown
-    (of the proxy). The bytes are what was relayed, whatever became of it here.
+    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), tls (no
+    handshake), shutdown (of the proxy). The bytes are what was relayed, whatever became of it here.
     """
 
     connection_id: int
@@ -158,7 +170,9 @@ class Bye(NamedTuple):
     left_out: int = 0
 
 
-Message: TypeAlias = Hello | Open | TapData | TapReplaced | TapSkipped | TapGap | End | Close | Missed | Bye
+Message: TypeAlias = (
+    Hello | Open | TapData | TapReplaced | TapSkipped | TapGap | TapTlsFailed | End | Close | Missed | Bye
+)
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -191,6 +205,10 @@ def encode_gap(gap: TapGap) -> bytes:
 def encode_end(connection_id: int, direction: Direction, at: int, how: str) -> bytes:
     payload = how.encode()
     return _HEAD.pack(_END, direction, connection_id, at, len(payload)) + payload
+
+
+def encode_tls_failed(failed: TapTlsFailed) -> bytes:
+    return _rare(_TLS_FAILED, failed.connection_id, failed.at, failed[2:])
 
 
 def encode_close(connection_id: int, at: int, by: str, how: str, request_bytes: int, response_bytes: int) -> bytes:
@@ -277,6 +295,7 @@ _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
         id_, way, at, _SIZE.unpack_from(payload)[0], payload[_SIZE.size :]
     ),
     _GAP: lambda id_, way, at, payload: TapGap(id_, way, at, *_COUNTS.unpack(payload)),
+    _TLS_FAILED: lambda id_, _, at, payload: TapTlsFailed(id_, at, *json.loads(payload)),
     _END: lambda id_, way, at, payload: End(id_, way, at, payload.decode()),
     _CLOSE: lambda id_, _, at, payload: Close(id_, at, *json.loads(payload)),
     _MISSED: lambda _id, _, at, payload: Missed(at, *json.loads(payload)),

@@ -79,6 +79,14 @@ class TappedConnection:
             for stream in self.streams:
                 stream.settle(at)
 
+    def tls_failed(self, side: str, by: str, reason: str, name: str | None, detail: str, at: int) -> None:
+        """See `TlsFailed`; left out if there is no room for it."""
+        if not self._tap.packed:
+            self.announce(at)
+            self._tap.put(
+                tap_protocol.encode_tls_failed(tap_protocol.TapTlsFailed(self.id, at, side, by, reason, name, detail))
+            )
+
     def close(self, by: str, how: str, at: int, request_bytes: int, response_bytes: int) -> None:
         """The connection is over, see `tap_protocol.Close`; the bytes are those relayed each way."""
         self.catch_up(at)

@@ -12,6 +12,7 @@
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
     lose < 100 frames=2 behind                           the same, because the inspector was behind
+    tls client by=proxy reason=expired                   TLS with that side failed ("2 tls" of connection 2)
     fail LookupError                                     a step of the inspection raises this exception
     close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
 
@@ -34,7 +35,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import records
-from dissectors.connections.events import BEHIND, Direction
+from dissectors.connections.events import BEHIND, Direction, TlsFailed
+from dissectors.connections.tls_failures import TlsReason
 from dissectors.messages.message import ApiLayouts, api_layouts
 from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
@@ -88,6 +90,10 @@ class Teller:
                 number, way, int(found[3]), at=self._now(), frames=frames,
                 reason=BEHIND if found[5] else "lost in the capture",
             )  # fmt: skip
+        elif found := re.fullmatch(r"(\d*)\s*tls (client|server) by=(\w+) reason=(\w+)", line):
+            number = self._connection(found[1])
+            failed = TlsFailed(self._now(), found[2], found[3], TlsReason(found[4]))
+            self.lines += self.inspector.tls_failed(number, failed)
         elif found := re.fullmatch(r"fail (\w+)", line):
             self.lines += self.inspector.fail("telling a story", getattr(builtins, found[1])("told"), at=self._now())
         elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):

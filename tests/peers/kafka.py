@@ -87,12 +87,12 @@ class Kafka(Tools):
 
     Clients reach it at `direct`. Each listener of `advertised` has an address of its own in `listeners`, and tells
     clients to come back to another port: that of a proxy in front of it. A listener whose name begins with SASL wants
-    authentication (user and password as in `properties`).
+    authentication (user and password as in `properties`); one whose name begins with SSL or SASL_SSL has TLS.
 
     Args:
         release: As Maven knows it, e.g. ``4.3.1``.
         directory: For its data, configuration and log; empty or new.
-        advertised: Port on loopback to advertise, by the name of the listener.
+        advertised: Port on loopback to advertise, by the name of the listener; 0 is its own.
         properties: More lines of server.properties.
         member_of: The node that controls the cluster which this one joins, as a broker only.
     """
@@ -113,14 +113,14 @@ class Kafka(Tools):
         controller = f"{properties.get('node.id', '1')}@{HOST}:{free_port()}"
         self.controller = controller if member_of is None else member_of.controller
         bound = {"DIRECT": self.direct[1], **{name: port for name, (_, port) in self.listeners.items()}}
-        protocols = {name: "SASL_PLAINTEXT" if name.startswith("SASL") else "PLAINTEXT" for name in bound}
+        protocols = {name: _protocol(name) for name in bound}
         configuration = {
             "process.roles": "broker,controller" if member_of is None else "broker",
             "node.id": "1",
             "listeners": _addresses(
                 {**bound, "CONTROLLER": int(controller.rpartition(":")[2])} if member_of is None else bound
             ),
-            "advertised.listeners": _addresses({**bound, **advertised}),
+            "advertised.listeners": _addresses({**bound, **{name: port for name, port in advertised.items() if port}}),
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in {**protocols, "CONTROLLER": "PLAINTEXT"}.items()
             ),
@@ -166,6 +166,11 @@ class Kafka(Tools):
                 return connection.recv(8)[4:] == bytes([0, 0, 0, 1])
         except OSError:
             return False
+
+
+def _protocol(name: str) -> str:
+    return next((each for each in ("SASL_SSL", "SSL") if name.startswith(each)),
+                "SASL_PLAINTEXT" if name.startswith("SASL") else "PLAINTEXT")  # fmt: skip
 
 
 def _addresses(ports: dict[str, int]) -> str:

@@ -25,7 +25,8 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
     sees a response of 352 MB: Java clients have run out of memory on it, others report "connection closed".
 
     ## Usual cause
-    The client lacks security.protocol=SSL (or SASL_SSL), or uses the port of the TLS listener by mistake.
+    The client lacks security.protocol=SSL (or SASL_SSL), or uses the port of the TLS listener by mistake. If kproxy
+    terminates the client's TLS, it needs --upstream-tls.
 
     ## Example
     ```story
@@ -51,6 +52,14 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
     client = connection.state(_Client)
     if event.direction is Direction.REQUEST:
         client.uses_tls = True
+    elif connection.tls:
+        yield Problem(
+            f"upstream {connection.server} expects TLS, but kproxy sends it plain Kafka",
+            hint="pass --upstream-tls, or use the port of the broker's plaintext listener",
+            blame="proxy",
+            expected="a Kafka response",
+            got="a TLS record",
+        )
     elif not client.uses_tls:
         yield Problem(
             f"server {connection.server} answers with TLS to a client that sends plain Kafka",

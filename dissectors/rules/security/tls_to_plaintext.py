@@ -20,7 +20,7 @@ def tls_to_plaintext(event: FramingLost, _: ConnectionState) -> Iterator[Problem
 
     ## Usual cause
     security.protocol is SSL on one side and PLAINTEXT on the other. Or everything works and kproxy relays a TLS port:
-    for a capture, provide its key log.
+    pass --tls-cert and --upstream-tls, so that kproxy sees plaintext; for a capture, provide its key log.
 
     ## Example
     ```hex request

@@ -356,3 +356,31 @@ def test_re_authentications_are_counted() -> None:
     assert (state.reauthentications, state.lifetime_ms, state.principal) == (2, 60000, "User:alice")
     assert state.authenticated_at is not None
     assert state.expires_at == state.authenticated_at + 60_000_000_000
+
+
+def test_kproxy_that_ends_tls_is_told_to_use_it_towards_the_broker() -> None:
+    [client] = findings("> ApiVersions v0\n< hex 15 03 03 00 02 02 46", "X002")
+    [proxy] = findings("open 1 tls\n> ApiVersions v0\n< hex 15 03 03 00 02 02 46", "X002")
+    assert (client.blame, proxy.blame) == ("client", "proxy")
+    assert "--upstream-tls" in (proxy.hint or "")
+
+
+def test_tls_that_fails_names_side_and_reason_and_each_client_once() -> None:
+    story = "".join(
+        f"open {number} client=10.0.0.{host}:{number} server=b1:9093 tls\n{number} tls {failed}\n{number} close\n"
+        for number, host, failed in (
+            (1, 7, "client by=client reason=unknown_ca"),
+            (2, 7, "client by=client reason=unknown_ca"),
+            (3, 8, "client by=client reason=unknown_ca"),
+            (4, 7, "client by=proxy reason=certificate_required"),
+            (5, 7, "server by=proxy reason=expired"),
+            (6, 7, "server by=server reason=certificate_required"),
+        )
+    )
+    assert [(each.blame, each.message) for each in findings(story, "X022")] == [
+        ("client", "TLS with client 10.0.0.7 failed: it does not trust kproxy's certificate: unknown CA"),
+        ("client", "TLS with client 10.0.0.8 failed: it does not trust kproxy's certificate: unknown CA"),
+        ("client", "TLS with client 10.0.0.7 failed: it sent no client certificate"),
+        ("broker", "TLS with upstream b1:9093 failed: its certificate has expired"),
+        ("broker", "TLS with upstream b1:9093 failed: it requires a client certificate"),
+    ]

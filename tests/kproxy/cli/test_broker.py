@@ -185,7 +185,7 @@ NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
             for flag, *value in (
                 ["--brokers", "3"], ["--kafka", "2.8"], ["--topic", "t"], ["--config", "a=b"], ["--quirk", "x"],
                 ["--data", "d"], ["--fsync"], ["--retention", "1G"], ["--sasl", "PLAIN"], ["--user", "a:b"],
-                ["--acls"], ["--super-user", "User:a"], ["--tls-cert", "c.pem"], ["--tls-key", "k.pem"],
+                ["--acls"], ["--super-user", "User:a"],
                 ["--advertised", "h:1"],
             )
         ),

@@ -14,7 +14,7 @@ from tests.kproxy.cli.conftest import Run
 #: What is written, and what may stand for its last word.
 CASES = [
     (["dis"], ["dissect"]),
-    (["--ups"], ["--upstream"]),
+    (["--strict"], ["--strict-trace"]),
     (["--listen", "9092", "--detail", ""], ["summary", "full", "raw"]),
     (["dissect", "--findi"], ["--findings"]),
     (["dissect", "--format", "s"], ["sarif"]),

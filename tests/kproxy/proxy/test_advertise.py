@@ -262,4 +262,6 @@ async def test_versions_are_capped() -> None:
 
 def test_a_unix_socket_cannot_be_advertised() -> None:
     listener = Listener(parse_listen("unix:/tmp/x"), TcpAddress("b", 9092))
-    assert check_listeners([listener]) == "--advertise needs TCP: clients cannot be directed to unix:/tmp/x"
+    assert (
+        check_listeners([listener], Advertise()) == "--advertise needs TCP: clients cannot be directed to unix:/tmp/x"
+    )

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from kproxy.proxy import relay as relay_module
+from kproxy.proxy import opening as opening_module
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.listener import Listener
@@ -192,7 +192,7 @@ async def test_what_a_client_says_before_the_upstream_is_there_is_not_lost(monke
         return await connect(*args)  # type: ignore[arg-type]
 
     may_connect = asyncio.Event()
-    monkeypatch.setattr(relay_module, "connect", connect_late)
+    monkeypatch.setattr(opening_module, "connect", connect_late)
     with Broker() as broker:
         async with relaying(broker.address) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
@@ -294,7 +294,7 @@ async def test_the_end_does_not_wait_for_an_upstream_that_does_not_answer(monkey
         raise AssertionError
 
     waiting = asyncio.Event()
-    monkeypatch.setattr(relay_module, "connect", connect_never)
+    monkeypatch.setattr(opening_module, "connect", connect_never)
     async with relaying("127.0.0.1:1") as relay:
         client = await Peer.connect(relay.addresses[0])
         await waiting.wait()

@@ -18,8 +18,9 @@ from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen, parse_upstream
 from kproxy.proxy.events import AcceptPaused, Event
 from kproxy.proxy.listener import Listener
+from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
-from kproxy.proxy.sockets import ListenError, check_upstream, connect, listen
+from kproxy.proxy.sockets import ListenError, connect, listen
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
 
 
@@ -30,6 +31,10 @@ def _has_ipv6() -> bool:
     except OSError:
         return False
     return True
+
+
+def leading_to(upstream: Address) -> Listener:
+    return Listener(upstream, upstream)
 
 
 needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6 loopback")
@@ -150,12 +155,12 @@ async def test_a_listener_that_fails_closes_those_before_it() -> None:
 
 async def test_an_upstream_that_answers_has_nothing_against_it() -> None:
     with Broker() as broker:
-        assert await check_upstream(parse_upstream(broker.address)) is None
+        assert await check_upstream(leading_to(parse_upstream(broker.address))) is None
 
 
 async def test_an_upstream_that_refuses_says_so() -> None:
     with Broker(down=True) as broker:
-        assert await check_upstream(parse_upstream(broker.address)) == "connection refused"
+        assert await check_upstream(leading_to(parse_upstream(broker.address))) == "connection refused"
 
 
 @contextmanager
@@ -180,7 +185,7 @@ async def test_an_upstream_that_swallows_packets_is_given_up_in_time() -> None:
         async def note(awaited: Awaitable[str | None]) -> None:
             ended.append(await awaited)
 
-        checking = asyncio.ensure_future(note(check_upstream(address, within=0.1)))
+        checking = asyncio.ensure_future(note(check_upstream(leading_to(address), within=0.1)))
         await asyncio.sleep(0)  # by now its time runs
         later = asyncio.ensure_future(note(asyncio.sleep(1, "a second later")))
         await checking
@@ -206,7 +211,7 @@ async def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeyp
 
 
 async def test_an_upstream_with_an_unknown_name_says_so() -> None:
-    assert await check_upstream(parse_upstream("no-such-host.invalid:9092")) == "unknown host name"
+    assert await check_upstream(leading_to(parse_upstream("no-such-host.invalid:9092"))) == "unknown host name"
 
 
 async def test_a_unix_socket_whose_queue_is_full_is_not_taken_for_connected(tmp_path: Path) -> None:
@@ -261,7 +266,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return await connect(*args)
 
-    monkeypatch.setattr("kproxy.proxy.relay.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.opening.connect", connect_without)
     monkeypatch.setattr("kproxy.proxy.relay._ACCEPT_RETRY_S", 0.01)
     events: list[Event] = []
     with Broker() as broker:
@@ -289,3 +294,8 @@ async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
     acceptor.close()
     acceptor.start()  # as a relay may ask for that has room again while it ends
     accepted[0].close()
+
+
+@pytest.mark.parametrize("host", ["x" * 64, "..", "\udc80", "a\0b"])
+async def test_what_a_broker_calls_its_host_may_be_no_name_at_all(host: str) -> None:
+    assert await check_upstream(leading_to(TcpAddress(host, 9092))) == "unknown host name"

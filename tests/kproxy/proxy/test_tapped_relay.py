@@ -192,7 +192,7 @@ async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkey
         return await connect(*args)
 
     may_connect = asyncio.Event()
-    monkeypatch.setattr("kproxy.proxy.relay.connect", connect_second_late)
+    monkeypatch.setattr("kproxy.proxy.opening.connect", connect_second_late)
     with Broker() as broker, tapped(limit=256 * KIB, strict=True) as (tap, inspector):
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             with await Peer.connect(relay.addresses[0]) as late:

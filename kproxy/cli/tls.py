@@ -1,0 +1,101 @@
+"""The options of TLS, on both sides of the relay."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli import options
+from kproxy.errors import UserError
+
+if TYPE_CHECKING:
+    from kproxy.proxy.tls.contexts import TlsPolicy
+
+_UPSTREAM = ("upstream_ca", "upstream_cert", "upstream_key", "upstream_sni", "upstream_insecure")
+
+#: The names of all options here, as attributes of what argparse returns.
+DESTINATIONS = ("tls_cert", "tls_key", "tls_client_ca", "upstream_tls", *_UPSTREAM, "tls_key_log")
+
+
+def configure(parser: options.OptionGroup) -> None:
+    """Declare the options."""
+    group = parser.add_argument_group("TLS")
+
+    def file(option: str, help_: str, metavar: str = "PEM") -> None:
+        options.completes(group.add_argument(option, type=Path, metavar=metavar, help=help_), options.FILE)
+
+    file("--tls-cert", "accept clients with TLS, with this certificate and its chain; kproxy ca create makes one")
+    file("--tls-key", "the private key of --tls-cert")
+    file("--tls-client-ca", "require clients to have a certificate signed by one of these CAs (mutual TLS)")
+    group.add_argument("--upstream-tls", action="store_true", help="connect to upstreams with TLS")
+    file("--upstream-ca", "the CAs that sign the upstreams' certificates (default: those of the system)")
+    file("--upstream-cert", "the client certificate for upstreams that require one")
+    file("--upstream-key", "the private key of --upstream-cert")
+    group.add_argument(
+        "--upstream-sni", metavar="NAME",
+        help="send this name to upstreams, and expect it in their certificates (default: each upstream's host name)",
+    )  # fmt: skip
+    group.add_argument("--upstream-insecure", action="store_true", help="accept any certificate of an upstream")
+    file("--tls-key-log", "append the secrets of TLS connections to this file, for Wireshark and dissect --keylog",
+         "FILE")  # fmt: skip
+
+
+def check_for_broker(args: argparse.Namespace) -> None:
+    """Check the options that do not suit the built-in broker, which does its own TLS.
+
+    Raises:
+        UserError: One is given.
+    """
+    for name in DESTINATIONS[3:]:
+        if getattr(args, name):
+            raise UserError(f"{_option(name)} cannot be used with the built-in broker: pass --upstream HOST:PORT")
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise UserError("--tls-cert and --tls-key must be used together")
+    if args.tls_client_ca is not None and args.tls_cert is None:
+        raise UserError("--tls-client-ca needs --tls-cert and --tls-key")
+
+
+def policy_of(args: argparse.Namespace) -> TlsPolicy:
+    """What listeners in front of an upstream do; reads the files.
+
+    Raises:
+        UserError: An option lacks another, or a file cannot be used.
+    """
+    from kproxy.proxy.tls.contexts import TlsFileError, TlsPolicy, client_context, log_keys, server_context
+
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise UserError("--tls-cert and --tls-key must be used together")
+    if (args.upstream_cert is None) != (args.upstream_key is None):
+        raise UserError("--upstream-cert and --upstream-key must be used together")
+    if args.tls_client_ca is not None and args.tls_cert is None:
+        raise UserError("--tls-client-ca needs --tls-cert and --tls-key")
+    if not args.upstream_tls:
+        for name in _UPSTREAM:
+            if getattr(args, name):
+                raise UserError(f"{_option(name)} needs --upstream-tls")
+    if args.upstream_insecure and args.upstream_ca is not None:
+        raise UserError("--upstream-insecure accepts any certificate: do not pass --upstream-ca with it")
+    if args.tls_key_log is not None and args.tls_cert is None and not args.upstream_tls:
+        raise UserError("--tls-key-log needs TLS: pass --tls-cert and --tls-key, or --upstream-tls")
+    client = upstream = None
+    try:
+        if args.tls_cert is not None:
+            client = server_context(args.tls_cert, args.tls_key, args.tls_client_ca)
+        if args.upstream_tls:
+            upstream = client_context(
+                args.upstream_ca, args.upstream_cert, args.upstream_key, verify=not args.upstream_insecure
+            )
+        if args.tls_key_log is not None:
+            log_keys([each for each in (client, upstream) if each is not None], args.tls_key_log)
+    except TlsFileError as error:
+        raise UserError(str(error)) from None
+    if args.upstream_insecure:
+        from kproxy.outputs.stderr import warn
+
+        warn("--upstream-insecure: certificates of upstreams are not verified; anyone on the way can read the traffic")
+    return TlsPolicy(client, upstream, args.upstream_sni)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,118 @@
+"""Opening: one client between accept and the first relayed byte."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.sockets import connect, name, reason, set_tcp_options
+from kproxy.proxy.tap import Tap
+from kproxy.proxy.tapped_connection import TappedConnection
+from kproxy.proxy.tls.failure import TlsError
+from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S, shake_hands
+from kproxy.proxy.tls.stream import TlsStream
+
+
+class Opening:
+    """Shakes hands with the client, connects to the upstream, shakes hands there; plain peers are not waited for.
+
+    Attributes:
+        listener: Where the client came, and where it leads; may be another once the client's TLS is established.
+        tls: Of the client and the upstream, as far as it is established.
+
+    Args:
+        number: Of the connection, in the trace.
+        accepted: The client's socket.
+        client: What the client is called.
+        listener: See above.
+    """
+
+    def __init__(self, number: int, accepted: socket.socket, client: str, listener: Listener) -> None:
+        self.listener = listener
+        self.tls: tuple[TlsStream | None, TlsStream | None] = (None, None)
+        self._number = number
+        self._at = time.time_ns()
+        self._accepted = accepted
+        self._client = client
+        self._local = name(accepted.getsockname(), accepted.family)
+        self._side = "client"  # the one that is dealt with
+
+    @property
+    def at_upstream(self) -> bool:
+        """The client is ready."""
+        return self._side == "server"
+
+    async def meet_client(self, within: float) -> str | None:
+        """Establish TLS if the listener has it; return the host name that the client asked for.
+
+        Raises:
+            TlsError: It cannot be; the client was told.
+        """
+        if self.listener.tls.client is None:
+            return None
+        set_tcp_options(self._accepted)
+        stream = await shake_hands(self._accepted, self.listener.tls.client, within=within)
+        self.tls = (stream, None)
+        return stream.requested_name
+
+    async def meet_upstream(self, connect_within: float, handshake_within: float) -> socket.socket:
+        """Connect to the upstream, with TLS if the listener wants that.
+
+        Raises:
+            OSError: It cannot be reached; a `TlsError` if that is because of TLS.
+        """
+        self._side = "server"
+        upstream, stream = await connect_upstream(self.listener, connect_within, handshake_within)
+        self.tls = (self.tls[0], stream)
+        return upstream
+
+    def tapped(self, tap: Tap, server: str) -> TappedConnection:
+        """Tell the tap of the connection; `server` is what the upstream is called."""
+        tls = self.listener.tls.client is not None
+        return tap.open(self._number, self._at, self._client, server, self._local, tls=tls)
+
+    def fail(self, tap: Tap, error: OSError | None) -> None:
+        """Tell the tap of a connection on which nothing is relayed; without an error because the relay ends."""
+        tapped = self.tapped(tap, str(self.listener.upstream))
+        by, how = "proxy", "shutdown" if error is None else "unreachable"
+        now = time.time_ns()
+        if isinstance(error, TlsError):
+            by, how = self._side if error.by_peer else "proxy", "tls"
+            if self.at_upstream or not error.silent:
+                server_name = self.listener.upstream_name if self.at_upstream else None
+                tapped.tls_failed(self._side, by, error.reason, server_name, error.detail, now)
+        tapped.close(by, how, now, 0, 0)
+
+
+async def connect_upstream(
+    listener: Listener, connect_within: float, handshake_within: float = HANDSHAKE_TIMEOUT_S
+) -> tuple[socket.socket, TlsStream | None]:
+    """Connect to the upstream of a listener, with TLS if the listener wants that.
+
+    Raises:
+        OSError: It cannot be reached; a `TlsError` if that is because of TLS.
+    """
+    upstream = await connect(listener.upstream, connect_within)
+    try:
+        set_tcp_options(upstream)
+        if listener.tls.upstream is None:
+            return upstream, None
+        server_name = listener.upstream_name
+        return upstream, await shake_hands(upstream, listener.tls.upstream, server_name, within=handshake_within)
+    except BaseException:
+        upstream.close()
+        raise
+
+
+async def check_upstream(listener: Listener, within: float = 3.0) -> str | None:
+    """Why the upstream cannot be reached, None if it can: a connection is made and closed again."""
+    try:
+        upstream, stream = await connect_upstream(listener, within, within)
+    except OSError as error:
+        return reason(error)
+    with upstream:
+        if stream is not None:
+            await asyncio.get_running_loop().sock_sendall(upstream, stream.end())
+    return None

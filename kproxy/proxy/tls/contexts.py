@@ -1,0 +1,158 @@
+"""TLS contexts from the files that a user names; what is wrong with a file is one sentence."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kproxy.proxy.tls.stream import keep_requested_name
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPolicy:
+    """How a listener speaks to clients and to its upstream; None is plaintext.
+
+    `upstream_name` is what an upstream is to be called, as SNI and in its certificate; None is its own host name.
+    """
+
+    client: ssl.SSLContext | None = None
+    upstream: ssl.SSLContext | None = None
+    upstream_name: str | None = None
+
+
+#: No TLS on either side.
+PLAINTEXT: Final = TlsPolicy()
+
+
+class ClientContext(ssl.SSLContext):
+    """For upstreams; `anonymous` is true without a client certificate."""
+
+    anonymous = True
+
+
+class TlsFileError(ValueError):
+    """A file cannot be used; one sentence that says what to do."""
+
+
+def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
+    """For listeners: TLS 1.2 and 1.3 with this certificate (and its chain). Blocks: it reads files.
+
+    Args:
+        certificate: PEM.
+        key: PEM, without a password.
+        client_ca: Clients must have a certificate that one of these (PEM) has signed.
+
+    Raises:
+        TlsFileError: A file cannot be read, is not what it should be, or the two do not belong together.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    _load(context, "--tls-cert", certificate, "--tls-key", key)
+    if client_ca is not None:
+        _trust(context, "--tls-client-ca", client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    keep_requested_name(context)
+    return context
+
+
+def client_context(
+    ca: Path | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    *,
+    verify: bool = True,
+) -> ssl.SSLContext:
+    """For upstreams: TLS 1.2 and 1.3. Blocks: it reads files.
+
+    Args:
+        ca: Trust these (PEM) instead of the CAs of the system.
+        certificate: For brokers that require one (PEM).
+        key: Of that certificate (PEM, without a password).
+        verify: Accept only a certificate of a trusted CA that has the name of the upstream.
+
+    Raises:
+        TlsFileError: A file cannot be read, is not what it should be, or certificate and key do not belong together.
+    """
+    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    # As Java's truststores: a certificate that is trusted itself needs no trusted issuer.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if ca is not None:
+        _trust(context, "--upstream-ca", ca)
+    elif verify:
+        context.load_default_certs()
+    if certificate is not None and key is not None:
+        _load(context, "--upstream-cert", certificate, "--upstream-key", key)
+        context.anonymous = False
+    return context
+
+
+def log_keys(contexts: list[ssl.SSLContext], path: Path) -> None:
+    """Append the secrets of all connections to a file that only its owner can read, in NSS format.
+
+    Raises:
+        TlsFileError: The file cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+        for context in contexts:
+            context.keylog_filename = str(path)
+    except OSError as error:
+        raise TlsFileError(f"--tls-key-log {path}: {error.strerror}; choose another file") from None
+
+
+class _Encrypted(Exception):
+    """OpenSSL asks for the password of a key."""
+
+
+def _load(context: ssl.SSLContext, certificate_option: str, certificate: Path, key_option: str, key: Path) -> None:
+    def password() -> str:
+        raise _Encrypted
+
+    _check(certificate_option, certificate, b"CERTIFICATE-----", "certificate")
+    _check(key_option, key, b"PRIVATE KEY-----", "private key")
+    try:
+        context.load_cert_chain(certificate, key, password)
+    except _Encrypted:
+        raise TlsFileError(
+            f"{key_option} {key} is protected by a password: remove it, e.g. with openssl pkey -in {key} -out NEW"
+        ) from None
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise TlsFileError(f"{key_option} {key} is not the key of {certificate_option} {certificate}") from None
+        raise TlsFileError(
+            f"{certificate_option} {certificate}, {key_option} {key}: {_words(error)}; use PEM files that OpenSSL reads"
+        ) from None
+
+
+def _trust(context: ssl.SSLContext, option: str, path: Path) -> None:
+    _check(option, path, b"CERTIFICATE-----", "certificate")
+    try:
+        context.load_verify_locations(path)
+    except ssl.SSLError as error:
+        raise TlsFileError(f"{option} {path}: {_words(error)}; use a PEM file that OpenSSL reads") from None
+
+
+def _check(option: str, path: Path, mark: bytes, what: str) -> None:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise TlsFileError(f"{option} {path}: {error.strerror}; choose another file") from None
+    if mark not in content:
+        raise TlsFileError(f"{option} {path} has no PEM {what}: use a file with a -----BEGIN ...{mark.decode()} line")
+
+
+def _words(error: ssl.SSLError) -> str:
+    return (error.reason or "not readable").replace("_", " ").lower()

@@ -1,0 +1,82 @@
+"""Handshakes on connected sockets. Each waits for its own peer only, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from typing import Final
+
+from dissectors.connections.tls_failures import TlsReason
+from kproxy.proxy.tls.failure import TlsError, tls_error
+from kproxy.proxy.tls.stream import TlsStream
+
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+_READ_BYTES: Final = 32 * 1024
+
+
+async def shake_hands(
+    sock: socket.socket, context: ssl.SSLContext, server_name: str | None = None, *, within: float = HANDSHAKE_TIMEOUT_S
+) -> TlsStream:
+    """Establish TLS on a non-blocking socket; the socket stays the caller's.
+
+    Args:
+        sock: Connected; nothing has been read from it.
+        context: For a server or a client.
+        server_name: As a client: what to send as SNI, and to find in the certificate.
+        within: Seconds in all.
+
+    Raises:
+        TlsError: TLS cannot be established. The peer has been sent the alert for it, and the end of the stream.
+    """
+    try:
+        stream = TlsStream(context, server_name)
+    except (ValueError, TypeError) as error:  # a name that a broker advertises may be anything
+        raise TlsError(TlsReason.OTHER, detail=f"{server_name!r} cannot be the name of a server: {error}") from None
+    progress = _Progress()
+    try:
+        async with asyncio.timeout(within):
+            await _exchange(sock, stream, progress)
+    except TimeoutError:
+        raise TlsError(TlsReason.TIMEOUT, silent=progress.silent) from None
+    except OSError as error:
+        raise TlsError(TlsReason.CLOSED, by_peer=True, detail=str(error.strerror or error)) from None
+    if stream.established:
+        return stream
+    _say_why(sock, stream)
+    if stream.plaintext:
+        raise TlsError(TlsReason.PLAINTEXT)
+    if stream.failure is None:
+        raise TlsError(TlsReason.CLOSED, by_peer=True, silent=progress.silent)
+    if stream.failure.errno == ssl.SSL_ERROR_SYSCALL and (path := context.keylog_filename):
+        # Buffers in memory do not fail. This connection is lost, but no other will be.
+        context.keylog_filename = None  # type: ignore[assignment]
+        raise TlsError(TlsReason.OTHER, detail=f"{path} cannot be written, so kproxy logs no more TLS secrets")
+    raise tls_error(stream.failure, anonymous=stream.anonymous)
+
+
+class _Progress:
+    """Whether the peer has sent nothing yet."""
+
+    silent = True
+
+
+async def _exchange(sock: socket.socket, stream: TlsStream, progress: _Progress) -> None:
+    """Carry the handshake until it is complete, has failed, or the peer has closed."""
+    loop = asyncio.get_running_loop()
+    stream.receive_data(b"")
+    while not (stream.failure or stream.plaintext):
+        if answer := stream.data_to_send():
+            await loop.sock_sendall(sock, answer)
+        if stream.established or not (received := await loop.sock_recv(sock, _READ_BYTES)):
+            return
+        progress.silent = False
+        stream.receive_data(received)
+
+
+def _say_why(sock: socket.socket, stream: TlsStream) -> None:
+    """Send the alert, if the system takes it at once."""
+    with contextlib.suppress(OSError):
+        sock.send(stream.data_to_send())
+        sock.shutdown(socket.SHUT_WR)

@@ -1,0 +1,101 @@
+"""TlsSide: the side of a relayed connection whose peer speaks TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+
+from dissectors.connections.events import Direction
+from kproxy.proxy.side import Relaying, Side
+from kproxy.proxy.tls.failure import tls_error
+from kproxy.proxy.tls.stream import TlsStream
+
+
+class TlsSide(Side):
+    """Passes plaintext on, and sends what it is given as TLS.
+
+    A close_notify ends its direction as the end of a plain socket does. If the socket ends without one, the other side
+    is ended without one too: what may be a truncation stays one.
+
+    Args:
+        connection, direction, sock, buffer: As for `Side`.
+        stream: Established on this socket.
+    """
+
+    def __init__(
+        self, connection: Relaying, direction: Direction, sock: socket.socket, buffer: memoryview, stream: TlsStream
+    ) -> None:
+        super().__init__(connection, direction, sock, buffer)
+        self._stream = stream
+        self._early = True  # the handshake may have brought plaintext
+
+    def start(self) -> None:
+        """Read from now on, beginning with what came together with the handshake."""
+        super().start()
+        if self._early and not self._held and not self.ended:
+            self._early = False
+            self._take(b"")
+
+    def finish(self) -> None:
+        """Send close_notify and shut down for writing, once everything is sent."""
+        self._notify()
+        super().finish()
+
+    def close(self) -> None:
+        """Read no more; close the socket once everything is sent, close_notify too."""
+        self._stop_reading()
+        self._notify()
+        super().close()
+
+    def send(self, chunk: bytes) -> OSError | None:
+        """As `Side.send`, encrypted."""
+        if self.gone:
+            return None
+        try:
+            encrypted = self._stream.send(chunk)
+        except ssl.SSLError as error:
+            return error
+        return super().send(encrypted)
+
+    def _on_readable(self) -> None:
+        try:
+            size = self._socket.recv_into(self._buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self.lose(error)
+            return
+        if size:
+            self._take(self._buffer[:size])
+        else:
+            self.truncated = True
+            self._end()
+
+    def _take(self, received: bytes | memoryview) -> None:
+        """Decrypt and pass on; then do what TLS itself asks for."""
+        stream = self._stream
+        plaintext = stream.receive_data(received)
+        if plaintext:
+            self.received += len(plaintext)
+            self._connection.pass_on(self, plaintext, time.time_ns())
+        if self.gone:
+            return
+        if (answer := stream.data_to_send()) and (failed := super().send(answer)) is not None:
+            self.lose(failed)
+        elif stream.failure is not None:
+            error = tls_error(stream.failure, anonymous=stream.anonymous)
+            self._connection.tls_failed(self, error)
+            self.lose(error)
+        elif stream.closed:
+            self._end()
+
+    def _end(self) -> None:
+        if not self.ended:
+            self._stop_reading()
+            self._connection.half_closed(self)
+
+    def _notify(self) -> None:
+        """Send close_notify, unless that would hide that the other side was cut off."""
+        if not (self.gone or self.peer.truncated) and (goodbye := self._stream.end()):
+            super().send(goodbye)  # its failure shows when the socket is shut down or closed

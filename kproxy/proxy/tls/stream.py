@@ -1,0 +1,133 @@
+"""TLS without sockets: ciphertext in, plaintext out, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from typing import Final
+
+_READ_BYTES: Final = 64 * 1024  # OpenSSL gives one record at a time, 16 KiB at most
+_HANDSHAKE_RECORD: Final = 0x16
+_ALERT_RECORD: Final = 0x15
+_SSL2_HELLO: Final = 0x80  # the high bit of a two-byte length
+
+
+class _Object(ssl.SSLObject):
+    """One side of one connection, with the name that a client has asked for."""
+
+    requested_name: str | None = None
+
+
+class TlsStream:
+    """One end of a TLS connection: as server if the context is one for servers, else as client.
+
+    Feed what the socket receives to `receive_data`, write what `data_to_send` and `send` return to the socket. Nothing
+    here raises on bytes of the peer: `failure` is set instead. Once it is, `data_to_send` has the alert for the peer.
+
+    Attributes:
+        established: The handshake is complete.
+        closed: The peer has sent close_notify: nothing more will come. An end of the socket without it is a truncation.
+        failure: Why there can be no more plaintext.
+        plaintext: The peer began with bytes that are not TLS.
+        anonymous: As a client: there is no certificate to send.
+
+    Args:
+        context: Made by `kproxy.proxy.tls.contexts`.
+        server_name: As a client: what to send as SNI, and to find in the certificate.
+
+    Raises:
+        ValueError, TypeError: `server_name` cannot be one.
+    """
+
+    def __init__(self, context: ssl.SSLContext, server_name: str | None = None) -> None:
+        self.established = False
+        self.closed = False
+        self.plaintext = False
+        self.anonymous: bool = getattr(context, "anonymous", False)
+        self.failure: ssl.SSLError | None = None
+        self._began = self._ended = False
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+        self._object = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
+
+    @property
+    def requested_name(self) -> str | None:
+        """The name that the client has sent as SNI; None without, or as a client."""
+        return self._object.requested_name if isinstance(self._object, _Object) else None
+
+    def receive_data(self, data: bytes | memoryview) -> bytes:
+        """Take what the socket has received, in chunks of any size; return the plaintext that it completed.
+
+        As a client, begin with no bytes: then `data_to_send` has the ClientHello. The call that completes the
+        handshake returns nothing; the next one has the plaintext that came with it.
+        """
+        if self.failure is not None:
+            return b""
+        if data:
+            if not self._began:
+                self._began = True
+                self.plaintext = data[0] not in (_HANDSHAKE_RECORD, _ALERT_RECORD) and not data[0] & _SSL2_HELLO
+            self._incoming.write(data)
+        if not self.established:
+            self._shake_hands()
+            return b""
+        return self._decrypt()
+
+    def data_to_send(self) -> bytes:
+        """What the handshake, an alert or a key update has for the socket."""
+        return self._outgoing.read()
+
+    def send(self, plaintext: bytes) -> bytes:
+        """Encrypt; return what is to be written to the socket.
+
+        Raises:
+            ssl.SSLError: Nothing can be sent any more.
+        """
+        sent = 0
+        view = memoryview(plaintext)
+        while sent < len(plaintext):
+            sent += self._object.write(view[sent:])
+        return self._outgoing.read()
+
+    def end(self) -> bytes:
+        """Send nothing more; return the close_notify that is to be written to the socket, once."""
+        if self.established and self.failure is None and not self._ended:
+            self._ended = True
+            with contextlib.suppress(ssl.SSLError):  # SSLWantReadError: the peer's own has not come, and need not
+                self._object.unwrap()
+        return self._outgoing.read()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self.failure = error
+        else:
+            self.established = True
+
+    def _decrypt(self) -> bytes:
+        parts = []
+        try:
+            while part := self._object.read(_READ_BYTES):
+                parts.append(part)
+            self.closed = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLZeroReturnError:
+            self.closed = True
+        except ssl.SSLError as error:
+            self.failure = error
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def keep_requested_name(context: ssl.SSLContext) -> None:
+    """Let the streams of a server's context know the name that their client asks for."""
+    context.sslobject_class = _Object
+
+    def keep(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:
+        if isinstance(tls, _Object):
+            tls.requested_name = name
+
+    context.sni_callback = keep

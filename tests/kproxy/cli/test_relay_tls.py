@@ -1,0 +1,96 @@
+"""The live proxy with TLS as its user runs it: options, messages, trace and findings."""
+
+import contextlib
+import ssl
+from pathlib import Path
+
+import pytest
+
+from kproxy.development_ca import certificates, store
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, broker, running, traced
+
+__all__ = ["broker"]  # a fixture
+
+BEHIND = ("--listen", "0", "--upstream", "k:9092")
+
+
+@pytest.fixture(scope="module")
+def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("ca")
+    store.save(directory, certificates.create(["localhost"], 10))
+    return directory
+
+
+def listening(ca: Path) -> tuple[object, ...]:
+    return "--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem"
+
+
+def test_terminates_tls(ca: Path, broker: Broker, tmp_path: Path) -> None:
+    log = tmp_path / "keys"
+    arguments = ("--upstream", f"127.0.0.1:{broker.port}", *listening(ca), "--tls-key-log", log)
+    with running(tmp_path, *arguments) as proxy:
+        trusting = ssl.create_default_context(cafile=ca / "ca.pem")
+        with proxy.connect() as plain, trusting.wrap_socket(plain, server_hostname="localhost") as client:
+            client.sendall(ASKED)
+            assert client.recv(len(ANSWER)) == ANSWER
+        distrusting = ssl.create_default_context()
+        with proxy.connect() as plain, pytest.raises(ssl.SSLCertVerificationError):
+            distrusting.wrap_socket(plain, server_hostname="localhost")
+        with proxy.connect() as plain, contextlib.suppress(ConnectionError):
+            plain.sendall(ASKED)
+            while plain.recv(1000):
+                pass
+        out, err = proxy.end()
+    assert "TLS with client 127.0.0.1 failed: it does not trust kproxy's certificate: unknown CA" in out
+    assert "TLS with client 127.0.0.1 failed: it speaks plaintext" in out
+    assert "X001" not in out
+    lines = traced(tmp_path / "kproxy-trace")
+    assert [line["tls"] for line in lines if line["kind"] == "open"] == [True] * 3
+    assert [line["api"] for line in lines if line["kind"] == "response"] == ["ApiVersions"]
+    assert sorted(str(line["how"]) for line in lines if line["kind"] == "close") == ["fin", "tls", "tls"]
+    assert {line["code"] for line in lines if line["kind"] == "finding"} == {"X022"}
+    assert "CLIENT_TRAFFIC_SECRET_0" in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+    for text in (out, err, *map(str, lines)):
+        assert "PRIVATE KEY" not in text
+        assert "TRAFFIC_SECRET" not in text
+
+
+def test_an_upstream_without_tls_is_reported_at_the_start(kproxy: Run, broker: Broker) -> None:
+    done = kproxy("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
+    assert done.returncode == 3
+    assert "is unreachable: TLS failed: it " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--tls-cert", "c.pem"), "--tls-cert and --tls-key must be used together"),
+        (("--tls-key", "k.pem"), "--tls-cert and --tls-key must be used together"),
+        (("--tls-client-ca", "c.pem"), "--tls-client-ca needs --tls-cert and --tls-key"),
+        (("--upstream-ca", "c.pem"), "--upstream-ca needs --upstream-tls"),
+        (("--upstream-insecure",), "--upstream-insecure needs --upstream-tls"),
+        (("--upstream-tls", "--upstream-cert", "c"), "--upstream-cert and --upstream-key must be used together"),
+        (("--upstream-tls", "--upstream-ca", "c", "--upstream-insecure"), "--upstream-insecure accepts any"),
+        (("--upstream-tls", "--upstream-ca", "c"), "--upstream-ca c: No such file or directory; choose another file"),
+        (("--upstream-tls", "--tls-key-log", "no/log"), "--tls-key-log no/log: No such file or directory; choose"),
+        (("--tls-key-log", "log"), "--tls-key-log needs TLS: pass --tls-cert and --tls-key, or --upstream-tls"),
+        (("--tls-cert", "c", "--tls-key", "k"), "--tls-cert c: No such file or directory; choose another file"),
+        (("--advertise", "b$id.x"), "--advertise with $id in a host name needs TLS, which tells the names apart"),
+        (("--advertise", "b$id$id.x"), "--advertise 'b$id$id.x': use a host name with $id in it once"),
+        (("--advertise", "b$id.x:0"), "--advertise 'b$id.x:0': invalid port '0': use 1 to 65535"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
+    done = kproxy(*BEHIND, "--no-check", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"kproxy: {why}")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--upstream-tls", "--upstream-insecure", "--tls-key-log=x"])
+def test_the_built_in_broker_does_its_own_tls(kproxy: Run, option: str) -> None:
+    done = kproxy("--listen", "0", "--upstream", option)
+    assert done.returncode == 2
+    assert f"{option.partition('=')[0]} cannot be used with the built-in broker" in done.stderr

@@ -1,0 +1,189 @@
+"""TLS without sockets, against Python's own ssl."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kproxy.proxy.tls import contexts
+from kproxy.proxy.tls.stream import TlsStream
+from tests.kproxy.proxy import tls_peer
+from tests.kproxy.proxy.certificates import Authority, Files
+
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.fixture(scope="module")
+def files(authority: Authority) -> Files:
+    return authority.issue("localhost")
+
+
+class Other:
+    """The end that Python's ssl has."""
+
+    def __init__(self, context: ssl.SSLContext, name: str | None = None, *, server: bool = False) -> None:
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server, name)
+        self.established = False
+
+    def step(self, data: bytes) -> bytes:
+        self.incoming.write(data)
+        try:
+            self.tls.do_handshake()
+            self.established = True
+        except ssl.SSLWantReadError:
+            pass
+        return self.outgoing.read()
+
+
+def talk(stream: TlsStream, other: Other, cut: Callable[[bytes], list[bytes]] = lambda data: [data]) -> bytes:
+    """Let the two shake hands; what the stream decrypts meanwhile."""
+    plain = stream.receive_data(b"")
+    turns = 0
+    while not (stream.established and other.established and turns > 1):
+        for piece in cut(other.step(stream.data_to_send())):
+            plain += stream.receive_data(piece)
+        turns = turns + 1 if stream.established and other.established else 0
+    return plain
+
+
+def bytewise(data: bytes) -> list[bytes]:
+    return [bytes([each]) for each in data]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_serves_a_client_whose_bytes_come_one_by_one(
+    authority: Authority, files: Files, version: ssl.TLSVersion
+) -> None:
+    stream = TlsStream(contexts.server_context(files.certificate, files.key))
+    other = Other(
+        tls_peer.client_context(authority.path, minimum_version=version, maximum_version=version), "localhost"
+    )
+    talk(stream, other, bytewise)
+    assert stream.requested_name == "localhost"
+    other.tls.write(b"asked" * 5000)
+    assert b"".join(map(stream.receive_data, bytewise(other.outgoing.read()))) == b"asked" * 5000
+    other.incoming.write(stream.send(b"answer"))
+    assert other.tls.read(100) == b"answer"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_is_a_client_of_a_server_whose_bytes_come_one_by_one(
+    authority: Authority, files: Files, version: ssl.TLSVersion
+) -> None:
+    stream = TlsStream(contexts.client_context(authority.path), "localhost")
+    other = Other(tls_peer.server_context(files, minimum_version=version, maximum_version=version), server=True)
+    talk(stream, other, bytewise)
+    other.incoming.write(stream.send(b"x" * 100_000))
+    assert b"".join(other.tls.read(1 << 16) for _ in range(7)) == b"x" * 100_000
+
+
+def test_what_comes_with_the_end_of_the_handshake_is_returned_by_the_next_call(
+    authority: Authority, files: Files
+) -> None:
+    stream = TlsStream(contexts.server_context(files.certificate, files.key))
+    other = Other(tls_peer.client_context(authority.path), "localhost")
+    stream.receive_data(other.step(b""))
+    last = other.step(stream.data_to_send())
+    other.tls.write(b"early")
+    assert stream.receive_data(last + other.outgoing.read()) == b""
+    assert stream.established
+    assert stream.receive_data(b"") == b"early"
+
+
+def test_close_notify_ends_one_direction(authority: Authority, files: Files) -> None:
+    stream = TlsStream(contexts.server_context(files.certificate, files.key))
+    other = Other(tls_peer.client_context(authority.path), "localhost")
+    talk(stream, other)
+    other.tls.write(b"last")
+    with pytest.raises(ssl.SSLWantReadError):
+        other.tls.unwrap()
+    assert stream.receive_data(other.outgoing.read()) == b"last"
+    assert stream.closed
+    other.incoming.write(stream.send(b"answer"))
+    assert stream.failure is None
+
+
+def test_reads_on_after_its_own_close_notify(authority: Authority, files: Files) -> None:
+    stream = TlsStream(contexts.server_context(files.certificate, files.key))
+    other = Other(tls_peer.client_context(authority.path), "localhost")
+    talk(stream, other)
+    assert stream.end()
+    assert stream.end() == b""
+    other.tls.write(b"still here")
+    assert stream.receive_data(other.outgoing.read()) == b"still here"
+
+
+def test_damage_is_a_failure_and_no_exception(authority: Authority, files: Files) -> None:
+    stream = TlsStream(contexts.server_context(files.certificate, files.key))
+    other = Other(tls_peer.client_context(authority.path), "localhost")
+    talk(stream, other)
+    other.tls.write(b"good")
+    whole = other.outgoing.read()
+    other.tls.write(b"bad")
+    damaged = bytearray(other.outgoing.read())
+    damaged[-1] ^= 1
+    assert stream.receive_data(whole + damaged) == b"good"
+    assert stream.failure is not None
+    assert stream.data_to_send()
+    assert stream.receive_data(b"more") == b""
+
+
+def test_plaintext_is_recognized_by_its_first_byte(files: Files) -> None:
+    stream = TlsStream(contexts.server_context(files.certificate, files.key))
+    stream.receive_data(b"\0")
+    assert stream.plaintext
+
+
+def test_a_name_that_cannot_be_one_is_refused(authority: Authority) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        TlsStream(contexts.client_context(authority.path), ".")
+
+
+@pytest.mark.parametrize("log", ["new", "there"])
+def test_secrets_are_logged_for_the_owner_only(authority: Authority, files: Files, tmp_path: Path, log: str) -> None:
+    path = tmp_path / "keys"
+    if log == "there":
+        path.write_text("")
+        path.chmod(0o644)
+    context = contexts.server_context(files.certificate, files.key)
+    contexts.log_keys([context], path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    talk(TlsStream(context), Other(tls_peer.client_context(authority.path), "localhost"))
+    assert "CLIENT_TRAFFIC_SECRET_0 " in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_each_unusable_file_is_one_sentence(authority: Authority, files: Files, tmp_path: Path) -> None:
+    other = authority.issue("other")
+    encrypted = authority.issue("encrypted", password="secret")
+    text = tmp_path / "text"
+    text.write_text("no certificate")
+    broken = tmp_path / "broken"
+    broken.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    missing = tmp_path / "missing"
+    for certificate, key, sentence in [
+        (missing, files.key, f"--tls-cert {missing}: No such file or directory; choose another file"),
+        (files.certificate, missing, f"--tls-key {missing}: No such file or directory; choose another file"),
+        (text, files.key, f"--tls-cert {text} has no PEM certificate: use a file with a -----BEGIN ...CERTIFICATE"),
+        (files.certificate, text, f"--tls-key {text} has no PEM private key: use a file with a -----BEGIN ...PRIVATE"),
+        (files.certificate, other.key, f"--tls-key {other.key} is not the key of --tls-cert {files.certificate}"),
+        (encrypted.certificate, encrypted.key, f"--tls-key {encrypted.key} is protected by a password"),
+        (broken, files.key, f"--tls-cert {broken}, --tls-key {files.key}: "),
+    ]:
+        with pytest.raises(contexts.TlsFileError) as caught:
+            contexts.server_context(certificate, key)
+        assert str(caught.value).startswith(sentence)
+    for ca in (missing, text, broken):
+        with pytest.raises(contexts.TlsFileError, match=f"^--upstream-ca {ca}"):
+            contexts.client_context(ca)
+    with pytest.raises(contexts.TlsFileError, match=r"^--tls-key-log .*Is a directory"):
+        contexts.log_keys([contexts.client_context(authority.path)], tmp_path)

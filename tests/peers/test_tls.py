@@ -1,0 +1,197 @@
+"""TLS on both sides of kproxy: real clients, and a real Kafka that requires a client certificate."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from kproxy.broker.threaded import BrokerThread
+from kproxy.development_ca import certificates, store
+from tests.peers.kafka import RELEASES, Kafka, missing
+from tests.peers.processes import until
+from tests.peers.proxy import Proxy
+from tests.peers.toolchains import absent, skip
+from tests.peers.trace import all_findings, read_lines
+
+pytestmark = pytest.mark.peers
+
+COUNT = 1000
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA whose certificate is for loopback, and serves the broker, kproxy and clients alike."""
+    directory = tmp_path_factory.mktemp("ca")
+    store.save(directory, certificates.create(["127.0.0.1", "localhost"], 1))
+    (directory / "both.pem").write_bytes((directory / "key.pem").read_bytes() + (directory / "cert.pem").read_bytes())
+    return directory
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, files: Path) -> Iterator[Kafka]:
+    if reason := missing():
+        skip(reason)
+    properties = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(files / "both.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(files / "ca.pem"),
+        "ssl.client.auth": "required",
+    }
+    kafka = Kafka(request.param, tmp_path_factory.mktemp("kafka"), {"SSL": 0}, properties)
+    yield kafka
+    kafka.kill()
+
+
+def proxied(kafka: Kafka, files: Path, directory: Path, *options: str) -> Proxy:
+    """TLS at both sides, with client certificates at both."""
+    listening = ["--tls-cert", str(files / "cert.pem"), "--tls-key", str(files / "key.pem")]
+    listening += ["--tls-client-ca", str(files / "ca.pem")]
+    upstream = ["--upstream-tls", "--upstream-ca", str(files / "ca.pem")]
+    return Proxy(kafka.listeners["SSL"], directory, "--advertise", *listening, *upstream, *options)
+
+
+def trusted(files: Path) -> list[str]:
+    return ["--upstream-cert", str(files / "cert.pem"), "--upstream-key", str(files / "key.pem")]
+
+
+def settings(proxy: Proxy, files: Path) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": proxy.bootstrap,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(files / "ca.pem"),
+        "ssl.certificate.location": str(files / "cert.pem"),
+        "ssl.key.location": str(files / "key.pem"),
+    }
+
+
+def test_confluent_kafka_with_certificates_on_both_sides(kafka: Kafka, files: Path, tmp_path: Path) -> None:
+    log = tmp_path / "keys"
+    proxy = proxied(kafka, files, tmp_path, *trusted(files), "--tls-key-log", str(log))
+    try:
+        base = settings(proxy, files)
+        producer = Producer(base)
+        for number in range(COUNT):
+            producer.produce("by-confluent", str(number) * 100)
+        assert producer.flush(SECONDS) == 0
+        consumer = Consumer(base | {"group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["by-confluent"])
+        values: list[bytes] = []
+
+        def is_done() -> bool:
+            values.extend(message.value() for message in consumer.consume(1000, 1.0) if message.error() is None)
+            return len(values) >= COUNT
+
+        until("all messages are read", is_done, seconds=SECONDS)
+        consumer.close()
+        proxy.interrupt()
+    finally:
+        proxy.kill_all()
+    assert sorted(values) == sorted(f"{str(number) * 100}".encode() for number in range(COUNT))
+    lines = read_lines(proxy.trace)
+    assert all(line["tls"] for line in lines if line["kind"] == "open")
+    assert {"Produce", "Fetch", "JoinGroup"} <= {line.get("api") for line in lines}
+    assert {finding["code"][0] for finding in all_findings(lines)} & {"X", "L"} == set()
+    assert log.read_text().count("CLIENT_TRAFFIC_SECRET_0") >= 2
+    assert "SECRET" not in proxy.printed
+
+
+def test_kcat_with_certificates_on_both_sides(kafka: Kafka, files: Path, tmp_path: Path) -> None:
+    if reason := absent("kcat"):
+        skip(reason)
+    proxy = proxied(kafka, files, tmp_path, *trusted(files))
+    records = "".join(f"{number}\n" for number in range(COUNT))
+    options = [each for item in settings(proxy, files).items() for each in ("-X", "=".join(item))]
+
+    def kcat(*arguments: str, given: str = "") -> str:
+        command = ["kcat", "-b", proxy.bootstrap, *options, *arguments]
+        run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
+        assert run.returncode == 0, run.stderr + proxy.printed
+        return run.stdout
+
+    try:
+        kcat("-P", "-t", "by-kcat", given=records)
+        assert kcat("-C", "-t", "by-kcat", "-p", "0", "-o", "beginning", "-e", "-q") == records
+        proxy.interrupt()
+    finally:
+        proxy.kill_all()
+
+
+def test_clients_and_brokers_that_refuse_are_findings(kafka: Kafka, files: Path, tmp_path: Path) -> None:
+    store.save(tmp_path / "other", certificates.create(["localhost"], 1))
+    proxy = proxied(kafka, files, tmp_path, "--no-check")
+    try:
+        base = settings(proxy, files)
+        for changed in (
+            {"ssl.ca.location": str(tmp_path / "other" / "ca.pem")},
+            {"ssl.certificate.location": "", "ssl.key.location": ""},
+            {"security.protocol": "PLAINTEXT"},
+            {},  # kproxy has no certificate for the broker
+        ):
+            said: list[str] = []
+            producer = Producer(
+                {k: v for k, v in (base | changed).items() if v} | {"error_cb": lambda e, s=said: s.append(str(e))}
+            )
+            until("the client has failed", lambda p=producer, s=said: p.poll(0.1) or s, seconds=SECONDS)
+            del producer
+        proxy.interrupt()
+    finally:
+        proxy.kill_all()
+    found = {
+        finding["message"].partition("failed: ")[2]
+        for finding in all_findings(read_lines(proxy.trace))
+        if finding["code"] == "X022"
+    }
+    assert found == {
+        "it does not trust kproxy's certificate: unknown CA",
+        "it sent no client certificate",
+        "it speaks plaintext",
+        "it requires a client certificate",
+    }
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of kafka-python
+def test_one_port_leads_kafka_python_to_three_brokers_by_their_names(tmp_path: Path, monkeypatch: Any) -> None:
+    from kafka import KafkaConsumer, KafkaProducer
+
+    store.save(tmp_path / "ca", certificates.create(["localhost", "*.kafka.test"], 1))
+    looked_up = socket.getaddrinfo
+
+    def all_here(host: str, *arguments: Any, **settings: Any) -> Any:
+        return looked_up("127.0.0.1" if host.endswith(".kafka.test") else host, *arguments, **settings)
+
+    monkeypatch.setattr(socket, "getaddrinfo", all_here)
+    broker = BrokerThread(brokers=3, topics={"orders": 6})
+    with broker:
+        host, _, port = broker.bootstrap.partition(",")[0].rpartition(":")
+        listening = ["--tls-cert", str(tmp_path / "ca" / "cert.pem"), "--tls-key", str(tmp_path / "ca" / "key.pem")]
+        proxy = Proxy((host, int(port)), tmp_path, "--advertise", "b$id.kafka.test", *listening)
+        try:
+            secured = {
+                "bootstrap_servers": f"localhost:{proxy.address[1]}",
+                "security_protocol": "SSL",
+                "ssl_cafile": str(tmp_path / "ca" / "ca.pem"),
+            }
+            producer = KafkaProducer(**secured)
+            for number in range(60):
+                producer.send("orders", str(number).encode(), partition=number % 6).get(SECONDS)
+            producer.close()
+            consumer = KafkaConsumer("orders", **secured, auto_offset_reset="earliest", consumer_timeout_ms=5000)
+            values = [int(message.value) for message, _ in zip(consumer, range(60), strict=False)]
+            consumer.close()
+            proxy.interrupt()
+        finally:
+            proxy.kill_all()
+    assert sorted(values) == list(range(60))
+    lines = read_lines(proxy.trace)
+    servers = {line["server"] for line in lines if line.get("api") == "Produce"}
+    assert len(servers) == 3
+    assert len({line["listener"] for line in lines if line["kind"] == "open"}) == 1
+    assert not {finding["code"] for finding in all_findings(lines)} & {"X022", "S002", "S003"}
