@@ -136,7 +136,10 @@ def inspectors(pid: int) -> list[int]:
 
 
 def traced(directory: Path) -> list[dict[str, object]]:
-    texts = (path.read_text() for path in trace_files(directory))
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # a file is renamed when it is whole
+            texts = [path.read_text() for path in trace_files(directory)]
+            break
     whole = (line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
     return [json.loads(line) for line in whole]  # the last one may be being written
 
