@@ -170,7 +170,7 @@ def test_the_timeline(tmp_path: Path, alone: Mapping[str, str]) -> None:
     with kproxy("tui", STALL, size=LARGE, cwd=tmp_path, env=alone) as terminal:
         terminal.wait_for("142 rows")  # all of it
         terminal.press("5")
-        whole = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "told to rejoin" in screen))
+        whole = times(terminal.wait_for(lambda screen: "time (UTC)" in screen and "must rejoin" in screen))
         terminal.press("Tab", "l", "h", "j", "k", "L", "L", "H", "+")
         closer = times(terminal.wait_for(lambda screen: times(screen) != whole))
         terminal.press(">")

@@ -87,7 +87,7 @@ def test_only_hosts_and_ports_change(api: str, version: int) -> None:
     shape = read_response(response(api, version, {}), key_of(api), version).layout
     assert shape is not None
 
-    @settings(max_examples=25, database=None, deadline=None)
+    @settings(max_examples=6, database=None, deadline=None)
     @given(values(shape), st.data())
     def check(body: dict[str, Any], data: st.DataObject) -> None:
         for node in nodes(api, body):
@@ -113,7 +113,7 @@ def test_any_bytes_pass_or_are_rewritten(api: str, version: int) -> None:
     shape = read_response(response(api, version, {}), key_of(api), version).layout
     assert shape is not None
 
-    @settings(max_examples=25, database=None, deadline=None)
+    @settings(max_examples=6, database=None, deadline=None)
     @given(damaged(values(shape).map(lambda body: response(api, version, body))))
     def check(frame: bytes) -> None:
         rewritten(frame, api, version, ("proxy", 1))
