@@ -36,7 +36,7 @@ def _spark_type(info: inspect.Type) -> T.DataType:
     if isinstance(info, inspect.TupleType):
         return T.ArrayType(_spark_type(info.item_types[0]))
     if isinstance(info, inspect.StructType):
-        fields = {each.name: _without_null(each.type) for each in info.fields}
+        fields = {each.encode_name: _without_null(each.type) for each in info.fields}
         if any(isinstance(each, inspect.StructType) and each.cls is info.cls for each in fields.values()):
             return T.StringType()  # recursive, which Spark schemas cannot express: JSON text too
         return T.StructType([T.StructField(name, _spark_type(each)) for name, each in fields.items()])
