@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.processes import until
@@ -20,6 +18,9 @@ from tests.peers.toolchains import skip
 from tests.peers.trace import all_findings, read_lines
 
 pytestmark = pytest.mark.peers
+
+kafka_client = pytest.importorskip("confluent_kafka")
+kafka_admin = pytest.importorskip("confluent_kafka.admin")
 
 SECONDS = 60
 COUNT = 300  # messages a round
@@ -57,7 +58,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     cluster.kill()
 
 
-def produce(producer: Producer, topic: str, numbers: range) -> None:
+def produce(producer: Any, topic: str, numbers: range) -> None:
     failures: list[Any] = []
     for number in numbers:
         producer.produce(topic, str(number), on_delivery=lambda error, _: failures.append(error) if error else None)
@@ -66,7 +67,7 @@ def produce(producer: Producer, topic: str, numbers: range) -> None:
 
 
 def consume(settings: dict[str, Any], topics: list[str], count: int) -> list[int]:
-    consumer = Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
+    consumer = kafka_client.Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(topics)
     values: list[int] = []
 
@@ -93,9 +94,9 @@ def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
 
         base: dict[str, Any] = {"bootstrap.servers": proxy.bootstrap, "statistics.interval.ms": 200, "stats_cb": note}
         base |= {"topic.metadata.refresh.interval.ms": 1000}
-        admin = AdminClient(base)
-        create(admin, NewTopic("orders", 6, 3))
-        producer = Producer(base | {"enable.idempotence": True, "message.timeout.ms": SECONDS * 1000})
+        admin = kafka_admin.AdminClient(base)
+        create(admin, kafka_admin.NewTopic("orders", 6, 3))
+        producer = kafka_client.Producer(base | {"enable.idempotence": True, "message.timeout.ms": SECONDS * 1000})
         produce(producer, "orders", range(COUNT))
 
         cluster.nodes[3].kill()  # its partitions get other leaders
@@ -103,7 +104,7 @@ def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
         cluster.nodes[3].start()
         cluster.add(4)
         wait_for_brokers(admin, {1, 2, 3, 4})
-        create(admin, NewTopic("elsewhere", replica_assignment=[[4]], num_partitions=1))
+        create(admin, kafka_admin.NewTopic("elsewhere", replica_assignment=[[4]], num_partitions=1))
         produce(producer, "elsewhere", range(2 * COUNT, 3 * COUNT))
 
         assert consume(base, ["orders", "elsewhere"], 3 * COUNT) == list(range(3 * COUNT))
@@ -123,11 +124,11 @@ def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(
             assert [entry["from"] for entry in ports] == [str(broker["port"]) for broker in line["body"]["brokers"]]
 
 
-def create(admin: AdminClient, topic: NewTopic) -> None:
+def create(admin: Any, topic: Any) -> None:
     admin.create_topics([topic])[topic.topic].result(SECONDS)
 
 
-def wait_for_brokers(admin: AdminClient, numbers: set[int]) -> None:
+def wait_for_brokers(admin: Any, numbers: set[int]) -> None:
     def known() -> bool:
         return set(admin.list_topics(timeout=SECONDS).brokers) == numbers
 

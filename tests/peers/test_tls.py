@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from kproxy.broker.threaded import BrokerThread
 from kproxy.development_ca import certificates, store
@@ -20,6 +19,8 @@ from tests.peers.toolchains import absent, skip
 from tests.peers.trace import all_findings, read_lines
 
 pytestmark = pytest.mark.peers
+
+kafka_client = pytest.importorskip("confluent_kafka")
 
 COUNT = 1000
 SECONDS = 60
@@ -77,11 +78,11 @@ def test_confluent_kafka_with_certificates_on_both_sides(kafka: Kafka, files: Pa
     proxy = proxied(kafka, files, tmp_path, *trusted(files), "--tls-key-log", str(log))
     try:
         base = settings(proxy, files)
-        producer = Producer(base)
+        producer = kafka_client.Producer(base)
         for number in range(COUNT):
             producer.produce("by-confluent", str(number) * 100)
         assert producer.flush(SECONDS) == 0
-        consumer = Consumer(base | {"group.id": "g", "auto.offset.reset": "earliest"})
+        consumer = kafka_client.Consumer(base | {"group.id": "g", "auto.offset.reset": "earliest"})
         consumer.subscribe(["by-confluent"])
         values: list[bytes] = []
 
@@ -136,7 +137,7 @@ def test_clients_and_brokers_that_refuse_are_findings(kafka: Kafka, files: Path,
             {},  # kproxy has no certificate for the broker
         ):
             said: list[str] = []
-            producer = Producer(
+            producer = kafka_client.Producer(
                 {k: v for k, v in (base | changed).items() if v} | {"error_cb": lambda e, s=said: s.append(str(e))}
             )
             until("the client has failed", lambda p=producer, s=said: p.poll(0.1) or s, seconds=SECONDS)

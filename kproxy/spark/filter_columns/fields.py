@@ -67,6 +67,7 @@ def _bytes() -> Column:
 _MANY: Mapping[str, Callable[[], Column]] = {
     "client": lambda: F.array_compact(F.array("client_id", "client")),
     "broker": lambda: F.col("brokers"),
+    "rewritten": _in("rewritten", "path"),
     "waiting": lambda: F.col("waiting"),
     "waiting_ids": lambda: F.col("waiting_ids"),
     "blamed": lambda: F.col("blamed"),
