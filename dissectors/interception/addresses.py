@@ -46,6 +46,8 @@ class AddressRewriter:
         report: Called once for each API version that is newer than the schemas, with its key and version.
     """
 
+    answers = False
+
     def __init__(self, translate: Translate, report: Callable[[int, int], None] = lambda key, version: None) -> None:
         self._translate = translate
         self._report = report

@@ -74,6 +74,7 @@ class InterceptedConnection:
         report: Callable[[TooLarge], None] = lambda event: None,
     ) -> None:
         self._interceptors = interceptors
+        self._answers = any(each.answers for each in interceptors)
         self._max_held = max_held_bytes
         self._report = report
         # Requests that wait for a response, oldest first; those with `Answer` have their response here.
@@ -99,13 +100,20 @@ class InterceptedConnection:
             return []
         return wanting
 
+    def is_tracked(self, header: RequestHeader, start: bytes) -> bool:
+        """Whether the response to a request must be recognized; `start` is the beginning of the request's frame."""
+        key, version = header.api_key, header.api_version
+        if not self._answers and not any(each.wants(Direction.RESPONSE, key, version) for each in self._interceptors):
+            return False
+        return key != _PRODUCE or expects_response(start, version)
+
     def asked(self, correlation_id: int) -> RequestHeader | None:
         """The header of the request that waits for this response."""
         waiting = self._in_flight.get(correlation_id)
         return None if waiting is None else waiting[0]
 
     def requested(self, header: RequestHeader, answer: bytes | None = None) -> list[Delivery]:
-        """A request passes, or has its answer here; return answers that are due."""
+        """A request passes that expects a response, or it has its answer here; return answers that are due."""
         self._in_flight.pop(header.correlation_id, None)  # the id of one that was never answered: the newer counts
         self._in_flight[header.correlation_id] = header, answer
         if len(self._in_flight) > MAX_IN_FLIGHT:
@@ -211,7 +219,7 @@ class _Cutter:
         """A frame begins to pass; `header` is None if it has none, or answers no request that is known."""
         if self._direction is Direction.RESPONSE:
             self._passing = header
-        elif header is not None and (header.api_key != _PRODUCE or expects_response(start, header.api_version)):
+        elif header is not None and self._connection.is_tracked(header, start):
             self._connection.requested(header)
 
     def _finish(self, data: bytes, start: int, stop: int, made: list[Delivery]) -> int:

@@ -58,7 +58,12 @@ FORWARD = Forward()
 
 
 class Interceptor(Protocol):
-    """Decides about the frames of one connection."""
+    """Decides about the frames of one connection.
+
+    `answers` is whether `on_request` may return `Answer`: only then are requests tracked whose responses nobody wants.
+    """
+
+    answers: bool
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
         """Whether to be shown such frames.

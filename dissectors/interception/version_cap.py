@@ -17,6 +17,8 @@ _HEADER_BYTES = 8  # length prefix and correlation id: the header of this respon
 class VersionCap:
     """Lowers the highest version of each API in ApiVersions responses to the newest in the schemas."""
 
+    answers = False
+
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
         """ApiVersions responses."""
         return direction is Direction.RESPONSE and api_key == ApiKey.API_VERSIONS

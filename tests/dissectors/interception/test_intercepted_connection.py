@@ -30,6 +30,8 @@ HEARTBEAT, METADATA = int(ApiKey.HEARTBEAT), int(ApiKey.METADATA)
 class Deciding:
     """Wants some APIs, and takes one decision about each frame of theirs."""
 
+    answers = True
+
     def __init__(self, decide: Callable[[Direction, bytes, RequestHeader], Action], *api_keys: int) -> None:
         self.decide = decide
         self.api_keys = api_keys
@@ -232,3 +234,14 @@ def test_requests_that_are_never_answered_take_bounded_memory() -> None:
     for number in range(20_000):
         connection.receive_data(REQUEST, heartbeat(number))
     assert len(connection._in_flight) == 10_000
+
+
+def test_requests_whose_response_nobody_wants_are_not_remembered() -> None:
+    deciding = only(RESPONSE, Replace(brokers(2, "proxy")), METADATA)
+    deciding.answers = False
+    connection = InterceptedConnection([deciding])
+    connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
+    assert list(connection._in_flight) == [2]
+    outputs = connection.receive_data(RESPONSE, beat(1) + brokers(2) + beat(3))
+    assert sent(outputs, RESPONSE) == beat(1) + brokers(2, "proxy") + beat(3)
+    assert not connection._in_flight
