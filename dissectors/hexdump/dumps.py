@@ -13,10 +13,11 @@ _MAX_REPEATED = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes: the limit
 
 _OFFSET = re.compile(r"\s*(?:0x(?=[0-9a-f]+:))?([0-9a-f]{4,16})(:?)(?=\s|$)", re.I)
 _GROUP = re.compile(r"(\s*)([0-9a-fA-F]+)(?=\s|$)")
-_INDENTED = re.compile(r" {4}[0-9a-fA-F]{8}  ")
+_INDENTED = re.compile(r"(?: {4}|\t)[0-9a-fA-F]{8}  ")
 _TEXT_COLUMN = re.compile(r"\s*$|\s{2}|[^ \S]| [|>]")  # what follows the last byte
 _HEX_AFTER_GAP = re.compile(r"\s+((?:[0-9a-fA-F]{2})+)(?:\s|$)")
-_PASSED_OVER = re.compile(r"\s*(?:$|#|//)")
+_PASSED_OVER = re.compile(r"\s*(?:$|#|//|={9,}$)")
+_HEX = re.compile(r"[0-9a-fA-FxX\s:,-]*")
 # No frame begins like this, since its first number is its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
 _OFFSET_ZERO = re.compile(r"\s*(?:0{6,7}\s+(?:[0-9a-f]{2})+|0{4,16}\s{2,}[0-9a-f]{2})(?:\s|$)", re.I)
 
@@ -51,10 +52,12 @@ def first_row(lines: Sequence[str]) -> int | None:
     filled = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
     if filled and (_OFFSET_ZERO.match(lines[filled[0]]) or _offsets_agree([lines[index] for index in filled])):
         return filled[0]
+    after_text = False
     for index in filled:
         offset = _OFFSET.match(lines[index])
-        if offset and (offset[2] or _barred(lines[index])):
+        if offset and (offset[2] or _barred(lines[index]) or (after_text and _OFFSET_ZERO.match(lines[index]))):
             return index
+        after_text = after_text or _HEX.fullmatch(lines[index]) is None
     return None
 
 
@@ -79,20 +82,15 @@ def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
     """
     indented = [bool(_INDENTED.match(line)) for line in lines]
     if any(indented[first:]) and not indented[first]:  # Wireshark indents what the server sent
-        blank = [""] * len(lines)
-        client, server = (
-            [line if indented[index] is wanted else "" for index, line in enumerate(lines)] for wanted in (False, True)
-        )
-        return [_read_dump(side, _first_filled(side, first), len(blank)) for side in (client, server)]
+        rows = [line if index >= first else "" for index, line in enumerate(lines)]
+        client = [line if not indented[index] else "" for index, line in enumerate(rows)]
+        server = [line if indented[index] else "" for index, line in enumerate(rows)]
+        return [_read_dump(client, first, len(lines)), _read_dump(server, indented.index(True, first), len(lines))]
     starts = [first, *(index for index in range(first + 1, len(lines)) if _restarts(lines[index]))]
     return [
         _read_dump(lines, start, _end_of_rows(lines, start, end))
         for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
     ]
-
-
-def _first_filled(lines: Sequence[str], first: int) -> int:
-    return next(index for index in range(first, len(lines)) if lines[index])
 
 
 def _restarts(line: str) -> bool:
@@ -105,7 +103,9 @@ def _end_of_rows(lines: Sequence[str], start: int, end: int) -> int:
     """The end of a dump that another one follows: the lines in between belong to neither."""
     if end == len(lines):
         return end
-    return next(index for index in range(end, start, -1) if lines[index - 1].strip() == "*" or _OFFSET.match(lines[index - 1]))
+    return next(
+        index for index in range(end, start, -1) if lines[index - 1].strip() == "*" or _OFFSET.match(lines[index - 1])
+    )
 
 
 def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:

@@ -277,10 +277,10 @@ BASE64 = "AAAAEgADAAAAAAABAAR0ZXN0AAAAAA=="
         "<Buffer 00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00>",  # Node
         '{"type":"Buffer","data":[0,0,0,18,0,3,0,0,0,0,0,1,0,4,116,101,115,116,0,0,0,0]}',
         "Uint8Array(22) [\n   0, 0, 0, 18, 0, 3, 0, 0, 0, 0, 0,\n   1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0\n]",
-        "byte[] frame = new byte[] {0, 0, 0, 0x12, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, (byte) 0x74, (byte)101, 115, 116, 0, 0, 0, 0};",
+        "byte[] b = {0, 0, 0, 0x12, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, (byte) 0x74, (byte)101, 115, 116, 0, 0, 0, 0};",
         "byteArrayOf(0, 0, 0, 0x12, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 0x74, 101, 115, 116, 0, 0, 0, 0)",  # Kotlin
         "let frame = vec![0u8, 0, 0, 0x12_u8, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0];",
-        "unsigned char frame[22] = {0, 0, 0, 18, /* id */ 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0};",
+        "char frame[22] = {0, 0, 0, 18, /* id */ 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0};",
         'bytes.fromhex("00000012000300000000000100047465737400000000")',
         "Buffer.from('00000012000300000000000100047465737400000000', 'hex')",
         BASE64,
@@ -313,6 +313,9 @@ def test_hex_with_a_typo_is_not_base64() -> None:
         unhex("000000120003000g")
 
 
+PACKETS = st.binary(min_size=1, max_size=40)
+
+
 def test_several_dumps_are_several_pieces() -> None:
     assert unhex_all(SCAPY + SCAPY) == [FRAME, FRAME]
     assert unhex_all(HEXDUMP_C + "\n$ hexdump -C other\n" + HEXDUMP_C) == [FRAME, FRAME]
@@ -320,7 +323,9 @@ def test_several_dumps_are_several_pieces() -> None:
     assert unhex_all("one [0, 1]\ntwo [2, 3]") == [b"\0\1", b"\2\3"]
 
 
-@given(client=st.lists(st.binary(min_size=1, max_size=40), min_size=1), server=st.lists(st.binary(min_size=1), min_size=1))
+@given(
+    client=st.lists(st.binary(min_size=1, max_size=40), min_size=1), server=st.lists(st.binary(min_size=1), min_size=1)
+)
 def test_both_directions_of_a_followed_stream_are_two_pieces(client: list[bytes], server: list[bytes]) -> None:
     lines: list[str] = []
     sent = {"": 0, "    ": 0}
