@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from dissectors import rules
 from dissectors.connections.events import (
     BytesSkipped,
+    ConnectFailure,
     Direction,
     Event,
     InspectionFailed,
@@ -18,12 +19,14 @@ from dissectors.findings import Finding
 from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import (
     FORMAT,
+    CloseLine,
     EditEntry,
     ExcerptEntry,
     FindingEntry,
     FindingLine,
     GapLine,
     Line,
+    OpenLine,
     RequestLine,
     ResponseLine,
 )
@@ -145,6 +148,17 @@ def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> G
         bytes=event.size,
         frames=frames,
         reason=reason,
+    )
+
+
+def not_connected_lines(
+    connection_id: str, client: str, server: str, *, since: int, at: int, how: str
+) -> tuple[OpenLine, CloseLine]:
+    """Lines for a connection that was never established: attempted `since`, given up `at` (ns)."""
+    opened = OpenLine(v=FORMAT, ts=timestamp(since), connection_id=connection_id, client=client, server=server)
+    by = "server" if how == ConnectFailure.REFUSED else None
+    return opened, CloseLine(
+        v=FORMAT, ts=timestamp(at), connection_id=connection_id, client=client, server=server, by=by, how=str(how)
     )
 
 

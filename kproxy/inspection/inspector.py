@@ -12,6 +12,8 @@ from dissectors.connections.connection import Connection
 from dissectors.connections.events import (
     FRAME_EVENTS,
     BytesSkipped,
+    ConnectFailed,
+    ConnectFailure,
     ConnectionEnded,
     ConnectionOpened,
     Direction,
@@ -27,11 +29,13 @@ from dissectors.connections.events import (
 from dissectors.connections.framing import MAX_DECODED_BYTES
 from dissectors.failures import Failure
 from dissectors.findings import Finding
+from dissectors.trackers.advertised_addresses import AdvertisedAddresses
 from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.brokers import Brokers
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState, RunState
-from kproxy.inspection.event_lines import finding_line, gap_line, token_line
+from kproxy.inspection.event_lines import finding_line, gap_line, not_connected_lines, token_line
 from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import (
@@ -113,7 +117,7 @@ class Inspector:
     ) -> None:
         self._name = name
         self._detail = detail
-        self._run_state = RunState(rules.trackers(InFlight, Authentication))
+        self._run_state = RunState(rules.trackers(AdvertisedAddresses, Authentication, Brokers, InFlight))
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
         self._stall_lines = StallLines()
@@ -236,6 +240,31 @@ class Inspector:
     def tls_failed(self, number: int, failed: TlsFailed) -> list[Line]:
         """TLS with one of the two peers failed."""
         return self._lines(self._connections[number], [failed])
+
+    def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
+        """A client could not connect to an address that it was given in a response.
+
+        Other attempts are no matter of Kafka and have no lines, unless `always` is set. An attempt that was made has
+        lines of its own; an unknown name is a finding alone.
+
+        Args:
+            number: Identifies the attempt, as in `open`.
+            failed: What happened.
+            since: The time of the first attempt (ns).
+            always: Whether the address is known to be Kafka's.
+        """
+        brokers, advertised = self._run_state.state(Brokers), self._run_state.state(AdvertisedAddresses)
+        found = advertised.find(failed, brokers)
+        lines: list[Line] = []
+        if found is not None:
+            state: ConnectionState = found.connection
+            state.observe(failed)
+            made = (state.connection_id, failed)
+            lines += [finding_line(*made, finding, _principal(state)) for finding in rules.check(failed, state)]
+        if (found is not None or always) and failed.reason is not ConnectFailure.NAME_NOT_FOUND:
+            ends = (f"{self._name}-{number}", failed.client, failed.server)
+            lines += not_connected_lines(*ends, since=since, at=failed.at, how=failed.reason)
+        return lines
 
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
