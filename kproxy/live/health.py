@@ -36,12 +36,12 @@ class Health:
         """Whether clients can be served, and a report for people; inspection is mentioned, but never decides."""
         listening = self._relay.addresses
         down = self._relay.down
-        unreachable = {str(address): down[address] for address in self._relay.upstreams if address in down}
+        unreachable = {str(address): down[address] for address in self._relay.listeners.upstreams if address in down}
         if self.draining:
             status = "draining"
         elif not listening:
             status = "not listening"
-        elif self._relay.lacks_resources:
+        elif self._relay.listeners.lacks_resources:
             status = "cannot accept connections: no file descriptors or no memory left"
         elif failures := await self._failed_upstreams():
             status = "no upstream can be reached"
@@ -54,7 +54,7 @@ class Health:
 
     async def _failed_upstreams(self) -> dict[str, str]:
         """Why each upstream cannot be reached, if that holds for all of them."""
-        upstreams = self._relay.upstreams
+        upstreams = self._relay.listeners.upstreams
         if self._relay.is_connected and not all(each in self._relay.down for each in upstreams):
             return {}
         async with self._lock:  # one check for everybody who asks

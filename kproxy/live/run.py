@@ -212,7 +212,7 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
         assert isinstance(listener.listen, TcpAddress)
         host = listener.listen.host or "localhost"
         shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
-        broker.advertise(name, node.id, shown, relay.port(listener))
+        broker.advertise(name, node.id, shown, relay.listeners.port(listener))
     for name in broker.listeners:
         servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
         protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""

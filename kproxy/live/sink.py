@@ -160,6 +160,8 @@ class InspectionSink:
             reason = RESTARTED if message.restarted else BEHIND
             count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
             return [_gap(message.at, message.size, message.frames, f"{reason}: {count}")]
+        if isinstance(message, tap_protocol.Listeners) and self._control is not None:
+            self._control.announce_listeners([Listening(*pair) for pair in message.listeners])
         if isinstance(message, tap_protocol.Bye):
             self._left_out = message.left_out
         return []

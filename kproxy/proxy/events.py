@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+_TOO_MANY_FILES: Final = os.strerror(errno.EMFILE).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,14 @@ class UpstreamReachable:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptPaused:
-    """The system has nothing left for another connection; clients wait. Not repeated within a minute."""
+class OutOfResources:
+    """File descriptors or memory are short. Reported once; again only after a minute without shortage."""
 
     reason: str
 
     def __str__(self) -> str:
-        return f"cannot accept more connections for now: {self.reason}; raise the limit (ulimit -n)"
+        hint = "; raise the limit (ulimit -n)" if self.reason == _TOO_MANY_FILES else ""
+        return f"cannot accept more connections for now: {self.reason}; open connections are not affected{hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +118,14 @@ class BrokerMoved:
 
 @dataclass(frozen=True, slots=True)
 class BrokerListenerClosed:
-    """With ``--advertise``: a broker has left the cluster, and its listener is closed."""
+    """With ``--advertise``: the listener of a broker was closed."""
 
     node_id: int
     upstream: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"broker {self.node_id} ({self.upstream}) has left the cluster: its listener is closed"
+        return f"closed the listener of broker {self.node_id} ({self.upstream}): {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +174,7 @@ class NotHeld:
 Event: TypeAlias = (
     UpstreamUnreachable
     | UpstreamReachable
-    | AcceptPaused
+    | OutOfResources
     | InspectorLost
     | InspectorRestarting
     | InspectorResumed

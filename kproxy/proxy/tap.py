@@ -82,7 +82,7 @@ class Tap:
         self._late: deque[TappedConnection] = deque()  # those of which a new inspector is still to be told
         self._started = self._lost_at = 0  # ns since the epoch
         self._unseen = [0, 0, 0]  # bytes, frames and connections that no inspector has seen, until one has resumed
-        self.listeners: list[tuple[str, str]] = []
+        self._listeners: list[tuple[str, str]] = []
         self._behind_told = -math.inf  # in the loop's time
         self._report: Report = lambda event: None
         self._node = node
@@ -124,9 +124,15 @@ class Tap:
         """
         self._begun = True
         self._on_pressure, self._report_lost, self._report = on_pressure, on_lost, report
-        self.listeners = listeners
+        self._listeners = listeners
         self._started = time.time_ns()
         self._say_hello(self._started)
+
+    def announce_listeners(self, listeners: list[tuple[str, str]]) -> None:
+        """Send the inspector the relay's listeners, as ``(listener, upstream)``, if they have changed."""
+        if listeners != self._listeners:
+            self._listeners = listeners
+            self.put(tap_protocol.encode_listeners(tap_protocol.Listeners(time.time_ns(), listeners)))
 
     def choose(self, connection_id: int, client: str) -> bool:
         """Whether a connection is to be inspected; one that is not is counted, and must not be opened here."""
@@ -267,7 +273,7 @@ class Tap:
 
     def _say_hello(self, at: int) -> None:
         hello = tap_protocol.Hello(
-            at, self._node, os.getpid(), self.listeners, self._started, self.inspector, self._lost_at, self._sample
+            at, self._node, os.getpid(), self._listeners, self._started, self.inspector, self._lost_at, self._sample
         )
         self.put(tap_protocol.encode_hello(hello))
 

@@ -16,7 +16,7 @@ from dissectors.connections.events import Direction
 VERSION: Final = 1
 HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
 
-_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED = range(1, 12)
+_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED, _LISTENERS = range(1, 13)
 _HEAD = struct.Struct(">BBQQI")
 _SIZE = struct.Struct(">I")
 _COUNTS = struct.Struct(">QQ?")
@@ -40,6 +40,13 @@ class Hello(NamedTuple):
     restarts: int = 0
     lost_at: int = 0
     sample: float | None = None
+
+
+class Listeners(NamedTuple):
+    """The relay's listeners have changed: all of them now, as ``(listener, upstream)``."""
+
+    at: int
+    listeners: list[tuple[str, str]]
 
 
 class Open(NamedTuple):
@@ -171,13 +178,17 @@ class Bye(NamedTuple):
 
 
 Message: TypeAlias = (
-    Hello | Open | TapData | TapReplaced | TapSkipped | TapGap | TapTlsFailed | End | Close | Missed | Bye
+    Hello | Listeners | Open | TapData | TapReplaced | TapSkipped | TapGap | TapTlsFailed | End | Close | Missed | Bye
 )
 
 
 def encode_hello(hello: Hello) -> bytes:
     """The version byte and the first message."""
     return bytes([VERSION]) + _rare(_HELLO, 0, hello.at, hello[1:])
+
+
+def encode_listeners(changed: Listeners) -> bytes:
+    return _rare(_LISTENERS, 0, changed.at, changed.listeners)
 
 
 def encode_open(opened: Open) -> bytes:
@@ -279,6 +290,10 @@ def _read_hello(_id: int, _direction: Direction, at: int, payload: bytes) -> Hel
     return Hello(at, node, pid, [(listener, upstream) for listener, upstream in listeners], *rest)
 
 
+def _read_listeners(_id: int, _direction: Direction, at: int, payload: bytes) -> Listeners:
+    return Listeners(at, [(listener, upstream) for listener, upstream in json.loads(payload)])
+
+
 def _read_open(connection_id: int, _direction: Direction, at: int, payload: bytes) -> Open:
     client, server, listener, tls, slot, resumed = json.loads(payload)
     if resumed is not None:
@@ -289,6 +304,7 @@ def _read_open(connection_id: int, _direction: Direction, at: int, payload: byte
 
 _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
     _HELLO: _read_hello,
+    _LISTENERS: _read_listeners,
     _OPEN: _read_open,
     _REPLACED: TapReplaced,
     _SKIPPED: lambda id_, way, at, payload: TapSkipped(

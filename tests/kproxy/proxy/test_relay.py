@@ -307,7 +307,7 @@ async def test_a_client_accepted_at_the_very_end_is_closed_with_the_others() -> 
         async with relaying(broker.address) as relay:
             client = Peer(socket.socket())
             client.socket.connect_ex(("127.0.0.1", int(relay.addresses[0].rpartition(":")[2])))
-            [[acceptor]] = [bound.acceptors for bound in relay._listeners]
+            [[acceptor]] = [bound.acceptors for bound in relay.listeners.open]
             acceptor._accept()  # its task is made and has not begun
         with client:
             assert await client.rest() == b""

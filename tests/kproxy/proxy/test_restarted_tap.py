@@ -37,6 +37,7 @@ class Inspector:
         self.missed = [0, 0]  # connections and bytes
         self.gaps: list[tap_protocol.TapGap] = []
         self.hello: tap_protocol.Hello | None = None
+        self.listeners: list[list[tuple[str, str]]] = []  # as announced
         self._table = table
         self._relayed = relayed
         self._decoder = tap_protocol.TapDecoder()
@@ -53,6 +54,8 @@ class Inspector:
     def _take(self, message: Any) -> None:
         if isinstance(message, tap_protocol.Hello):
             self.hello = message
+        elif isinstance(message, tap_protocol.Listeners):
+            self.listeners.append(message.listeners)
         elif isinstance(message, tap_protocol.Missed):
             self.missed[0] += message.connections
             self.missed[1] += message.size
@@ -313,4 +316,20 @@ async def test_falling_behind_is_reported_once_in_a_minute() -> None:
     assert [type(event) for event in run.events] == [InspectionBehind]
     assert "--sample 10%" in str(run.events[0])
     assert "--detail summary" in str(run.events[0])
+    await run.end()
+
+
+async def test_listeners_are_announced_when_they_change_and_the_next_inspector_knows_them() -> None:
+    run = Run()
+    await run.turn()
+    for _ in range(2):
+        run.tap.announce_listeners([("l", "u")])
+        await run.turn()
+    assert run.inspector.listeners == [[("l", "u")]]
+    run.die()
+    run.tap.announce_listeners([("l", "u"), ("m", "v")])
+    run.resume()
+    await run.turn()
+    assert run.inspector.hello is not None
+    assert run.inspector.hello.listeners == [("l", "u"), ("m", "v")]
     await run.end()

@@ -12,6 +12,7 @@ from dissectors.connections.events import Direction
 from kproxy.proxy import tap_protocol
 
 HELLO = tap_protocol.Hello(1, "node-a", 77, [("127.0.0.1:9092", "kafka:9092")], 0, 2, 2**62, 0.1)
+LISTENERS = tap_protocol.Listeners(2, [("127.0.0.1:9092", "kafka:9092"), ("[::1]:9093", "kafka:9093")])
 RESUMED = tap_protocol.Open(3, 2, "a:1", "b:2", "c:3", True, 5, ((2**40, 7, True), (0, 0, False)))
 MESSAGES: list[tuple[bytes, tap_protocol.Message]] = [
     (
@@ -23,6 +24,7 @@ MESSAGES: list[tuple[bytes, tap_protocol.Message]] = [
         tap_protocol.Open(2**40, 2, "a:1", "b:2", "c:3", False, None, None),
     ),
     (tap_protocol.encode_open(RESUMED), RESUMED),
+    (tap_protocol.encode_listeners(LISTENERS), LISTENERS),
     (
         tap_protocol.encode_data_head(7, Direction.REQUEST, 3, 300) + 300 * b"x",
         tap_protocol.TapData(7, Direction.REQUEST, 3, 300 * b"x"),

@@ -228,7 +228,7 @@ async def test_an_inspector_that_dies_is_reported_once_and_the_relay_goes_on(str
 
 
 async def test_an_inspector_that_is_stuck_at_the_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.relay._GOODBYE_S", 0.05)
+    monkeypatch.setattr("kproxy.proxy.relay._INSPECTOR_PATIENCE_S", 0.05)
     events: list[Event] = []
     with Broker() as broker, tapped() as (tap, _):
         async with (
