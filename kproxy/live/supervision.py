@@ -10,12 +10,16 @@ from typing import Final
 from kproxy.live.inspector_process import FAILED
 from kproxy.live.spawner import NOT_STARTED, Spawner
 from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report
+from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 
 #: So many restarts within so many seconds, and no more; each waits twice as long as the one before, from 1 s.
 MOST_RESTARTS: Final = 5
 WINDOW_S: Final = 60.0
+
+#: Without file descriptors, an inspector cannot be started: seconds between attempts.
+SHORTAGE_RETRY_S: Final = 1.0
 
 SPAWNER_LOST: Final = "the process that starts inspectors was killed"
 
@@ -51,6 +55,7 @@ class Supervisor:
         self._tap = tap
         self._report = report
         self._closed = False
+        self._waits_for_resources = False  # as the user knows
         self._loop = asyncio.get_running_loop()
         self._policy = RestartPolicy()
         self._timer: asyncio.TimerHandle | None = None
@@ -100,8 +105,15 @@ class Supervisor:
         except OSError as error:
             if self._closed:
                 self._give_up(reason(error))
-                return
-            self._on_ended(f"it could not be started: {reason(error)}")
+            elif is_shortage(error):  # not the inspector's fault: try until there are descriptors
+                if not self._waits_for_resources:
+                    self._report(InspectorRestarting(f"it could not be started: {reason(error)}", SHORTAGE_RETRY_S))
+                self._waits_for_resources = True
+                self._timer = self._loop.call_later(SHORTAGE_RETRY_S, self._restart)
+            else:
+                self._on_ended(f"it could not be started: {reason(error)}")
+        else:
+            self._waits_for_resources = False
 
     def _give_up(self, why: str) -> None:
         if not self._tap.gone:

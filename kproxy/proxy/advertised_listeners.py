@@ -23,10 +23,13 @@ from kproxy.proxy.events import (
     Report,
 )
 from kproxy.proxy.listener import BoundListener, Listener
+from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import ListenError, listen
 
 #: A broker that no complete list has named for so long has left. One that restarts is back before.
 GONE_AFTER_S: Final = 60.0
+#: Without file descriptors, clients get the broker's own address until a later response finds some.
+_SHORTAGE_RETRY_S: Final = 1.0
 #: The largest clusters have a few hundred; a faulty response must not open any number of ports.
 MAX_BROKERS: Final = 1000
 #: Where the port that a broker should have is taken, others are tried in these steps.
@@ -218,6 +221,10 @@ class AdvertisedListeners:
                 why = str(error)
                 for sock in sockets:
                     sock.close()
+                if error.cause is not None and is_shortage(error.cause):
+                    self._listeners.pause_for(error.cause)
+                    self._reopen_at[address.node_id] = now + _SHORTAGE_RETRY_S
+                    return None
                 continue
             listener = replace(leading_there, listen=TcpAddress(bootstrap.hosts[0], port))
             made = BoundListener(listener, bootstrap=bootstrap)

@@ -20,7 +20,11 @@ _KEEPALIVE_S = 60  # the system's own two hours would hold a dead connection for
 
 
 class ListenError(UserError):
-    """An address cannot be listened on; one sentence that says what to do."""
+    """An address cannot be listened on; one sentence that says what to do. `cause` is the error of the system."""
+
+    def __init__(self, message: str, cause: OSError | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 def listen(address: Address, option: str = "--listen") -> list[socket.socket]:
@@ -157,7 +161,7 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
                     continue
                 if error.errno == errno.EADDRINUSE and address.port == 0 and sockets:
                     raise _PortTaken from None
-                raise ListenError(_refusal(TcpAddress(host, port), error, option)) from None
+                raise ListenError(_refusal(TcpAddress(host, port), error, option), error) from None
             sock.setblocking(False)
             port = sock.getsockname()[1]
             sockets.append(sock)
@@ -175,7 +179,7 @@ def _listen_unix(path: Path, option: str) -> socket.socket:
             path.chmod(0o600)  # before listen(): until then nobody can connect
             sock.listen(_BACKLOG)
         except OSError as error:
-            raise ListenError(_refusal(UnixAddress(str(path)), error, option)) from None
+            raise ListenError(_refusal(UnixAddress(str(path)), error, option), error) from None
         stack.pop_all()
         return sock
 
@@ -188,6 +192,8 @@ def _refusal(address: Address, error: OSError, option: str) -> str:
             return f"{address} is not an address of this machine: choose another with {option}"
         case errno.EACCES | errno.EPERM:
             return f"no permission to listen on {address}: choose another address with {option}"
+        case errno.EMFILE:
+            return f"cannot listen on {address}: {reason(error)}; raise the limit (ulimit -n)"
         case _:
             return f"cannot listen on {address}: {reason(error)}; choose another address with {option}"
 
