@@ -55,7 +55,7 @@ class Health:
     async def _failed_upstreams(self) -> dict[str, str]:
         """Why each upstream cannot be reached, if that holds for all of them."""
         upstreams = self._relay.listeners.upstreams
-        if self._relay.is_connected and not all(each in self._relay.down for each in upstreams):
+        if self._relay.clients.is_connected and not all(each in self._relay.down for each in upstreams):
             return {}
         async with self._lock:  # one check for everybody who asks
             loop = asyncio.get_running_loop()

@@ -33,7 +33,7 @@ class RelayMetrics(Collector):
         """The relay's figures, for prometheus-client."""
         relay, tap, totals = self._relay, self._tap, self._relay.totals
         yield InfoMetricFamily("kproxy_build", "The version of kproxy.", {"version": __version__})
-        yield GaugeMetricFamily("kproxy_connections_open", "Client connections that are open.", relay.open_connections)
+        yield GaugeMetricFamily("kproxy_connections_open", "Client connections that are open.", len(relay.clients))
         text = "Client connections that were accepted."
         yield CounterMetricFamily("kproxy_connections_accepted", text, totals.connections)
         text = "Client connections that were refused because the upstream was unreachable."

@@ -7,12 +7,12 @@ import itertools
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from kproxy.proxy.address import Address, UnixAddress
 from kproxy.proxy.bound_listeners import BoundListeners
+from kproxy.proxy.client_connections import ClientConnections, Totals
 from kproxy.proxy.connection import RelayedConnection
 from kproxy.proxy.events import InspectorLost, Report, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.intercepted import InterceptingConnection
@@ -28,19 +28,7 @@ from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S
 CONNECT_TIMEOUT_S: Final = 10.0
 #: Bytes of one read. All connections share this buffer: a chunk is sent on before the next read.
 _READ_BYTES: Final = 256 * 1024
-_QUIET_S: Final = 0.5  # a draining connection without traffic for this time is closed
-_GRACE_S: Final = 1.0  # to send what was read, when the relay ends
 _INSPECTOR_PATIENCE_S: Final = 5.0  # when the relay ends: the longest time in which the inspector may read nothing
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts since the relay began. The bytes are those of open and closed connections."""
-
-    connections: int = 0  # accepted, including those whose upstream was unreachable
-    turned_away: int = 0  # the upstream was unreachable
-    request_bytes: int = 0
-    response_bytes: int = 0
 
 
 @asynccontextmanager
@@ -75,7 +63,7 @@ async def serve(
         await tasks.__aenter__()
         # Not as a context manager: what the block raises would leave it inside an ExceptionGroup.
         stack.push_async_callback(tasks.__aexit__, None, None, None)
-        stack.push_async_callback(relay.close_connections)
+        stack.push_async_callback(relay.clients.close)
         stack.callback(relay.listeners.close_all)
         for listener in listeners:
             sockets = await asyncio.to_thread(listen, listener.listen)
@@ -93,6 +81,7 @@ class Relay:
 
     Attributes:
         listeners: Its open listeners.
+        clients: Its open connections.
     """
 
     def __init__(
@@ -107,17 +96,14 @@ class Relay:
         self._tasks = tasks
         self._report = report
         self._connect_timeout, self._handshake_timeout = timeouts
-        self._connecting = 0  # accepted clients that are not connected to their upstream yet
+        self.clients = ClientConnections()
         self.listeners = BoundListeners(
-            self._take, self._announce_listeners, Shortage(report, lambda: self._connecting)
+            self._take, self._announce_listeners, Shortage(report, lambda: self.clients.connecting)
         )
         self._interception = Interception(rewriting, self.listeners, report)
         self._numbers = itertools.count(1)
         self._buffer = memoryview(bytearray(_READ_BYTES))
-        self._clients: dict[asyncio.Task[None] | None, RelayedConnection | None] = {}  # None: not connected yet
-        self._closed = Totals()
         self._down: dict[Address, str] = {}  # unreachable upstreams, with the reason
-        self._pressed = False
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -132,20 +118,7 @@ class Relay:
     @property
     def totals(self) -> Totals:
         """A copy of the current counts."""
-        totals = replace(self._closed)
-        for connection in self._clients.values():
-            _add(totals, connection)
-        return totals
-
-    @property
-    def open_connections(self) -> int:
-        """The number of open client connections, including those that wait for their upstream."""
-        return len(self._clients)
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether any client is connected to its upstream."""
-        return any(connection is not None for connection in self._clients.values())
+        return self.clients.totals
 
     @property
     def down(self) -> Mapping[Address, str]:
@@ -175,19 +148,7 @@ class Relay:
         Busy connections stay open. Returns after this many seconds, or when `at_once` is set.
         """
         self.listeners.close_all()
-        seen: dict[RelayedConnection, tuple[int, float]] = {}
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
-        while (now := loop.time()) < end and self._clients:
-            for connection in filter(None, self._clients.values()):
-                total = connection.request_bytes + connection.response_bytes
-                before, since = seen.get(connection, (-1, now))
-                seen[connection] = total, since if total == before else now
-                if total == before and now - since >= _QUIET_S:
-                    connection.close()
-            if at_once is not None and at_once.is_set():
-                return
-            await asyncio.sleep(_QUIET_S / 5)
+        await self.clients.drain(seconds, at_once)
 
     async def reconfigure(self, listeners: Sequence[Listener]) -> list[str]:
         """Replace the listeners of the configuration file. Open connections stay.
@@ -219,57 +180,28 @@ class Relay:
             self._tap.announce_listeners(self.listeners.pairs)
 
     def _take(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
-        self._connecting += 1
-        self._tasks.create_task(self._serve(bound, accepted, client))
-
-    async def close_connections(self) -> None:
-        """Send what was read, then close all connections."""
-        await asyncio.sleep(0)  # so that every task has begun: a task that never begins does not close its socket
-        try:
-            for task, connection in list(self._clients.items()):
-                if connection is not None:
-                    connection.close()
-                elif task is not None:
-                    task.cancel()
-            if self._clients:
-                await asyncio.wait([task for task in self._clients if task], timeout=_GRACE_S)
-        finally:
-            for connection in self._clients.values():
-                if connection is not None:
-                    connection.abort()
+        self.clients.add(self._tasks.create_task(self._serve(bound, accepted, client)))
 
     async def close_tap(self) -> None:
         """Send the totals to the inspector, and let it read the rest."""
         if self._tap is None or self._tap.lost:
             return
-        totals = self._closed
+        totals = self.clients.closed
         counts = (totals.connections, totals.request_bytes, totals.response_bytes)
         if not await self._tap.close(*counts, patience=_INSPECTOR_PATIENCE_S) and not self._tap.lost:
             self._report(InspectorLost(f"it has not read for {_INSPECTOR_PATIENCE_S:g} s"))
 
     async def _serve(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         """Serve one client, from accept to end. Raises nothing for what a peer or the network does."""
-        task = asyncio.current_task()
-        self._clients[task] = None
-        self._closed.connections += 1
-        try:
-            with accepted:
-                try:
-                    await self._connect_and_relay(task, bound, accepted, client)
-                except TlsError:
-                    pass  # the client got an alert, or a reset
-                except OSError:  # the upstream is unreachable, or one of the two sockets was dead from the start
-                    reset_on_close(accepted)
-        finally:
-            connection = self._clients.pop(task)
-            if connection is None:
-                self._connecting -= 1
-            else:
-                _add(self._closed, connection)
+        with accepted:
+            try:
+                await self._connect_and_relay(bound, accepted, client)
+            except TlsError:
+                pass  # the client got an alert, or a reset
+            except OSError:  # the upstream is unreachable, or one of the two sockets was dead from the start
+                reset_on_close(accepted)
 
-    async def _connect_and_relay(
-        self, task: asyncio.Task[None] | None, bound: BoundListener, accepted: socket.socket, client: str
-    ) -> None:
+    async def _connect_and_relay(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         number = next(self._numbers)
         tap = self._tap if self._tap is not None and self._tap.choose(number, client) else None
         opening = Opening(number, accepted, client, bound.now)
@@ -301,14 +233,11 @@ class Relay:
                 connection = RelayedConnection(*ends, opening.tls)
             else:
                 connection = InterceptingConnection(*ends, frames, opening.tls)
-            if self._pressed:
-                connection.press(True)
-            self._clients[task] = connection
-            self._connecting -= 1
+            self.clients.connected(connection)
             await connection.run()
 
     def _turned_away(self, upstream: Address, error: OSError) -> None:
-        self._closed.turned_away += 1
+        self.clients.closed.turned_away += 1
         if is_shortage(error):
             self.listeners.pause_for(error)
         elif self._down.get(upstream) != (why := reason(error)):
@@ -317,20 +246,11 @@ class Relay:
 
     def _press(self, pressed: bool) -> None:
         """Stop accepting and reading until the inspector has caught up, or continue."""
-        self._pressed = pressed
         if pressed:
             self.listeners.pause()
         else:
             self.listeners.resume()
-        for connection in self._clients.values():
-            if connection is not None:
-                connection.press(pressed)
-
-
-def _add(totals: Totals, connection: RelayedConnection | None) -> None:
-    if connection is not None:
-        totals.request_bytes += connection.request_bytes
-        totals.response_bytes += connection.response_bytes
+        self.clients.press(pressed)
 
 
 async def _remove(path: Path) -> None:

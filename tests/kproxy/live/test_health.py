@@ -98,7 +98,7 @@ async def test_a_hundred_questions_are_one_connection_to_the_upstream() -> None:
 async def test_clients_that_are_connected_prove_that_the_upstream_answers() -> None:
     with Broker() as broker:
         async with healthy(broker) as (found, relay, _), connected(relay, broker):
-            await until(lambda: relay.is_connected)
+            await until(lambda: relay.clients.is_connected)
             assert await status(found) == (True, "ok")
             assert found._checked_until < 0  # nothing was checked
 

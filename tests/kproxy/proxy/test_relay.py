@@ -266,7 +266,7 @@ async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left
 
 def is_held(relay: Relay) -> bool:
     """The only client is not read any more, because what it sent is not taken; that nothing comes says less."""
-    [connection] = relay._clients.values()
+    [connection] = relay.clients._connections.values()
     return connection is not None and Held.PEER in connection._client._held
 
 
