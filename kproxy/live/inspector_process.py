@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
 from kproxy.outputs.stderr import warn
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.proxy.inspector_figures import FiguresWriter
 
@@ -114,7 +114,7 @@ class _InspectorLoop:
             data = b""
         self._ended = not data
         for message in self._decoder.receive_data(data):
-            if isinstance(message, tap_protocol.Hello):
+            if isinstance(message, tap_messages.Hello):
                 self._watcher = InspectionSink(
                     self._watch, message, self._selector, relay_ended=self._relay_ended, table=self._table
                 )

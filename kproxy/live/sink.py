@@ -29,7 +29,7 @@ from kproxy.outputs.rate_limit import RateLimit
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import error_text, give_up_output
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, ResponseLine
@@ -76,7 +76,7 @@ class InspectionSink:
     def __init__(
         self,
         watch: InspectorOptions,
-        hello: tap_protocol.Hello,
+        hello: tap_messages.Hello,
         selector: selectors.BaseSelector,
         *,
         relay_ended: Callable[[], bool] = lambda: False,
@@ -109,7 +109,7 @@ class InspectionSink:
         if hello.restarts:
             self._take_all([_gap(hello.at, 0, 0, f"{RESTARTED}: nothing was inspected for {_outage_s(hello):.3f} s")])
 
-    def observe(self, message: tap_protocol.Message) -> None:
+    def observe(self, message: tap_messages.Message) -> None:
         """Take one message of the tap."""
         self._at = message.at
         try:
@@ -117,16 +117,16 @@ class InspectionSink:
         except Exception as error:  # noqa: BLE001  # a bug that one message provokes: the others are still inspected
             lines = self._inspector.fail("inspecting a message of the relay", error, at=self._at)
         self._take_all(lines)
-        if isinstance(message, tap_protocol.TapData | tap_protocol.TapSkipped | tap_protocol.TapGap):
+        if isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
             self._progress.moved(message.connection_id)
-        elif isinstance(message, tap_protocol.Close):
+        elif isinstance(message, tap_messages.Close):
             self._progress.closed(message.connection_id)
 
-    def _lines(self, message: tap_protocol.Message) -> list[Line]:
+    def _lines(self, message: tap_messages.Message) -> list[Line]:
         inspector = self._inspector
-        if isinstance(message, tap_protocol.TapData):
+        if isinstance(message, tap_messages.TapData):
             return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
-        if isinstance(message, tap_protocol.Open):
+        if isinstance(message, tap_messages.Open):
             self._progress.opened(message.connection_id, message.slot)
             resumed = None
             if message.resumed is not None:
@@ -135,34 +135,34 @@ class InspectionSink:
                 message.connection_id, message.client, message.server, at=message.at, listener=message.listener,
                 tls=message.tls, resumed=resumed, sample=self._hello.sample,
             )  # fmt: skip
-        if isinstance(message, tap_protocol.TapSkipped):
+        if isinstance(message, tap_messages.TapSkipped):
             return inspector.skip(
                 message.connection_id, message.direction, message.head, message.size, at=message.at, reason=BEHIND
             )
-        if isinstance(message, tap_protocol.TapGap):
+        if isinstance(message, tap_messages.TapGap):
             # After a restart, no frames means that no boundaries are known.
             frames = message.frames or None if message.restarted else message.frames
             return inspector.lose(
                 message.connection_id, message.direction, message.size, at=message.at,
                 reason=RESTARTED if message.restarted else BEHIND, frames=frames,
             )  # fmt: skip
-        if isinstance(message, tap_protocol.Close):
+        if isinstance(message, tap_messages.Close):
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
-        if isinstance(message, tap_protocol.TapTlsFailed):
+        if isinstance(message, tap_messages.TapTlsFailed):
             return inspector.tls_failed(message.connection_id, TlsFailed(
                 message.at, message.side, message.by, TlsReason(message.reason), message.name, message.detail
             ))  # fmt: skip
-        if isinstance(message, tap_protocol.TapReplaced):
+        if isinstance(message, tap_messages.TapReplaced):
             inspector.replace_next(message.connection_id, message.direction, message.frame)
-        if isinstance(message, tap_protocol.Missed):
+        if isinstance(message, tap_messages.Missed):
             self._missed += message.connections
             self._progress.missed(message.connections, message.size, message.frames)
             reason = RESTARTED if message.restarted else BEHIND
             count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
             return [_gap(message.at, message.size, message.frames, f"{reason}: {count}")]
-        if isinstance(message, tap_protocol.Listeners) and self._control is not None:
+        if isinstance(message, tap_messages.ListenersChanged) and self._control is not None:
             self._control.announce_listeners([Listening(*pair) for pair in message.listeners])
-        if isinstance(message, tap_protocol.Bye):
+        if isinstance(message, tap_messages.Bye):
             self._left_out = message.left_out
         return []
 
@@ -295,7 +295,7 @@ def _metrics_of(inspector: Inspector) -> InspectorMetrics | None:
     return InspectorMetrics(lambda: inspector.in_flight)
 
 
-def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> Greeting:
+def _greeting(watch: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:
     return Greeting(
         kproxy=__version__,
         protocol=PROTOCOL,
@@ -318,5 +318,5 @@ def _gap(at: int, size: int, frames: int, reason: str) -> GapLine:
     )
 
 
-def _outage_s(hello: tap_protocol.Hello) -> float:
+def _outage_s(hello: tap_messages.Hello) -> float:
     return (hello.at - hello.lost_at) / 1e9

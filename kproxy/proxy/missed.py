@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kproxy.proxy.tap_protocol import Missed
+from kproxy.proxy.tap_messages import Missed
 
 
 class MissedConnections:

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.frame_boundaries import Boundaries
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class TappedStream:
             self._tap.put(tap_protocol.encode_replaced_head(*self._id, at, len(frame)), frame)
 
     def end(self, how: str, at: int) -> None:
-        """The direction has ended, see `tap_protocol.End`."""
+        """The direction has ended, see `tap_messages.End`."""
         self._connection.catch_up(at)
         if self._tap.lost:
             return
@@ -140,9 +140,9 @@ class TappedStream:
             return
         self._connection.announce(at)
         if self._cut:
-            self._tap.put(tap_protocol.encode_gap(tap_protocol.TapGap(*self._id, at, self._cut, 0)))
+            self._tap.put(tap_protocol.encode_gap(tap_messages.TapGap(*self._id, at, self._cut, 0)))
         if self._gap:
-            gap = tap_protocol.TapGap(*self._id, at, self._gap, self._gap_frames, self._restarted)
+            gap = tap_messages.TapGap(*self._id, at, self._gap, self._gap_frames, self._restarted)
             self._tap.put(tap_protocol.encode_gap(gap))
         self._cut = self._gap = self._gap_frames = 0
         self._restarted = self._restarted and self._dropped > 0
