@@ -118,7 +118,7 @@ def haproxy(
     )
     config = directory / "haproxy.cfg"
     config.write_text(
-        f"global\n nbthread 1\n maxconn {connections + 100}\ndefaults\n mode tcp\n maxconn {connections + 100}\n"
+        f"global\n nbthread 1\n maxconn {connections + 20}\ndefaults\n mode tcp\n maxconn {connections + 20}\n"
         f" timeout connect 60s\n timeout client 1h\n timeout server 1h\n{listens}"
     )
     child = subprocess.Popen(["haproxy", "-db", "-f", str(config)], stderr=subprocess.DEVNULL)

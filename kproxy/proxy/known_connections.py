@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.proxy.tapped_connection import TappedConnection
 
 #: Bytes of memory of a closed connection until an inspector has confirmed its end.
-CLOSED_COST = 1024
+CLOSED_COST: Final = 1024
 
 
 class KnownConnections:
