@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from kproxy.control.protocol import LINE_START, ControlError, Greeting, ListenersChanged, parse_greeting
+from kproxy.control.protocol import LINE_START, ControlError, Greeting, ListenersUpdate, parse_greeting
 from kproxy.proxy.sockets import reason
 from kproxy.trace.encoding import encode_json
 
@@ -176,7 +176,7 @@ class ControlClient(asyncio.Protocol):
 
     def _update_listeners(self, line: bytes) -> None:
         try:
-            self.greeting.listeners = msgspec.json.decode(line, type=ListenersChanged).listeners
+            self.greeting.listeners = msgspec.json.decode(line, type=ListenersUpdate).listeners
         except (msgspec.DecodeError, ValueError) as error:
             self._fail(str(error))
             return

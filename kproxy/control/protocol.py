@@ -51,7 +51,7 @@ class Greeting(Struct):
         return [f"{each.listen} -> {'built-in Kafka' if self.built_in else each.upstream}" for each in self.listeners]
 
 
-class ListenersChanged(Struct):
+class ListenersUpdate(Struct):
     """A line without `id` for viewers that watch: the proxy opened, retargeted or closed listeners; all of them now."""
 
     listeners: list[Listening]

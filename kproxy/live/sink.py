@@ -72,7 +72,7 @@ class InspectionSink:
     """Inspects the tap's messages, and writes the resulting lines.
 
     Args:
-        watch: What to do with the traffic.
+        options: What to do with the traffic.
         hello: The tap's first message.
         selector: Of the event loop, which also serves the control socket.
         relay_ended: Returns whether the relay has ended.
@@ -81,31 +81,31 @@ class InspectionSink:
 
     def __init__(
         self,
-        watch: InspectorOptions,
+        options: InspectorOptions,
         hello: tap_messages.Hello,
         selector: selectors.BaseSelector,
         *,
         relay_ended: Callable[[], bool] = lambda: False,
         table: InspectedTable | None = None,
     ) -> None:
-        self._selection = watch.selection
-        self._output = output_for(watch.output, sys.stdout, self._selection)
+        self._selection = options.selection
+        self._output = output_for(options.output, sys.stdout, self._selection)
         self._shown = True
         self._throttle = RateLimit(sys.stdout)
-        self._detail = watch.detail
+        self._detail = options.detail
         node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
         self._inspector = Inspector(f"{node}-{hello.pid}", self._output.detail(self._detail))
         self._trace: TraceWriter | None = None
-        if watch.directory is not None:
-            self._trace = TraceWriter(watch.directory, node=node, compress=watch.compress, warn=warn)
+        if options.directory is not None:
+            self._trace = TraceWriter(options.directory, node=node, compress=options.compress, warn=warn)
         self._control: ControlServer | None = None
-        if watch.control is not None:
+        if options.control is not None:
             self._control = ControlServer(
-                watch.control, selector, _greeting(watch, hello, node), self._inspector, relay_ended=relay_ended
+                options.control, selector, _greeting(options, hello, node), self._inspector, relay_ended=relay_ended
             )
         self._tally = RunSummary()
         self._metrics: InspectorMetrics | None = None
-        if watch.metrics:
+        if options.metrics:
             self._metrics = _metrics_of(self._inspector)
         self._at = hello.at
         self._progress = ProgressLog(table, self._inspector)
@@ -254,7 +254,7 @@ def _metrics_of(inspector: Inspector) -> InspectorMetrics | None:
     return InspectorMetrics(lambda: inspector.in_flight)
 
 
-def _greeting(watch: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:
+def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:
     return Greeting(
         kproxy=__version__,
         protocol=PROTOCOL,
@@ -262,9 +262,9 @@ def _greeting(watch: InspectorOptions, hello: tap_messages.Hello, node: str) -> 
         node=node,
         started=timestamp(hello.started),
         listeners=[Listening(*pair) for pair in hello.listeners],
-        trace=None if watch.directory is None else str(watch.directory.absolute()),
-        detail=watch.detail,
-        built_in=watch.built_in,
+        trace=None if options.directory is None else str(options.directory.absolute()),
+        detail=options.detail,
+        built_in=options.built_in,
         restarts=hello.restarts,
         sample=hello.sample,
     )

@@ -1,4 +1,4 @@
-"""Events of a relay that its user should know about; each prints as one sentence."""
+"""Events of a relay for its user; `str` gives each as one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOO_MANY_FILES: Final = os.strerror(errno.EMFILE).lower()
 
 @dataclass(frozen=True, slots=True)
 class UpstreamUnreachable:
-    """A client was turned away; not repeated until the reason changes or the upstream answers."""
+    """A client was refused. Not repeated until the reason changes or the upstream answers."""
 
     upstream: str
     reason: str
@@ -24,7 +24,7 @@ class UpstreamUnreachable:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamReachable:
-    """The upstream could not be reached before."""
+    """A client was connected to an upstream that was unreachable before."""
 
     upstream: str
 
@@ -45,7 +45,7 @@ class OutOfResources:
 
 @dataclass(frozen=True, slots=True)
 class InspectorLost:
-    """Nothing is inspected from here on; the relay goes on."""
+    """Inspection has ended for good; the relay continues."""
 
     reason: str
 
@@ -55,7 +55,7 @@ class InspectorLost:
 
 @dataclass(frozen=True, slots=True)
 class InspectorRestarting:
-    """The inspector is gone, and another one will begin in `delay` seconds; the relay goes on."""
+    """The inspector has ended, and another one begins in `delay` seconds; the relay continues."""
 
     reason: str
     delay: float
@@ -66,7 +66,7 @@ class InspectorRestarting:
 
 @dataclass(frozen=True, slots=True)
 class InspectorResumed:
-    """Another inspector has begun. The counts are those of what none has inspected, up to now."""
+    """Another inspector has begun. The counts are those of traffic that no inspector has seen, up to now."""
 
     seconds: float
     bytes: int
@@ -106,7 +106,7 @@ class BrokerListening:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMoved:
-    """With ``--advertise``: a broker has another address, and its listener leads there now."""
+    """With ``--advertise``: a broker has another address, which is now the upstream of its listener."""
 
     node_id: int
     before: str
@@ -145,7 +145,7 @@ class BrokerNotListening:
 
 @dataclass(frozen=True, slots=True)
 class NewerVersion:
-    """Responses of an API version that the schemas do not have may carry addresses that are not rewritten."""
+    """Responses of an API version without a schema may have addresses, which are not rewritten."""
 
     api_key: int
     api_version: int
@@ -159,7 +159,7 @@ class NewerVersion:
 
 @dataclass(frozen=True, slots=True)
 class NotHeld:
-    """A frame that may carry addresses was too large to be held, and was forwarded as it is. Once per API."""
+    """A frame that may have addresses was too large to be held and was forwarded unchanged. Once per API."""
 
     api_key: int
     size: int

@@ -1,4 +1,4 @@
-"""What the relay changes in frames on their way: which interceptors a connection gets."""
+"""What the relay changes in frames: the interceptors of each connection."""
 
 from __future__ import annotations
 

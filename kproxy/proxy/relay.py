@@ -206,9 +206,9 @@ class Relay:
         tap = self._tap if self._tap is not None and self._tap.choose(number, client) else None
         opening = Opening(number, accepted, client, bound.now)
         try:
-            requested_name = await opening.meet_client(self._handshake_timeout)
+            requested_name = await opening.open_client(self._handshake_timeout)
             opening.listener = self._interception.route(bound, requested_name)
-            upstream = await opening.meet_upstream(self._connect_timeout, self._handshake_timeout)
+            upstream = await opening.open_upstream(self._connect_timeout, self._handshake_timeout)
         except asyncio.CancelledError:
             if tap is not None:
                 opening.fail(tap, None)

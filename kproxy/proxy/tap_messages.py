@@ -13,10 +13,10 @@ Resumed: TypeAlias = tuple[tuple[int, int, bool], tuple[int, int, bool]]
 
 
 class Hello(NamedTuple):
-    """The first message: who relays, and between what, as ``(listener, upstream)``.
+    """The first message: the relay and its listeners, as ``(listener, upstream)``.
 
-    `started` is when the relay began, `restarts` how many inspectors there were before this one, `lost_at` when the
-    last of them was lost (both ns since the epoch). `sample` is the share of connections that is inspected.
+    `started` is when the relay began, `restarts` the number of earlier inspectors, `lost_at` when the last of them was
+    lost (both ns since the epoch). `sample` is the share of connections that is inspected.
     """
 
     at: int
@@ -37,10 +37,10 @@ class ListenersChanged(NamedTuple):
 
 
 class Open(NamedTuple):
-    """A connection was accepted. `server` is the upstream's address; its name, if it could not be reached.
+    """A connection was accepted. `server` is the upstream's address, or its name if it is unreachable.
 
-    `slot` is its place in the `InspectedTable`. `resumed`, of a connection that an earlier inspector has seen: for each
-    direction the bytes and frames that it has inspected, and whether a frame begins behind them.
+    `slot` is its place in the `InspectedTable`. If an earlier inspector has seen the connection, `resumed` has for each
+    direction the bytes and frames that were inspected, and whether the next byte is the first of a frame.
     """
 
     connection_id: int
@@ -54,7 +54,7 @@ class Open(NamedTuple):
 
 
 class TapData(NamedTuple):
-    """The next bytes of one direction, cut anywhere."""
+    """The next bytes of one direction, not aligned to frames."""
 
     connection_id: int
     direction: Direction
@@ -63,7 +63,7 @@ class TapData(NamedTuple):
 
 
 class TapReplaced(NamedTuple):
-    """The frame that was sent in place of the next one of this direction, whose bytes follow as `TapData`."""
+    """The frame that the relay sent instead of the next one of this direction; that one follows as `TapData`."""
 
     connection_id: int
     direction: Direction
@@ -72,7 +72,7 @@ class TapReplaced(NamedTuple):
 
 
 class TapSkipped(NamedTuple):
-    """A whole frame that was relayed and not sent here.
+    """A whole frame that was relayed but not sent here.
 
     `size` is its length prefix, `head` its first bytes with that prefix, `HEAD_BYTES` at most. `at` is when it ended.
     """
@@ -85,11 +85,11 @@ class TapSkipped(NamedTuple):
 
 
 class TapGap(NamedTuple):
-    """`size` bytes that were relayed and are not sent here.
+    """`size` bytes that were relayed but not sent here.
 
-    Either whole frames (`frames` of them), or the rest of the frame of which the last `TapData` held the beginning
-    (`frames` is 0): in both cases the next byte is the first of a frame. Not so where the stream is none of Kafka
-    frames, or ended in the gap. `restarted`: there was no inspector; otherwise it was behind.
+    These are `frames` whole frames, or the rest of the frame whose beginning was in the last `TapData` (`frames` is 0).
+    In both cases, the next byte is the first of a frame, unless the stream has no Kafka frames or ended in the gap.
+    `restarted` is true if no inspector ran, false if it was too slow.
     """
 
     connection_id: int
@@ -101,7 +101,7 @@ class TapGap(NamedTuple):
 
 
 class End(NamedTuple):
-    """One direction ended; `how` is ``fin`` (nothing more will come) or ``reset``."""
+    """One direction ended; `how` is ``fin`` (its sender has finished) or ``reset``."""
 
     connection_id: int
     direction: Direction
@@ -122,10 +122,10 @@ class TapTlsFailed(NamedTuple):
 
 
 class Close(NamedTuple):
-    """A connection is over.
+    """A connection is closed.
 
     `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), tls (no
-    handshake), shutdown (of the proxy). The bytes are what was relayed, whatever became of it here.
+    handshake), shutdown (of the proxy). The bytes are those relayed, also if they were not sent here.
     """
 
     connection_id: int
@@ -137,9 +137,9 @@ class Close(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """Connections that came and went while there was no room to tell of them; since the last such message.
+    """Connections since the last such message that opened and closed while there was no room to announce them.
 
-    `size` and `frames` are those of both directions. `restarted`: there was no inspector.
+    `size` and `frames` are those of both directions. `restarted` is true if no inspector ran.
     """
 
     at: int

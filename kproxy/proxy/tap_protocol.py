@@ -52,12 +52,12 @@ def encode_open(opened: Open) -> bytes:
 
 
 def encode_data_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
-    """What stands before the payload of `TapData`, which follows as it is: no copy is made of it."""
+    """The head of a `TapData`. The payload follows separately, so that it is not copied."""
     return _HEAD.pack(_DATA, direction, connection_id, at, size)
 
 
 def encode_replaced_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
-    """What stands before the frame of `TapReplaced`, which follows as it is."""
+    """The head of a `TapReplaced`. The frame follows separately."""
     return _HEAD.pack(_REPLACED, direction, connection_id, at, size)
 
 
@@ -96,18 +96,18 @@ def _rare(kind: int, connection_id: int, at: int, fields: Any) -> bytes:
 
 
 class TapDecoder:
-    """The receiving end: bytes in chunks of any size in, whole messages out."""
+    """Decodes messages from chunks of any size."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._need = 0  # bytes that `_rest` must have before it is worth a look
+        self._need = 0  # bytes that `_rest` needs for the next message
         self._begun = False
 
     def receive_data(self, data: bytes) -> list[Message]:
-        """Take the next bytes; return the messages that they completed, in order.
+        """Take the next bytes; return the messages that they complete, in order.
 
         Raises:
-            ValueError: This is no tap, or one of another version.
+            ValueError: The stream has another version.
         """
         if self._rest:
             self._rest += data
