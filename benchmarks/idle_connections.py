@@ -99,7 +99,9 @@ def kproxy(ports: Sequence[int], directory: Path, *options: str) -> Iterator[tup
         assert child.stderr is not None
         listening = [re.match(r"listening on 127\.0\.0\.1:(\d+)", child.stderr.readline()) for _ in ports]
         [spawner] = _children(child.pid)
-        yield [int(found[1]) for found in listening if found], [child.pid, *_children(spawner)]
+        while not (inspector := _children(spawner)):
+            time.sleep(0.1)
+        yield [int(found[1]) for found in listening if found], [child.pid, *inspector]
     finally:
         child.terminate()
         child.communicate()

@@ -278,7 +278,7 @@ class Tap:
             self._release()
             now = time.time_ns()
             for stream in list(self.behind):
-                stream.settle(now)
+                stream.send_gaps(now)
             self._send_missed()
 
     def _send_missed(self) -> None:

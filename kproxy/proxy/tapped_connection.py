@@ -77,7 +77,7 @@ class TappedConnection:
         elif not tap.packed:
             self.announce(at)
             for stream in self.streams:
-                stream.settle(at)
+                stream.send_gaps(at)
 
     def tls_failed(self, side: str, by: str, reason: str, name: str | None, detail: str, at: int) -> None:
         """Send a `TlsFailed`, if there is room for it."""

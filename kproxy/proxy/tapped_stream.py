@@ -113,7 +113,7 @@ class TappedStream:
         elif self._fate is _Fate.SENT and not tap.full:
             self._send(chunk, at)
         else:
-            self._sift(chunk, ends, at_start, at)
+            self._send_some(chunk, ends, at_start, at)
 
     def replaced(self, frame: bytes, at: int) -> None:
         """The relay sent `frame` instead of the next frame. Left out if there is no room for it."""
@@ -133,9 +133,9 @@ class TappedStream:
     def finish(self, at: int) -> None:
         """The direction has ended: bytes dropped from an incomplete frame are a gap."""
         self._break_off()
-        self.settle(at)
+        self.send_gaps(at)
 
-    def settle(self, at: int) -> None:
+    def send_gaps(self, at: int) -> None:
         """Send the gaps, if the connection is announced or there is room to announce it."""
         if not (self._cut or self._gap > 0) or (not self._connection.announced and self._tap.packed):
             return
@@ -156,7 +156,7 @@ class TappedStream:
         else:
             self._tap.put(head, part)
 
-    def _sift(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
+    def _send_some(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
         """Send some frames of the chunk and drop the others; frames end at `ends`."""
         start, kept = 0, -1  # kept: start of the bytes to send
         for index, end in enumerate(ends if ends and ends[-1] == len(chunk) else (*ends, len(chunk))):
@@ -184,7 +184,7 @@ class TappedStream:
         """A frame begins."""
         if not self._tap.full:
             self._connection.announce(at)
-            self.settle(at)
+            self.send_gaps(at)
             return _Fate.SENT
         self._tap.fall_behind()
         return _Fate.COUNTED if self._tap.packed or not self._boundaries.framed else _Fate.SKIPPED
@@ -199,7 +199,7 @@ class TappedStream:
         self._tap.dropped_frames += 1
         if self._fate is _Fate.SKIPPED and not self._tap.packed:
             self._connection.announce(at)
-            self.settle(at)
+            self.send_gaps(at)
             self._tap.put(tap_protocol.encode_skipped(*self._id, at, self._dropped - 4, self._head))
         elif self._fate is _Fate.CUT:
             self._cut += self._dropped
