@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from dissectors.connections.addresses import LOOPBACK, canonical
 from dissectors.interception.addresses import AddressRewriter, BrokerAddress
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress
+from kproxy.proxy.bound_listeners import BoundListeners
 from kproxy.proxy.broker_names import BrokerNames
 from kproxy.proxy.events import (
     BrokerListenerClosed,
@@ -22,10 +23,13 @@ from kproxy.proxy.events import (
     Report,
 )
 from kproxy.proxy.listener import BoundListener, Listener
+from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import ListenError, listen
 
 #: A broker that no complete list has named for so long has left. One that restarts is back before.
 GONE_AFTER_S: Final = 60.0
+#: Without file descriptors, clients get the broker's own address until a later response finds some.
+_SHORTAGE_RETRY_S: Final = 1.0
 #: The largest clusters have a few hundred; a faulty response must not open any number of ports.
 MAX_BROKERS: Final = 1000
 #: Where the port that a broker should have is taken, others are tried in these steps.
@@ -71,18 +75,13 @@ class AdvertisedListeners:
 
     Args:
         options: What clients are told.
-        bind: Makes a bound listener accept, given its sockets.
+        listeners: Of the relay: opens, retargets and closes those of brokers.
         report: Called with what the user should know.
     """
 
-    def __init__(
-        self,
-        options: Advertise,
-        bind: Callable[[BoundListener, Sequence[socket.socket]], None],
-        report: Report,
-    ) -> None:
+    def __init__(self, options: Advertise, listeners: BoundListeners, report: Report) -> None:
         self._options = options
-        self._bind = bind
+        self._listeners = listeners
         self._report = report
         self._bootstraps: list[BoundListener] = []
         self._views: dict[BoundListener, dict[int, _Broker]] = {}
@@ -94,6 +93,28 @@ class AdvertisedListeners:
         """A listener of the command line is open."""
         self._bootstraps.append(bound)
         self._views[bound] = {}
+
+    def remove_bootstrap(self, bound: BoundListener) -> None:
+        """A bootstrap listener was closed. Another one of the same cluster takes over its brokers, if there is one."""
+        brokers = self._views.pop(bound)
+        self._bootstraps.remove(bound)
+        heir = next(
+            (each for each, view in self._views.items() if any(broker in view.values() for broker in brokers.values())),
+            None,
+        )
+        bound.bootstrap = heir  # for its open connections
+        for view in self._views.values():  # brokers that the closed listener itself served get a listener of their own
+            for node_id in [node_id for node_id, broker in view.items() if broker.bound is bound]:
+                del view[node_id]
+        for node_id, broker in brokers.items():
+            if broker.bound is None or broker.bound is bound or broker.bound in self._bootstraps:
+                continue
+            if heir is not None and self._views[heir].setdefault(node_id, broker) is broker:
+                broker.bound.bootstrap = heir
+            elif not any(broker in view.values() for view in self._views.values()):
+                self._listeners.close(broker.bound)
+                upstream = str(broker.bound.listener.upstream)
+                self._report(BrokerListenerClosed(node_id, upstream, "its bootstrap listener was removed"))
 
     def rewriter(self, bound: BoundListener, reached: str) -> AddressRewriter:
         """What rewrites the responses of one connection.
@@ -114,7 +135,7 @@ class AdvertisedListeners:
         node_id = None if names is None else names.node_id(name)
         if node_id is None:
             return bound
-        for view in (self._views[bound], *self._views.values()):
+        for view in (self._views.get(bound, {}), *self._views.values()):
             if (broker := view.get(node_id)) is not None and broker.bound is not None:
                 return broker.bound
         return bound
@@ -122,7 +143,9 @@ class AdvertisedListeners:
     def _translate(
         self, bound: BoundListener, reached: str, addresses: list[BrokerAddress], complete: bool
     ) -> list[tuple[str, int] | None]:
-        view = self._views[bound.bootstrap or bound]
+        view = self._views.get(bound.bootstrap or bound)
+        if view is None:  # its bootstrap listener was removed
+            return [None] * len(addresses)
         now = time.monotonic()
         own = self._own_addresses(reached)
         names = self._options.names
@@ -168,7 +191,7 @@ class AdvertisedListeners:
                 return view[address.node_id]
         if known is not None and known.bound is not None and known.bound not in self._bootstraps:
             self._report(BrokerMoved(address.node_id, str(known.bound.listener.upstream), str(upstream)))
-            known.bound.listener = replace(known.bound.listener, upstream=upstream)
+            self._listeners.retarget(known.bound, replace(known.bound.listener, upstream=upstream))
             known.address = address
             return known
         if len(view) >= MAX_BROKERS:
@@ -198,10 +221,14 @@ class AdvertisedListeners:
                 why = str(error)
                 for sock in sockets:
                     sock.close()
+                if error.cause is not None and is_shortage(error.cause):
+                    self._listeners.pause_for(error.cause)
+                    self._reopen_at[address.node_id] = now + _SHORTAGE_RETRY_S
+                    return None
                 continue
             listener = replace(leading_there, listen=TcpAddress(bootstrap.hosts[0], port))
             made = BoundListener(listener, bootstrap=bootstrap)
-            self._bind(made, sockets)
+            self._listeners.add(made, sockets)
             self._report(BrokerListening(address.node_id, str(upstream), made.acceptors[0].name))
             return made
         self._reopen_at[address.node_id] = now + GONE_AFTER_S
@@ -249,8 +276,9 @@ class AdvertisedListeners:
                 continue
             if any(broker in other.values() for other in self._views.values()):
                 continue
-            broker.bound.close()
-            self._report(BrokerListenerClosed(node_id, str(broker.bound.listener.upstream)))
+            self._listeners.close(broker.bound)
+            upstream = str(broker.bound.listener.upstream)
+            self._report(BrokerListenerClosed(node_id, upstream, "the broker has left the cluster"))
 
     def _newer_version(self, api_key: int, api_version: int) -> None:
         if (api_key, api_version) not in self._newer and len(self._newer) < 1000:

@@ -1,15 +1,15 @@
-"""What the relay changes in frames on their way: which interceptors a connection gets."""
+"""What the relay changes in frames: the interceptors of each connection."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dissectors.interception.intercepted_connection import InterceptedConnection, TooLarge
 from dissectors.interception.interceptor import Interceptor
 from dissectors.interception.version_cap import VersionCap
 from kproxy.proxy.advertised_listeners import Advertise, AdvertisedListeners, local_address
+from kproxy.proxy.bound_listeners import BoundListeners
 from kproxy.proxy.events import NotHeld, Report
 from kproxy.proxy.listener import BoundListener, Listener
 
@@ -27,28 +27,35 @@ class Interception:
 
     Args:
         rewriting: What they change.
-        bind: See `AdvertisedListeners`.
+        listeners: Of the relay.
         report: Called with what the user should know.
     """
 
     def __init__(
         self,
         rewriting: Rewriting,
-        bind: Callable[[BoundListener, Sequence[socket.socket]], None],
+        listeners: BoundListeners,
         report: Report,
     ) -> None:
         self._cap = rewriting.cap_versions
-        self._brokers = None if rewriting.advertise is None else AdvertisedListeners(rewriting.advertise, bind, report)
+        self._brokers = (
+            None if rewriting.advertise is None else AdvertisedListeners(rewriting.advertise, listeners, report)
+        )
         self._report = report
         self._too_large: set[int] = set()  # API keys of frames that were reported; only those with addresses
 
     def add_bootstrap(self, bound: BoundListener) -> None:
-        """A listener of the command line is bound."""
+        """A listener of the command line or the configuration file is open."""
         if self._brokers is not None:
             self._brokers.add_bootstrap(bound)
 
+    def remove_bootstrap(self, bound: BoundListener) -> None:
+        """A listener was closed because the configuration no longer has it."""
+        if self._brokers is not None:
+            self._brokers.remove_bootstrap(bound)
+
     def route(self, bound: BoundListener, requested_name: str | None) -> Listener:
-        """Where the connection of a client leads that asked for this host name in its TLS handshake."""
+        """The upstream listener for a client that requested this host name in its TLS handshake."""
         if self._brokers is not None and requested_name is not None:
             return self._brokers.by_name(bound, requested_name).now
         return bound.now

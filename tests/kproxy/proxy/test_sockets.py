@@ -16,7 +16,7 @@ import pytest
 
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen, parse_upstream
-from kproxy.proxy.events import AcceptPaused, Event
+from kproxy.proxy.events import Event, OutOfResources
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
@@ -252,7 +252,7 @@ async def test_without_file_descriptors_clients_wait_and_are_served_later(monkey
         async with relaying(broker.address, events=events) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 await until(lambda: sock.tried == 2)
-                assert events == [AcceptPaused("too many open files")]
+                assert events == [OutOfResources("too many open files")]
                 sock.exhausted = False
                 await client.send(b"patient")
                 with await broker.accept() as server:
@@ -267,7 +267,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
         return await connect(*args)
 
     monkeypatch.setattr("kproxy.proxy.opening.connect", connect_without)
-    monkeypatch.setattr("kproxy.proxy.relay._ACCEPT_RETRY_S", 0.01)
+    monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 0.01)
     events: list[Event] = []
     with Broker() as broker:
         async with relaying(broker.address, events=events) as relay:
@@ -277,7 +277,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
             async with connected(relay, broker) as (client, server):
                 await client.send(b"x")
                 assert await server.receive(1) == b"x"
-    assert events == [AcceptPaused("too many open files")]
+    assert events == [OutOfResources("too many open files")]
 
 
 async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:

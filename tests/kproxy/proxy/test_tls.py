@@ -16,7 +16,7 @@ import pytest
 
 from dissectors.connections.events import Direction
 from dissectors.connections.tls_failures import TlsReason
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.advertised_listeners import Advertise, check_listeners
 from kproxy.proxy.broker_names import BrokerNames
@@ -120,11 +120,11 @@ async def test_relays_with_tls_on_either_side(
             await server.send(frame(20))
             assert await client.receive(24) == frame(20)
         _, opened, *messages, closed, _ = await reading
-    assert isinstance(opened, tap_protocol.Open)
+    assert isinstance(opened, tap_messages.Open)
     assert opened.tls is (inner is not None)
-    data = [(each.direction, each.payload) for each in messages if isinstance(each, tap_protocol.TapData)]
+    data = [(each.direction, each.payload) for each in messages if isinstance(each, tap_messages.TapData)]
     assert data == [(Direction.REQUEST, frame(10)), (Direction.RESPONSE, frame(20))]
-    assert isinstance(closed, tap_protocol.Close)
+    assert isinstance(closed, tap_messages.Close)
     assert closed[4:] == (14, 24)
 
 
@@ -289,12 +289,12 @@ async def test_who_only_connects_is_no_failure(made: Certificates) -> None:
                 assert await client.rest() == b""
         messages = await reading
     assert failures_in(messages) == []
-    (closed,) = (each for each in messages if isinstance(each, tap_protocol.Close))
+    (closed,) = (each for each in messages if isinstance(each, tap_messages.Close))
     assert (closed.by, closed.how) == ("client", "tls")
 
 
-def failures_in(messages: list[tap_protocol.Message]) -> list[tuple[str, str, str, str | None]]:
-    return [each[2:6] for each in messages if isinstance(each, tap_protocol.TapTlsFailed)]
+def failures_in(messages: list[tap_messages.Message]) -> list[tuple[str, str, str, str | None]]:
+    return [each[2:6] for each in messages if isinstance(each, tap_messages.TapTlsFailed)]
 
 
 async def client_failure(
@@ -314,7 +314,7 @@ async def client_failure(
                     await client.rest()
         messages = await reading
     (failure,) = failures_in(messages)
-    (opened,) = (each for each in messages if isinstance(each, tap_protocol.Open))
+    (opened,) = (each for each in messages if isinstance(each, tap_messages.Open))
     assert opened.tls
     assert failure[0] == "client"
     return failure[1:3]
