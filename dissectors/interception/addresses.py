@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from dissectors import schemas
@@ -14,7 +14,7 @@ from dissectors.schemas.codes import ApiKey
 from dissectors.wire.compiled import Irregular
 from dissectors.wire.layout import Field, Layout, cached_on_owner
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
-from dissectors.wire.skip import read_length, skip_fields, skip_tags, skipper
+from dissectors.wire.skip import Skipper, fields_skipper, read_length, skip_tags, skipper, struct_skipper
 
 _NODE_IDS = {"node_id", "broker_id"}
 #: Their responses list every broker that the cluster has at the moment.
@@ -98,7 +98,7 @@ def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[Addre
     if known is None:
         return []
     try:
-        body = skip_fields(known.response_header, frame, 4)
+        body = struct_skipper(known.response_header)(frame, 4)
         found: list[AddressSpan] = []
         _collect(known.response, frame, body, (), found, whole=False)
         return [each for each in found if each.address.host and each.address.port > 0]
@@ -147,6 +147,14 @@ def _needed_fields(layout: Layout) -> tuple[Field, ...]:
     return layout.fields[: last + 1]
 
 
+@cached_on_owner
+def _skipper_to_tags(layout: Layout) -> Skipper | None:
+    """Skips the fields if only tagged ones lead to addresses, as in Produce and Fetch; else None."""
+    if _is_address(layout) or any(map(_leads_to_address, layout.fields)):
+        return None
+    return fields_skipper(layout.fields)
+
+
 def _collect(
     layout: Layout,
     data: bytes,
@@ -159,7 +167,10 @@ def _collect(
     """Add the addresses in a struct to `found`; return the position behind it, if it is to be read `whole`."""
     spans: dict[str, tuple[int, int]] = {}
     host_length = ""
-    for field in layout.fields if whole else _needed_fields(layout):
+    fields: Sequence[Field] = layout.fields if whole else _needed_fields(layout)
+    if (skip := _skipper_to_tags(layout)) is not None:
+        fields, position = (), skip(data, position)
+    for field in fields:
         start = position
         if field.name == "host":
             host_length = field.length or ""

@@ -9,7 +9,7 @@ from dissectors.messages.message import api_layouts
 from dissectors.schemas.codes import ApiKey, Error
 from dissectors.wire.compiled import Irregular
 from dissectors.wire.layout import Layout
-from dissectors.wire.skip import read_length, skip_fields, struct_skipper
+from dissectors.wire.skip import read_length, skipper_to, struct_skipper
 
 _HEADER_BYTES = 8  # length prefix and correlation id: the header of this response has version 0 at every version
 
@@ -46,7 +46,7 @@ def _capped(frame: bytes, layout: Layout) -> bytes:
     assert ranges.struct is not None
     assert ranges.length is not None
     skip = struct_skipper(ranges.struct)
-    count, position = read_length(ranges.length, frame, skip_fields(layout, frame, _HEADER_BYTES, before="api_keys"))
+    count, position = read_length(ranges.length, frame, skipper_to(layout, "api_keys")(frame, _HEADER_BYTES))
     for _ in range(count):
         api_key, lowest, highest = (_int16(frame, position + offset) for offset in (0, 2, 4))
         api = schemas.api(api_key)

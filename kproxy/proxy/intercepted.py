@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from dissectors.connections.events import Direction
-from dissectors.interception.intercepted_connection import Delivery, InterceptedConnection
+from dissectors.interception.intercepted_connection import InterceptedConnection
+from dissectors.interception.intercepted_stream import Delivery
 from kproxy.proxy.connection import Ending, RelayedConnection
 from kproxy.proxy.side import Held, Side
 from kproxy.proxy.tapped_connection import TappedConnection

@@ -6,7 +6,8 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dissectors.interception.intercepted_connection import InterceptedConnection, TooLarge
+from dissectors.interception.intercepted_connection import InterceptedConnection
+from dissectors.interception.intercepted_stream import TooLarge
 from dissectors.interception.interceptor import Interceptor
 from dissectors.interception.version_cap import VersionCap
 from kproxy.proxy.advertised_listeners import Advertise, AdvertisedListeners, local_address
