@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from dissectors import schemas
@@ -141,15 +141,21 @@ def _leads_to_address(field: Field) -> bool:
 @cached_on_owner
 def _needed_fields(layout: Layout) -> tuple[Field, ...]:
     """The fields of a message as far as the last that can have addresses: Metadata's topics need not be read."""
-    if _is_address(layout) or any(map(_leads_to_address, layout.tagged)):
+    if _is_address(layout) or _tagged(layout):
         return layout.fields
     last = max(index for index, field in enumerate(layout.fields) if _leads_to_address(field))
     return layout.fields[: last + 1]
 
 
 @cached_on_owner
+def _tagged(layout: Layout) -> dict[int | None, Field]:
+    """The tagged fields that lead to addresses, by tag."""
+    return {field.tag: field for field in layout.tagged if _leads_to_address(field)}
+
+
+@cached_on_owner
 def _skipper_to_tags(layout: Layout) -> Skipper | None:
-    """Skips the fields if only tagged ones lead to addresses, as in Produce and Fetch; else None."""
+    """Skips the fields if none leads to addresses: Produce and Fetch have them in a tagged field."""
     if _is_address(layout) or any(map(_leads_to_address, layout.fields)):
         return None
     return fields_skipper(layout.fields)
@@ -165,12 +171,11 @@ def _collect(
     whole: bool = True,
 ) -> int:
     """Add the addresses in a struct to `found`; return the position behind it, if it is to be read `whole`."""
+    if (skip := _skipper_to_tags(layout)) is not None:
+        return _collect_tags(layout, data, skip(data, position), tag_sizes, found)
     spans: dict[str, tuple[int, int]] = {}
     host_length = ""
-    fields: Sequence[Field] = layout.fields if whole else _needed_fields(layout)
-    if (skip := _skipper_to_tags(layout)) is not None:
-        fields, position = (), skip(data, position)
-    for field in fields:
+    for field in layout.fields if whole else _needed_fields(layout):
         start = position
         if field.name == "host":
             host_length = field.length or ""
@@ -183,11 +188,9 @@ def _collect(
         spans[field.name] = start, position
     if _is_address(layout):
         found.append(_span(spans, host_length, data, tag_sizes))
-    if not layout.flexible:
-        return position
-    if any(map(_leads_to_address, layout.tagged)):
+    if layout.flexible and _tagged(layout):
         return _collect_tags(layout, data, position, tag_sizes, found)
-    return skip_tags(data, position) if whole else position
+    return skip_tags(data, position) if layout.flexible and whole else position
 
 
 def _collect_field(
@@ -207,8 +210,8 @@ def _collect_field(
 def _collect_tags(
     layout: Layout, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], found: list[AddressSpan]
 ) -> int:
-    known = {field.tag: field for field in layout.tagged if _leads_to_address(field)}
     count, position = _read_uvarint(data, position)
+    known = _tagged(layout) if count else {}
     for _ in range(count):
         tag, start = _read_uvarint(data, position)
         size, position = _read_uvarint(data, start)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from dissectors.interception.interceptor import Interceptor
 
-#: Requests without a response that are remembered. If there are more, the oldest is forgotten; its response passes unseen.
+#: Requests without a response that are remembered. If there are more, the response to the oldest passes unseen.
 MAX_IN_FLIGHT: Final = 10_000
 
 
@@ -14,15 +14,13 @@ class Handling(NamedTuple):
     """What happens to the frames of one API version.
 
     Attributes:
-        requests: The interceptors that want its requests.
-        responses: The interceptors that want its responses.
+        interceptors: Those that want its requests, and those that want its responses.
         tracked: Its responses must be recognized: an interceptor wants them, or an `Answer` may have to wait for them.
     """
 
     api_key: int
     api_version: int
-    requests: tuple[Interceptor, ...]
-    responses: tuple[Interceptor, ...]
+    interceptors: tuple[tuple[Interceptor, ...], tuple[Interceptor, ...]]
     tracked: bool
 
 

@@ -64,4 +64,4 @@ def _handling(interceptors: tuple[Interceptor, ...], key_and_version: bytes) -> 
         tuple(each for each in interceptors if each.wants(direction, api_key, version)) for direction in Direction
     )
     tracked = bool(responses) or any(each.answers for each in interceptors)
-    return Handling(api_key, version, requests, responses, tracked) if requests or tracked else None
+    return Handling(api_key, version, (requests, responses), tracked) if requests or tracked else None

@@ -24,6 +24,7 @@ from dissectors.interception.produce_acks import ACKS_WITHIN, expects_response
 from dissectors.schemas.codes import ApiKey
 
 _PRODUCE = int(ApiKey.PRODUCE)
+_MAX_SIZE = 4 + MAX_FRAME_BYTES
 _UNFRAMED = sys.maxsize  # what is not made of frames passes like one frame that never ends
 
 
@@ -93,29 +94,32 @@ class _Stream:
                 self._pass(data, start, position, made)
                 start = position
                 made += [Delivery(Direction.RESPONSE, b"", answer) for answer in answers]
-            position = self._skip_unwanted(data, position)
+            position, size, handling = self._skip_unwanted(data, position)
             if position >= end:
                 break
-            need, size, handling, interceptors = self._examine(data, position)
-            if end - position < need or handling is None:
+            need = size if handling is None else self._needs(handling, size)
+            if handling is None or position + need > end:
                 self._held.append(data[position:])
                 self._missing = position + need - end
                 end = position
                 break
             begin, position = position, position + size
+            sent, answer = data[begin : begin + need], None
             correlation_id = data[begin + self.header_bytes - 4 : begin + self.header_bytes]
-            if not interceptors:
-                self._passed(handling, correlation_id, data[begin : begin + need])
-                continue
-            header = RequestHeader(handling.api_key, handling.api_version, _number(correlation_id))
-            delivery, answer = self._decide(interceptors, header, data[begin:position])
-            if delivery.sent is not delivery.received or delivery.delay or delivery.close:
-                self._pass(data, start, begin, made)
-                start = position
-                made.append(delivery)
-            if delivery.close:
-                return made
-            self._passed(handling, correlation_id, delivery.sent, answer)
+            if interceptors := handling.interceptors[self.direction]:
+                header = RequestHeader(handling.api_key, handling.api_version, _number(correlation_id))
+                if size > self._limits.max_held_bytes:
+                    self._limits.report(TooLarge(self.direction, header, size))
+                else:
+                    delivery, answer = self._decide(interceptors, header, sent)
+                    if delivery is not None:
+                        self._pass(data, start, begin, made)
+                        start = position
+                        made.append(delivery)
+                        sent = delivery.sent
+                        if delivery.close:
+                            return made
+            self._passed(handling, correlation_id, sent, answer)
         self._left = position - end
         self._pass(data, start, end, made)
         return made
@@ -127,45 +131,40 @@ class _Stream:
         self._left = _UNFRAMED
         return [Delivery(self.direction, rest, rest)] if rest else []
 
-    def _skip_unwanted(self, data: bytes, position: int) -> int:
-        """Where the next frame begins that is not known to be unwanted; at or beyond the end of `data` if none does."""
-        find, least, last = self._find, self.header_bytes - 4, len(data) - 4
-        while position <= last:
-            size = int.from_bytes(data[position : position + 4], "big")
-            if size > MAX_FRAME_BYTES:
-                return _UNFRAMED
-            # A shorter frame has no header: nobody can want it.
-            if size >= least and (position > last - 4 or find(data[position + 4 : position + 8]) is not None):
-                return position
-            position += 4 + size
-        return position
-
-    def _examine(self, data: bytes, position: int) -> tuple[int, int, Handling | None, Sequence[Interceptor]]:
-        """A frame that `_skip_unwanted` found.
+    def _skip_unwanted(self, data: bytes, position: int) -> tuple[int, int, Handling | None]:
+        """Find the next frame that is not known to be unwanted.
 
         Returns:
-            The bytes of it that must be there before it can be handled; its size; its handling, None if there are
-            too few bytes to know it; the interceptors to show it to.
+            Where it begins, at or beyond the end of `data` if there is none. Then its size and its handling; or, while
+            that is unknown, how many of its bytes must be there to know it, and None.
         """
-        available = len(data) - position
-        if available < self.header_bytes:
-            return 4 if available < 4 else self.header_bytes, 0, None, ()
-        size = 4 + int.from_bytes(data[position : position + 4], "big")
-        handling = self._find(data[position + 4 : position + 8])
-        assert handling is not None
-        need, interceptors = self._needs(handling, size)
-        if interceptors and available >= need:
-            if size <= self._limits.max_held_bytes:
-                return size, size, handling, interceptors
-            number = _number(data[position + self.header_bytes - 4 : position + self.header_bytes])
-            header = RequestHeader(handling.api_key, handling.api_version, number)
-            self._limits.report(TooLarge(self.direction, header, size))
-        return need, size, handling, ()
+        find, header_bytes, last = self._find, self.header_bytes, len(data) - 4
+        while position <= last:
+            size = 4 + int.from_bytes(data[position : position + 4], "big")
+            if size > _MAX_SIZE:
+                return _UNFRAMED, 0, None
+            if size >= header_bytes:  # else nobody can want it
+                if position + 8 > len(data):
+                    return position, header_bytes, None
+                if (handling := find(data[position + 4 : position + 8])) is not None:
+                    return position, size, handling
+            position += size
+        return position, 4, None
+
+    def _needs(self, handling: Handling, size: int) -> int:
+        """How many bytes of a frame must be there before it passes, or is shown to interceptors."""
+        if handling.interceptors[self.direction] and size <= self._limits.max_held_bytes:
+            return size
+        return self.header_bytes
 
     def _decide(
         self, interceptors: Sequence[Interceptor], header: RequestHeader, frame: bytes
-    ) -> tuple[Delivery, bytes | None]:
-        """Show a whole frame to interceptors; return what is sent, and the response if one of them answers it."""
+    ) -> tuple[Delivery | None, bytes | None]:
+        """Show a whole frame to interceptors.
+
+        Returns:
+            What is sent, None if it is the frame, now; the response, if one of them answers the request.
+        """
         is_request = self.direction is Direction.REQUEST
         sent, delay = frame, 0.0
         for each in interceptors:
@@ -184,18 +183,14 @@ class _Stream:
                     return Delivery(self.direction, frame, b"", delay, close=True), None
                 case Answer(response):
                     return Delivery(self.direction, frame, b"", delay), response
-        return Delivery(self.direction, frame, sent, delay), None
+        return (None if sent is frame and not delay else Delivery(self.direction, frame, sent, delay)), None
 
     def _pass(self, data: bytes, start: int, stop: int, made: list[Delivery]) -> None:
         if stop > start:
-            part = data if stop - start == len(data) else data[start:stop]
+            part = data[start:stop]  # the same object if it is all of `data`
             made.append(Delivery(self.direction, part, part))
 
-    def _needs(self, handling: Handling, size: int) -> tuple[int, Sequence[Interceptor]]:
-        """The bytes that a frame of this size needs to pass unseen, and the interceptors that want it."""
-        raise NotImplementedError
-
-    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None = None) -> None:
+    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         """A frame is sent, or begins to be; `sent` is at least its beginning, empty if nothing is sent."""
         raise NotImplementedError
 
@@ -211,15 +206,17 @@ class RequestStream(_Stream):
     header_bytes = 12  # size, key, version, correlation id
     _answers: Sequence[bytes] = ()
 
-    def _needs(self, handling: Handling, size: int) -> tuple[int, Sequence[Interceptor]]:
-        return min(size, ACKS_WITHIN) if handling.api_key == _PRODUCE else self.header_bytes, handling.requests
+    def _needs(self, handling: Handling, size: int) -> int:
+        need = super()._needs(handling, size)
+        return max(need, min(size, ACKS_WITHIN)) if handling.api_key == _PRODUCE else need
 
-    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None = None) -> None:
+    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         if answer is not None:
             self._answers = self._in_flight.add(correlation_id, handling, answer)
-        elif sent and handling.tracked:
-            if handling.api_key != _PRODUCE or expects_response(sent[:ACKS_WITHIN], handling.api_version):
-                self._in_flight.add(correlation_id, handling)
+        elif (
+            sent and handling.tracked and (handling.api_key != _PRODUCE or expects_response(sent, handling.api_version))
+        ):
+            self._in_flight.add(correlation_id, handling)
 
     def _answers_due(self) -> Sequence[bytes]:
         answers, self._answers = self._answers, ()
@@ -227,16 +224,13 @@ class RequestStream(_Stream):
 
 
 class ResponseStream(_Stream):
-    """From the server. It removes from those in flight the requests that have their response."""
+    """From the server. It removes requests from those in flight."""
 
     direction = Direction.RESPONSE
     header_bytes = 8  # size, correlation id
-    _passing: bytes | None = None  # the correlation id of the response that passes, if its request is in flight
+    _passing: bytes | None = None  # the correlation id of the frame that passes, if its request is in flight
 
-    def _needs(self, handling: Handling, size: int) -> tuple[int, Sequence[Interceptor]]:
-        return self.header_bytes, handling.responses
-
-    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None = None) -> None:
+    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         self._passing = correlation_id
 
     def _answers_due(self) -> Sequence[bytes]:
