@@ -16,12 +16,14 @@ class Handling(NamedTuple):
     Attributes:
         interceptors: Those that want its requests, and those that want its responses.
         tracked: Its responses must be recognized: an interceptor wants them, or an `Answer` may have to wait for them.
+        reads_acks: Whether a request gets a response must be known at once: Produce, if an `Answer` may have to wait.
     """
 
     api_key: int
     api_version: int
     interceptors: tuple[tuple[Interceptor, ...], tuple[Interceptor, ...]]
     tracked: bool
+    reads_acks: bool
 
 
 class InFlight:

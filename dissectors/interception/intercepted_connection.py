@@ -11,6 +11,7 @@ from dissectors.connections.events import Direction
 from dissectors.interception.in_flight import Handling, InFlight
 from dissectors.interception.intercepted_stream import Delivery, Limits, RequestStream, ResponseStream, TooLarge
 from dissectors.interception.interceptor import Interceptor
+from dissectors.schemas.codes import ApiKey
 
 #: Larger frames are forwarded without being shown to interceptors. Kafka's clients fetch 50 MiB at once by default.
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
@@ -63,5 +64,9 @@ def _handling(interceptors: tuple[Interceptor, ...], key_and_version: bytes) -> 
     requests, responses = (
         tuple(each for each in interceptors if each.wants(direction, api_key, version)) for direction in Direction
     )
-    tracked = bool(responses) or any(each.answers for each in interceptors)
-    return Handling(api_key, version, (requests, responses), tracked) if requests or tracked else None
+    answers = any(each.answers for each in interceptors)
+    if not (requests or responses or answers):
+        return None
+    return Handling(
+        api_key, version, (requests, responses), bool(responses) or answers, answers and api_key == ApiKey.PRODUCE
+    )

@@ -24,6 +24,7 @@ from dissectors.interception.produce_acks import ACKS_WITHIN, expects_response
 from dissectors.schemas.codes import ApiKey
 
 _PRODUCE = int(ApiKey.PRODUCE)
+_FEW = 100
 _MAX_SIZE = 4 + MAX_FRAME_BYTES
 _UNFRAMED = sys.maxsize  # what is not made of frames passes like one frame that never ends
 
@@ -94,7 +95,7 @@ class _Stream:
                 self._pass(data, start, position, made)
                 start = position
                 made += [Delivery(Direction.RESPONSE, b"", answer) for answer in answers]
-            position, size, handling = self._skip_unwanted(data, position)
+            position, size, handling = self._next_frame(data, position)
             if position >= end:
                 break
             need = size if handling is None else self._needs(handling, size)
@@ -131,8 +132,8 @@ class _Stream:
         self._left = _UNFRAMED
         return [Delivery(self.direction, rest, rest)] if rest else []
 
-    def _skip_unwanted(self, data: bytes, position: int) -> tuple[int, int, Handling | None]:
-        """Find the next frame that is not known to be unwanted.
+    def _next_frame(self, data: bytes, position: int) -> tuple[int, int, Handling | None]:
+        """Find the next frame that does not simply pass.
 
         Returns:
             Where it begins, at or beyond the end of `data` if there is none. Then its size and its handling; or, while
@@ -146,7 +147,8 @@ class _Stream:
             if size >= header_bytes:  # else nobody can want it
                 if position + 8 > len(data):
                     return position, header_bytes, None
-                if (handling := find(data[position + 4 : position + 8])) is not None:
+                handling = find(data[position + 4 : position + 8])
+                if handling is not None and not self._skips(handling, data, position):
                     return position, size, handling
             position += size
         return position, 4, None
@@ -190,6 +192,10 @@ class _Stream:
             part = data[start:stop]  # the same object if it is all of `data`
             made.append(Delivery(self.direction, part, part))
 
+    def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
+        """Whether the frame at `position` passes without a closer look."""
+        raise NotImplementedError
+
     def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         """A frame is sent, or begins to be; `sent` is at least its beginning, empty if nothing is sent."""
         raise NotImplementedError
@@ -207,15 +213,20 @@ class RequestStream(_Stream):
     _answers: Sequence[bytes] = ()
 
     def _needs(self, handling: Handling, size: int) -> int:
-        need = super()._needs(handling, size)
-        return max(need, min(size, ACKS_WITHIN)) if handling.api_key == _PRODUCE else need
+        return max(super()._needs(handling, size), min(size, ACKS_WITHIN) if handling.reads_acks else 0)
+
+    def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
+        if handling.interceptors[Direction.REQUEST] or handling.reads_acks or position + self.header_bytes > len(data):
+            return False
+        # Reading acks takes as long as all the rest. A few requests that never get a response do no harm here.
+        if len(self._in_flight) < _FEW or _expects_response(handling, data[position : position + ACKS_WITHIN]):
+            self._in_flight.add(data[position + 8 : position + 12], handling)
+        return True
 
     def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         if answer is not None:
             self._answers = self._in_flight.add(correlation_id, handling, answer)
-        elif (
-            sent and handling.tracked and (handling.api_key != _PRODUCE or expects_response(sent, handling.api_version))
-        ):
+        elif sent and handling.tracked and _expects_response(handling, sent):
             self._in_flight.add(correlation_id, handling)
 
     def _answers_due(self) -> Sequence[bytes]:
@@ -230,6 +241,9 @@ class ResponseStream(_Stream):
     header_bytes = 8  # size, correlation id
     _passing: bytes | None = None  # the correlation id of the frame that passes, if its request is in flight
 
+    def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
+        return False
+
     def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         self._passing = correlation_id
 
@@ -238,6 +252,10 @@ class ResponseStream(_Stream):
             return ()
         correlation_id, self._passing = self._passing, None
         return self._in_flight.complete(correlation_id)
+
+
+def _expects_response(handling: Handling, start: bytes) -> bool:
+    return handling.api_key != _PRODUCE or expects_response(start, handling.api_version)
 
 
 def _number(correlation_id: bytes) -> int:

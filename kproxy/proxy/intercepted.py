@@ -38,26 +38,29 @@ class InterceptingConnection(RelayedConnection):
         self._delayed: tuple[deque[Delivery], deque[Delivery]] = (deque(), deque())
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
-        """Send what interceptors make of the bytes that this side has received."""
-        self._apply(self._frames.receive_data(side.direction, chunk), at)
+        """Send what the interceptors make of the bytes that this side has received."""
+        deliveries = self._frames.receive_data(side.direction, chunk)
+        if len(deliveries) == 1:
+            _, received, sent, delay, close = deliveries[0]
+            if sent is received and not (delay or close or self._delayed[side.direction]):
+                super().pass_on(side, sent, at)
+                return
+        self._apply(deliveries, at)
 
     def half_closed(self, side: Side) -> None:
         """Send what is held of a frame that will never be whole, then end the direction."""
         self._apply(self._frames.end(side.direction), time.time_ns())
         super().half_closed(side)
 
-    def _apply(self, outputs: Sequence[Delivery], at: int) -> None:
-        if len(outputs) == 1 and outputs[0].sent is outputs[0].received and not self._delayed[outputs[0].direction]:
-            self._send(outputs[0].direction, outputs[0].sent)
-        else:
-            for direction in Direction:
-                self._send_all(direction, [output for output in outputs if output.direction is direction])
+    def _apply(self, deliveries: Sequence[Delivery], at: int) -> None:
+        for direction in Direction:
+            self._send_all(direction, [each for each in deliveries if each.direction is direction])
         if self._tapped is not None:
-            for output in outputs:
-                stream = self._tapped.streams[output.direction]
-                if output.sent is not output.received and output.received and output.sent:
-                    stream.replaced(output.sent, at)
-                stream.data(output.received or output.sent, at)
+            for each in deliveries:
+                stream = self._tapped.streams[each.direction]
+                if each.sent is not each.received and each.received and each.sent:
+                    stream.replaced(each.sent, at)
+                stream.data(each.received or each.sent, at)
 
     def _send_all(self, direction: Direction, outputs: Sequence[Delivery]) -> None:
         """Send outputs in order, as far as none is delayed; the others follow when their time has come."""
