@@ -174,12 +174,12 @@ TAILS = [b"", b"\xff\xff\xff\xff" + bytes(30), b"\x16\x03\x01\x02\x00\x01\x00" +
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.data(), st.booleans(), st.sampled_from(TAILS), st.integers(0, 3))
+@given(st.data(), st.booleans(), st.booleans(), st.sampled_from(TAILS), st.integers(0, 3))
 def test_each_frame_becomes_what_was_decided_however_the_bytes_are_cut(
-    data: st.DataObject, answers: bool, tail: bytes, lag: int
+    data: st.DataObject, answers: bool, only_responses: bool, tail: bytes, lag: int
 ) -> None:
     talk = data.draw(frames(answers=answers))
-    cuts = st.lists(st.integers(0, 10_000), max_size=8)
+    cuts = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 13) | st.integers(0, 3000)), max_size=8)
 
     def decide(direction: Direction, frame: bytes, header: RequestHeader) -> Action:
         asked = talk[header.correlation_id]
@@ -187,17 +187,22 @@ def test_each_frame_becomes_what_was_decided_however_the_bytes_are_cut(
 
     deciding = Deciding(decide, METADATA)
     deciding.answers = answers
+    if only_responses:
+        deciding.wants = lambda direction, key, version: direction is RESPONSE and key == METADATA  # type: ignore[method-assign]
+        talk = [each._replace(on_request=FORWARD) for each in talk]
     connection = InterceptedConnection([deciding])
     outputs: list[Delivery] = []
 
-    def feed(direction: Direction, sent_frames: bytes) -> None:
-        for chunk in chunks(sent_frames, data.draw(cuts)):
+    def feed(direction: Direction, *parts: bytes) -> None:
+        starts = [0, *itertools.accumulate(map(len, parts))]  # cuts inside headers are the interesting ones
+        places = [starts[index % len(starts)] + offset for index, offset in data.draw(cuts)]
+        for chunk in chunks(b"".join(parts), places):
             outputs.extend(connection.receive_data(direction, chunk))
 
     responses = [each.response if outcome(each.request, each.on_request)[0] else b"" for each in talk]
     for number in range(0, len(talk), lag + 1):  # up to `lag` requests more are in flight when the server responds
-        feed(REQUEST, b"".join(each.request for each in talk[number : number + lag + 1]))
-        feed(RESPONSE, b"".join(responses[number : number + lag + 1]))
+        feed(REQUEST, *(each.request for each in talk[number : number + lag + 1]))
+        feed(RESPONSE, *responses[number : number + lag + 1])
     feed(REQUEST, tail)
     outputs += connection.end(REQUEST)
 
