@@ -1,4 +1,4 @@
-"""VersionCap: clients are offered no API version that kproxy cannot read."""
+"""VersionCap: keeps clients from using API versions that kproxy cannot read."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from dissectors.wire.compiled import Irregular
 from dissectors.wire.layout import Layout
 from dissectors.wire.skip import read_length, skipper_to, struct_skipper
 
-_HEADER_BYTES = 8  # length prefix and correlation id: the header of this response has version 0 at every version
+_HEADER_BYTES = 8  # size and correlation id: ApiVersions has response header version 0 in every version
 
 
 class VersionCap:
-    """Lowers the highest version of each API in ApiVersions responses to the newest in the schemas."""
+    """Lowers the max version of each API in ApiVersions responses to the newest one in the schemas."""
 
     answers = False
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
-        """ApiVersions responses."""
+        """Wants ApiVersions responses."""
         return direction is Direction.RESPONSE and api_key == ApiKey.API_VERSIONS
 
     def on_request(self, frame: bytes, header: RequestHeader) -> Action:
-        """Requests pass."""
+        """Forwards every request."""
         return FORWARD
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
-        """Replace versions, each an int16; a response that cannot be read passes as it is."""
+        """Replace the versions, each an int16. A response that cannot be read passes unchanged."""
         refused = frame[_HEADER_BYTES : _HEADER_BYTES + 2] == int(Error.UNSUPPORTED_VERSION).to_bytes(2, "big")
         known = api_layouts(ApiKey.API_VERSIONS, 0 if refused else header.api_version)  # KIP-511: refused in version 0
         if known is None:

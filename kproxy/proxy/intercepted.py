@@ -1,4 +1,4 @@
-"""A relayed connection whose frames may be changed on their way."""
+"""A relayed connection whose frames interceptors can change."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class InterceptingConnection(RelayedConnection):
-    """Sends what interceptors make of the frames; the tap is shown what arrived, and what was sent instead.
+    """Sends what the interceptors decide. The tap gets what was received, and what was sent instead.
 
     Args:
-        frames: Decides what is sent.
+        frames: Applies the interceptors.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class InterceptingConnection(RelayedConnection):
         self._delayed: tuple[deque[Delivery], deque[Delivery]] = (deque(), deque())
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
-        """Send what the interceptors make of the bytes that this side has received."""
+        """Apply the interceptors to what this side has received, and send the result."""
         deliveries = self._frames.receive_data(side.direction, chunk)
         if len(deliveries) == 1:
             _, received, sent, delay, close = deliveries[0]
@@ -48,7 +48,7 @@ class InterceptingConnection(RelayedConnection):
         self._apply(deliveries, at)
 
     def half_closed(self, side: Side) -> None:
-        """Send what is held of a frame that will never be whole, then end the direction."""
+        """Send what is held of an incomplete frame, then end the direction."""
         self._apply(self._frames.end(side.direction), time.time_ns())
         super().half_closed(side)
 
@@ -63,7 +63,7 @@ class InterceptingConnection(RelayedConnection):
                 stream.data(each.received or each.sent, at)
 
     def _send_all(self, direction: Direction, outputs: Sequence[Delivery]) -> None:
-        """Send outputs in order, as far as none is delayed; the others follow when their time has come."""
+        """Send outputs in order, up to the first that is delayed; the others follow later."""
         delayed = self._delayed[direction]
         pieces = []
         for index, output in enumerate(outputs):
@@ -82,7 +82,7 @@ class InterceptingConnection(RelayedConnection):
         self._send(direction, b"".join(pieces))
 
     def _resume(self, direction: Direction) -> None:
-        """The oldest delayed output is due."""
+        """Send the oldest delayed output, and those behind it."""
         delayed = self._delayed[direction]
         outputs = [delayed[0]._replace(delay=0.0), *list(delayed)[1:]]
         delayed.clear()

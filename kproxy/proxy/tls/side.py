@@ -35,7 +35,7 @@ class TlsSide(Side):
         super().start()
         if self._early and not self._held and not self.ended:
             self._early = False
-            self._take(b"")
+            self._receive(b"")
 
     def finish(self) -> None:
         """Send close_notify and shut down for writing, once everything is sent."""
@@ -58,24 +58,10 @@ class TlsSide(Side):
             return error
         return super().send(encrypted)
 
-    def _on_readable(self) -> None:
-        try:
-            size = self._socket.recv_into(self._buffer)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self.lose(error)
-            return
-        if size:
-            self._take(self._buffer[:size])
-        else:
-            self.truncated = True
-            self._end()
-
-    def _take(self, received: bytes | memoryview) -> None:
-        """Decrypt and pass on; then do what TLS itself asks for."""
+    def _receive(self, data: bytes | memoryview) -> None:
+        """Decrypt and pass on; then do what TLS itself requires."""
         stream = self._stream
-        plaintext = stream.receive_data(received)
+        plaintext = stream.receive_data(data)
         if plaintext:
             self.received += len(plaintext)
             self._connection.pass_on(self, plaintext, time.time_ns())
@@ -88,12 +74,12 @@ class TlsSide(Side):
             self._connection.tls_failed(self, error)
             self.lose(error)
         elif stream.closed:
-            self._end()
+            super()._receive_end()
 
-    def _end(self) -> None:
-        if not self.ended:
-            self._stop_reading()
-            self._connection.half_closed(self)
+    def _receive_end(self) -> None:
+        """The socket has ended, perhaps without close_notify."""
+        self.truncated = True
+        super()._receive_end()
 
     def _notify(self) -> None:
         """Send close_notify, unless that would hide that the other side was cut off."""
