@@ -44,9 +44,8 @@ FIGURES = ("stream", "Produce", "Fetch", "trip")
 RELAY = """
 import asyncio, sys
 from kproxy.proxy.address import TcpAddress
-from kproxy.proxy.listener import Listener
 from kproxy.proxy.loop import run
-from kproxy.proxy.relay import serve
+from kproxy.proxy.relay import Listener, serve
 
 async def main():
     options = {}

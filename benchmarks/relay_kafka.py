@@ -116,8 +116,10 @@ def main() -> None:
                 route.measure("produce", lambda to: produce(kafka, topic, args.records, args.size, to))  # noqa: B023
             for route in routes if number % 2 else routes[::-1]:
                 route.measure("consume", lambda to: consume(kafka, topic, args.records, to))  # noqa: B023
-        for route in routes:
-            print_figures(route, routes[1], args.records * args.size / 1e6)
+            if number:
+                print(f"after round {number}:")
+                for route in routes:
+                    print_figures(route, routes[1], args.records * args.size / 1e6)
 
 
 def print_figures(route: Route, plain: Route, megabytes: float) -> None:

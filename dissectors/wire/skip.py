@@ -57,7 +57,7 @@ def fields_skipper(fields: Iterable[Field]) -> Skipper:
 
 @cached_on_owner
 def skipper(field: Field) -> Skipper:
-    """Skips one field that is not tagged."""
+    """Skips one untagged field."""
     if field.array:
         return _array(field)
     if field.struct is not None:
@@ -66,10 +66,10 @@ def skipper(field: Field) -> Skipper:
 
 
 def read_length(encoding: str, data: bytes, position: int) -> tuple[int, int]:
-    """A length as written with an encoding of `Field.length`, negative for null; and the position behind it.
+    """Read a length in an encoding of `Field.length`; return it (negative for null) and the position behind it.
 
     Raises:
-        ValueError, IndexError: As `skip_fields`.
+        ValueError, IndexError: As `Skipper`.
     """
     if encoding == "uvarint":
         length = data[position]
