@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dissectors.connections.events import Direction
-from dissectors.interception.in_flight import Handling, InFlight
 from dissectors.interception.intercepted_stream import Delivery, Limits, RequestStream, ResponseStream, TooLarge
 from dissectors.interception.interceptor import Interceptor
+from dissectors.interception.pending_requests import Handling, PendingRequests
 from dissectors.schemas.codes import ApiKey
 
 #: Larger frames are forwarded without being shown to interceptors. Kafka's clients fetch 50 MiB at once by default.
@@ -41,10 +41,10 @@ class InterceptedConnection:
         report: Callable[[TooLarge], None] = lambda event: None,
     ) -> None:
         handling = functools.lru_cache(_API_VERSIONS_CACHED)(functools.partial(_handling, tuple(interceptors)))
-        in_flight = InFlight()
+        pending = PendingRequests()
         limits = Limits(max_held_bytes, report)
-        self._in_flight = in_flight
-        self._streams = (RequestStream(in_flight, limits, handling), ResponseStream(in_flight, limits, in_flight.find))
+        self._pending = pending
+        self._streams = (RequestStream(pending, limits, handling), ResponseStream(pending, limits, pending.find))
 
     def receive_data(self, direction: Direction, data: bytes) -> list[Delivery]:
         """Take the next bytes of one direction; return what to send now, in both directions.

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from dissectors.connections.events import Direction
 from dissectors.connections.framing import MAX_FRAME_BYTES
-from dissectors.interception.in_flight import Handling, InFlight
 from dissectors.interception.interceptor import (
     Action,
     Answer,
@@ -20,11 +19,12 @@ from dissectors.interception.interceptor import (
     Replace,
     RequestHeader,
 )
+from dissectors.interception.pending_requests import Handling, PendingRequests
 from dissectors.interception.produce_acks import ACKS_WITHIN, expects_response
 from dissectors.schemas.codes import ApiKey
 
 _PRODUCE = int(ApiKey.PRODUCE)
-_FEW = 100
+_FEW = 100  # requests in flight: clients usually have fewer
 _MAX_SIZE = 4 + MAX_FRAME_BYTES
 _UNFRAMED = sys.maxsize  # what is not made of frames passes like one frame that never ends
 
@@ -70,8 +70,8 @@ class _Stream:
     direction: Direction
     header_bytes: int  # with the size in front, and the correlation id at the end
 
-    def __init__(self, in_flight: InFlight, limits: Limits, find: Callable[[bytes], Handling | None]) -> None:
-        self._in_flight = in_flight
+    def __init__(self, pending: PendingRequests, limits: Limits, find: Callable[[bytes], Handling | None]) -> None:
+        self._pending = pending
         self._limits = limits
         self._find = find
         self._left = 0  # bytes to come of a frame that passes
@@ -206,7 +206,7 @@ class _Stream:
 
 
 class RequestStream(_Stream):
-    """From the client. It adds requests to those in flight."""
+    """From the client. It adds pending requests."""
 
     direction = Direction.REQUEST
     header_bytes = 12  # size, key, version, correlation id
@@ -219,15 +219,15 @@ class RequestStream(_Stream):
         if handling.interceptors[Direction.REQUEST] or handling.reads_acks or position + self.header_bytes > len(data):
             return False
         # Reading acks takes as long as all the rest. A few requests that never get a response do no harm here.
-        if len(self._in_flight) < _FEW or _expects_response(handling, data[position : position + ACKS_WITHIN]):
-            self._in_flight.add(data[position + 8 : position + 12], handling)
+        if len(self._pending) < _FEW or _expects_response(handling, data[position : position + ACKS_WITHIN]):
+            self._pending.add(data[position + 8 : position + 12], handling)
         return True
 
     def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         if answer is not None:
-            self._answers = self._in_flight.add(correlation_id, handling, answer)
+            self._answers = self._pending.add(correlation_id, handling, answer)
         elif sent and handling.tracked and _expects_response(handling, sent):
-            self._in_flight.add(correlation_id, handling)
+            self._pending.add(correlation_id, handling)
 
     def _answers_due(self) -> Sequence[bytes]:
         answers, self._answers = self._answers, ()
@@ -235,11 +235,11 @@ class RequestStream(_Stream):
 
 
 class ResponseStream(_Stream):
-    """From the server. It removes requests from those in flight."""
+    """From the server. It completes pending requests."""
 
     direction = Direction.RESPONSE
     header_bytes = 8  # size, correlation id
-    _passing: bytes | None = None  # the correlation id of the frame that passes, if its request is in flight
+    _passing: bytes | None = None  # the correlation id of the frame that passes, if its request is pending
 
     def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
         return False
@@ -251,7 +251,7 @@ class ResponseStream(_Stream):
         if self._passing is None:
             return ()
         correlation_id, self._passing = self._passing, None
-        return self._in_flight.complete(correlation_id)
+        return self._pending.complete(correlation_id)
 
 
 def _expects_response(handling: Handling, start: bytes) -> bool:

@@ -335,7 +335,7 @@ def test_requests_that_are_never_answered_take_bounded_memory() -> None:
     connection = InterceptedConnection([only(RESPONSE, Drop(), METADATA)])
     for number in range(20_000):
         connection.receive_data(REQUEST, heartbeat(number))
-    assert len(connection._in_flight) == 10_000
+    assert len(connection._pending) == 10_000
 
 
 def test_requests_whose_response_nobody_wants_are_not_remembered() -> None:
@@ -343,10 +343,10 @@ def test_requests_whose_response_nobody_wants_are_not_remembered() -> None:
     deciding.answers = False
     connection = InterceptedConnection([deciding])
     connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
-    assert len(connection._in_flight) == 1
+    assert len(connection._pending) == 1
     outputs = connection.receive_data(RESPONSE, beat(1) + brokers(2) + beat(3))
     assert sent(outputs, RESPONSE) == beat(1) + brokers(2, "proxy") + beat(3)
-    assert len(connection._in_flight) == 0
+    assert len(connection._pending) == 0
 
 
 def test_produce_without_acks_takes_little_memory() -> None:
@@ -356,12 +356,12 @@ def test_produce_without_acks_takes_little_memory() -> None:
     connection = InterceptedConnection([deciding])
     for number in range(1000):
         connection.receive_data(REQUEST, produce(number, acks=0))
-    assert len(connection._in_flight) <= 100
+    assert len(connection._pending) <= 100
     for number in range(1000, 1300):
         connection.receive_data(REQUEST, produce(number, acks=1))
     for number in range(1000, 1300):
         assert sent(connection.receive_data(RESPONSE, framed(number.to_bytes(4, "big"))), RESPONSE) == b""
-    assert len(connection._in_flight) == 0
+    assert len(connection._pending) == 0
 
 
 def test_interceptors_are_asked_once_for_each_api_version() -> None:

@@ -1,4 +1,4 @@
-"""InFlight: the requests of one connection that wait for a response."""
+"""PendingRequests: the requests of one connection that wait for a response."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from dissectors.interception.interceptor import Interceptor
 
 #: Requests without a response that are remembered. If there are more, the response to the oldest passes unseen.
-MAX_IN_FLIGHT: Final = 10_000
+MAX_PENDING: Final = 10_000
 
 
 class Handling(NamedTuple):
@@ -26,7 +26,7 @@ class Handling(NamedTuple):
     reads_acks: bool
 
 
-class InFlight:
+class PendingRequests:
     """Pairs responses with requests. Kafka responds in order: a response also removes older requests.
 
     Correlation ids are the 4 bytes of the frame.
@@ -47,7 +47,7 @@ class InFlight:
         waiting.pop(correlation_id, None)  # a request that never got a response can have the same id
         answers.pop(correlation_id, None)
         waiting[correlation_id] = handling
-        if len(waiting) > MAX_IN_FLIGHT:
+        if len(waiting) > MAX_PENDING:
             oldest = next(iter(waiting))
             del waiting[oldest]
             answers.pop(oldest, None)
