@@ -6,14 +6,18 @@ It is asyncio's own loop: with uvloop, measured in the same run, latency was the
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import resource
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -21,7 +25,20 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS reports a limit that it does not accept
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
+    _keep_freed_memory()
     return asyncio.run(main)
+
+
+def _keep_freed_memory() -> None:
+    """Make malloc keep up to 64 MiB that were freed, instead of returning them to the system.
+
+    It would return the memory of every frame that is held, and the system would fill the same pages with zeros for the
+    next one: three times the CPU for Fetch responses of 1 MB. Only glibc has these options.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 class StopRequest(asyncio.Event):
