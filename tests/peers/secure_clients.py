@@ -1,0 +1,89 @@
+"""Real clients that exchange records over TLS with any SASL mechanism, or fail to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.peers import clients
+from tests.peers.clients.secure import EACH, RECORDS, Login
+from tests.peers.kafka import Tools
+from tests.peers.processes import dies_with_us
+from tests.peers.toolchains import go_program, skip
+
+CLIENTS = ("confluent", "kafka_python", "franz", "java")
+_SECURITY = "org.apache.kafka.common.security"
+_BEARER = f"{_SECURITY}.oauthbearer"
+
+
+def exchange(client: str, tools: Tools, login: Login, directory: Path, *, jvm: Sequence[str] = ()) -> str:
+    """Produce to the topic and consume from it, through the client's own library.
+
+    Args:
+        client: One of `CLIENTS`; `java` is Kafka's own client, of the release of `tools`.
+        tools: Kafka's command-line tools.
+        login: Where to, and as whom.
+        directory: For configuration files.
+        jvm: Options of the JVM of `java`.
+
+    Returns:
+        ``ok`` if every record came back, else what the client printed.
+    """
+    if reason := clients.missing(client):
+        skip(reason)
+    if client == "java":
+        return _java(tools, login, directory, jvm)
+    command = (
+        [str(go_program("secure")), login.as_json()]
+        if client == "franz"
+        else [sys.executable, "-m", "tests.peers.clients.secure", client, login.as_json()]
+    )
+    done = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=180)
+    return "ok" if done.stdout.strip() == str(RECORDS) else done.stdout + done.stderr
+
+
+def _java(tools: Tools, login: Login, directory: Path, jvm: Sequence[str]) -> str:
+    """Kafka's latency tool: a producer and a consumer in one JVM, one record at a time."""
+    settings = directory / f"{login.topic}.properties"
+    settings.write_text("".join(f"{key}={value}\n" for key, value in java_settings(login, directory).items()))
+    arguments = [login.bootstrap, login.topic, str(EACH), "1", "100", str(settings)]
+    if not tools.release.startswith("3."):
+        names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config")
+        arguments = [each for name, value in zip(names, arguments, strict=True) for each in (f"--{name}", value)]
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_token_file(login, directory).as_uri()}"
+    done = tools.try_tool("end-to-end-latency", *arguments, jvm=[allowed, *jvm])
+    return "ok" if done.returncode == 0 and "Percentiles: 50th" in done.stdout else done.stdout
+
+
+def java_settings(login: Login, directory: Path) -> dict[str, str]:
+    """The properties of Kafka's Java clients for a login; files that they name are written to the directory."""
+    timeout = str(int(1000 * login.seconds))
+    settings = {"security.protocol": login.protocol, "default.api.timeout.ms": timeout}
+    settings |= {"request.timeout.ms": timeout, "delivery.timeout.ms": timeout, "linger.ms": "0"}
+    if login.ca:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": login.ca}
+    if login.certificate:
+        keystore = directory / f"{login.topic}.pem"
+        keystore.write_bytes(Path(login.key).read_bytes() + Path(login.certificate).read_bytes())
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
+    if not login.mechanism:
+        return settings
+    named = f'required username="{login.user}" password="{login.secret}";'
+    settings["sasl.mechanism"] = login.mechanism
+    if login.mechanism == "OAUTHBEARER":
+        token = _token_file(login, directory)
+        token.write_text(login.secret)
+        settings["sasl.jaas.config"] = f"{_BEARER}.OAuthBearerLoginModule required;"
+        settings["sasl.login.callback.handler.class"] = f"{_BEARER}.OAuthBearerLoginCallbackHandler"
+        settings["sasl.oauthbearer.token.endpoint.url"] = token.as_uri()
+    elif login.mechanism == "PLAIN":
+        settings["sasl.jaas.config"] = f"{_SECURITY}.plain.PlainLoginModule {named}"
+    else:
+        settings["sasl.jaas.config"] = f"{_SECURITY}.scram.ScramLoginModule {named}"
+    return settings
+
+
+def _token_file(login: Login, directory: Path) -> Path:
+    return directory / f"{login.topic}.jwt"
