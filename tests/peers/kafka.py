@@ -67,22 +67,20 @@ class Tools:
 
     def tool(self, name: str, *arguments: str, seconds: float = 120) -> str:
         """Run one; what it printed. It must not fail."""
-        done = self.try_tool(name, *arguments, seconds=seconds)
+        done = subprocess.run(
+            dies_with_us(self.command(name, *arguments)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
+        )  # fmt: skip
         assert done.returncode == 0, f"{name} exited {done.returncode}: {done.stdout}"
         return done.stdout
 
-    def try_tool(
-        self, name: str, *arguments: str, seconds: float = 120, jvm: Sequence[str] = ()
-    ) -> subprocess.CompletedProcess[str]:
-        """Run one that may fail; `jvm` are options of its JVM. Standard error is part of what it printed."""
-        return subprocess.run(
-            dies_with_us(self._java(_TOOLS[name], *arguments, jvm=jvm)),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
-        )  # fmt: skip
+    def command(self, name: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
+        """The command that runs one; `jvm` are options of its JVM."""
+        return self._java(_TOOLS[name], *arguments, jvm=jvm)
 
     def start_tool(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a tool that is to run on beside the test, which must end it."""
-        command = dies_with_us(self._java(_TOOLS[name], *arguments))
+        command = dies_with_us(self.command(name, *arguments))
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def _java(self, main_class: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:

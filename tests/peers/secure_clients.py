@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.peers import clients
@@ -18,7 +19,7 @@ _SECURITY = "org.apache.kafka.common.security"
 _BEARER = f"{_SECURITY}.oauthbearer"
 
 
-def exchange(client: str, tools: Tools, login: Login, directory: Path, *, jvm: Sequence[str] = ()) -> str:
+def exchange(client: str, tools: Tools, login: Login, directory: Path) -> str:
     """Produce to the topic and consume from it, through the client's own library.
 
     Args:
@@ -26,25 +27,40 @@ def exchange(client: str, tools: Tools, login: Login, directory: Path, *, jvm: S
         tools: Kafka's command-line tools.
         login: Where to, and as whom.
         directory: For configuration files.
-        jvm: Options of the JVM of `java`.
 
     Returns:
         ``ok`` if every record came back, else what the client printed.
     """
+    command = dies_with_us(_command(client, tools, login, directory))
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+    last = "Percentiles: 50th" in done.stdout if client == "java" else done.stdout.strip() == str(RECORDS)
+    return "ok" if done.returncode == 0 and last else done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def attempting(client: str, tools: Tools, login: Login, directory: Path) -> Iterator[None]:
+    """The same in the background, for a client that may try again and again; it is killed at the end."""
+    command = dies_with_us(_command(client, tools, login, directory))
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _command(client: str, tools: Tools, login: Login, directory: Path) -> list[str]:
     if reason := clients.missing(client):
         skip(reason)
     if client == "java":
-        return _java(tools, login, directory, jvm)
-    command = (
-        [str(go_program("secure")), login.as_json()]
-        if client == "franz"
-        else [sys.executable, "-m", "tests.peers.clients.secure", client, login.as_json()]
-    )
-    done = subprocess.run(dies_with_us(command), capture_output=True, text=True, timeout=180)
-    return "ok" if done.stdout.strip() == str(RECORDS) else done.stdout + done.stderr
+        return _java(tools, login, directory)
+    if client == "franz":
+        return [str(go_program("secure")), login.as_json()]
+    return [sys.executable, "-m", "tests.peers.clients.secure", client, login.as_json()]
 
 
-def _java(tools: Tools, login: Login, directory: Path, jvm: Sequence[str]) -> str:
+def _java(tools: Tools, login: Login, directory: Path) -> list[str]:
     """Kafka's latency tool: a producer and a consumer in one JVM, one record at a time."""
     settings = directory / f"{login.topic}.properties"
     settings.write_text("".join(f"{key}={value}\n" for key, value in java_settings(login, directory).items()))
@@ -53,8 +69,7 @@ def _java(tools: Tools, login: Login, directory: Path, jvm: Sequence[str]) -> st
         names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config")
         arguments = [each for name, value in zip(names, arguments, strict=True) for each in (f"--{name}", value)]
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_token_file(login, directory).as_uri()}"
-    done = tools.try_tool("end-to-end-latency", *arguments, jvm=[allowed, *jvm])
-    return "ok" if done.returncode == 0 and "Percentiles: 50th" in done.stdout else done.stdout
+    return tools.command("end-to-end-latency", *arguments, jvm=[allowed, *login.jvm])
 
 
 def java_settings(login: Login, directory: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""SecureCluster: three real brokers whose listeners have TLS, with every SASL mechanism or client certificates."""
+"""SecureCluster: real brokers whose listeners have TLS, with every SASL mechanism or client certificates."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ PASSWORD = "Zwetschgen-Datschi-4711"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 #: Listeners of every broker. SASL_SSL has all mechanisms; SSL requires a client certificate.
 _LISTENERS = ("SASL_SSL", "SSL")
+#: Listeners of the first broker alone: to log in without TLS; with PLAIN only, and sessions of `SESSION_MS`; with a
+#: certificate that has expired; with one of another host; with TLS 1.1 only.
+_ODD_LISTENERS = ("SASL_PLAIN", "SASL_SSL_SHORT", "SSL_EXPIRED", "SSL_ELSEWHERE", "SSL_OLD")
+SESSION_MS = 1000
 _MODULES = {
     "PLAIN": f'plain.PlainLoginModule required user_{USER}="{PASSWORD}"',
     "SCRAM-SHA-256": "scram.ScramLoginModule required",
@@ -66,9 +70,9 @@ class Certificates:
 
 
 class SecureCluster:
-    """Three brokers of a release; it serves when the constructor returns."""
+    """Brokers of a release; it serves when the constructor returns."""
 
-    def __init__(self, release: str, directory: Path) -> None:
+    def __init__(self, release: str, directory: Path, brokers: int = 3) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.release = release
         self.certificates = Certificates.make(directory)
@@ -76,7 +80,8 @@ class SecureCluster:
         self._directory = directory
         first = self._node(1, None)
         with ThreadPoolExecutor() as pool:
-            self.nodes = [first, *pool.map(lambda number: self._node(number, first), (2, 3))]
+            others = pool.map(lambda number: self._node(number, first), range(2, brokers + 1))
+            self.nodes = [first, *others]
         for node in self.nodes:
             node.launch()
         for node in self.nodes:
@@ -85,8 +90,9 @@ class SecureCluster:
         self._create_users()
 
     def create_topic(self, topic: str) -> None:
-        """A partition on each broker."""
-        new = NewTopic(topic, replica_assignment=[[1], [2], [3]], num_partitions=3)
+        """One with three partitions, spread over the brokers."""
+        leaders = [[1 + number % len(self.nodes)] for number in range(3)]
+        new = NewTopic(topic, replica_assignment=leaders, num_partitions=3)
         self._admin.create_topics([new])[topic].result(60)
 
     def kill(self) -> None:
@@ -106,11 +112,16 @@ class SecureCluster:
         return Login(**right | changes)
 
     def _node(self, number: int, member_of: Kafka | None) -> Kafka:
-        properties = {"node.id": str(number), "default.replication.factor": "3", "offsets.topic.num.partitions": "6"}
-        properties |= self._tls() | self._sasl()
+        properties = {"node.id": str(number), **self._tls(), **self._sasl()}
+        listeners = [*_LISTENERS, *(_ODD_LISTENERS if number == 1 else ())]
+        if number == 1:
+            properties |= self._odd()
         jwks = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.jwks.as_uri()}"
+        old = self._directory / "old-tls.security"
+        old.write_text("jdk.tls.disabledAlgorithms=\n")
+        jvm = [jwks, f"-Djava.security.properties={old}"]
         directory = self._directory / f"node{number}"
-        return Kafka(self.release, directory, dict.fromkeys(_LISTENERS, 0), properties, member_of, [jwks], start=False)
+        return Kafka(self.release, directory, dict.fromkeys(listeners, 0), properties, member_of, jvm, start=False)
 
     def _tls(self) -> dict[str, str]:
         made = self.certificates
@@ -131,6 +142,20 @@ class SecureCluster:
             "sasl.oauthbearer.jwks.endpoint.url": self.tokens.jwks.as_uri(),
             "sasl.oauthbearer.expected.audience": self.tokens.audience,
         } | {f"{prefix}.{each.lower()}.sasl.jaas.config": f"{_SECURITY}.{_MODULES[each]};" for each in MECHANISMS}
+
+    def _odd(self) -> dict[str, str]:
+        inside = self.certificates.inside
+        return {
+            "listener.name.sasl_plain.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
+            "listener.name.sasl_plain.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_ssl_short.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
+            "listener.name.sasl_ssl_short.plain.connections.max.reauth.ms": str(SESSION_MS),
+            "listener.name.sasl_ssl_short.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.ssl_expired.ssl.keystore.location": str(inside.issue(HOST, days=-3).combined()),
+            "listener.name.ssl_elsewhere.ssl.keystore.location": str(inside.issue("elsewhere.test").combined()),
+            "listener.name.ssl_old.ssl.enabled.protocols": "TLSv1.1",
+            "listener.name.ssl_old.ssl.protocol": "TLSv1.1",
+        }
 
     def _create_users(self) -> None:
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):

@@ -26,6 +26,8 @@ class Login:
         ca: What the client trusts (PEM); "" is no TLS.
         secret: A password, or a token for OAUTHBEARER.
         certificate, key: The client's own (PEM), if it has one.
+        newest_tls: The newest version of TLS that the client supports, as TLSv1.1; Go only.
+        jvm: Options of the JVM, for Java.
         seconds: After so long without success, it has failed.
     """
 
@@ -37,6 +39,8 @@ class Login:
     secret: str = ""
     certificate: str = ""
     key: str = ""
+    newest_tls: str = ""
+    jvm: tuple[str, ...] = ()
     seconds: float = 60
 
     @property

@@ -30,6 +30,7 @@ const (
 
 type login struct {
 	Bootstrap, Topic, Mechanism, CA, User, Secret, Certificate, Key string
+	NewestTLS                                                       string `json:"newest_tls"`
 	Seconds                                                         float64
 }
 
@@ -76,6 +77,9 @@ func (as login) tls() *tls.Config {
 		pair, err := tls.LoadX509KeyPair(as.Certificate, as.Key)
 		run.Must("certificate", err)
 		config.Certificates = []tls.Certificate{pair}
+	}
+	if as.NewestTLS == "TLSv1.1" {
+		config.MinVersion, config.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
 	}
 	return config
 }
