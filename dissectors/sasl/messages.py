@@ -59,12 +59,15 @@ class ScramClientFinal(SaslMessage):
 class OAuthBearerClientFirst(ClientName):
     """``n,,^Aauth=Bearer token^A^A``. `username` is the ``sub`` claim if the token is a JWT that can be read.
 
-    `expires_at` and `issued_at` are the claims ``exp`` and ``iat``, in seconds since the epoch.
+    `expires_at`, `issued_at` and `not_before` are the claims ``exp``, ``iat`` and ``nbf``, in seconds since the epoch.
+    `is_opaque`: the token is not a JWT.
     """
 
     extensions: tuple[str, ...] = ()
+    is_opaque: bool = False
     expires_at: float | None = None
     issued_at: float | None = None
+    not_before: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

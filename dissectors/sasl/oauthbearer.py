@@ -14,6 +14,8 @@ _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z]{1,64}")
 #: The codes of RFC 6750 and the like; a longer text could be anything, a token too.
 _STATUS = re.compile(r"[A-Za-z0-9_ .:-]{1,64}")
+#: Between the parts of a signed token (RFC 7515), and of an encrypted one (RFC 7516).
+_DOTS = (2, 4)
 _MOST_EXTENSIONS = 16
 #: Longer texts are not read as JSON.
 _LONGEST_JSON = 64 * 1024
@@ -30,7 +32,8 @@ def client_first(data: bytes) -> SaslMessage:
     bearer = _BEARER.fullmatch(pairs.pop("auth", ""))
     if bearer is None:
         return OAuthBearerClientFirst(authorization_id=authorization_id, problem="has no bearer token (auth=Bearer)")
-    claims = _claims(bearer["token"])
+    token = bearer["token"]
+    claims = _claims(token)
     subject = claims.get("sub")
     return OAuthBearerClientFirst(
         username=name_of(subject) if isinstance(subject, str) else None,
@@ -38,6 +41,8 @@ def client_first(data: bytes) -> SaslMessage:
         extensions=tuple(name for name in pairs if _NAME.fullmatch(name))[:_MOST_EXTENSIONS],
         expires_at=_seconds(claims.get("exp")),
         issued_at=_seconds(claims.get("iat")),
+        not_before=_seconds(claims.get("nbf")),
+        is_opaque=token.count(".") not in _DOTS,
         problem=None if rest.endswith(2 * _SEPARATOR) else "does not end with two bytes 01",
     )
 

@@ -66,7 +66,7 @@ class Authentication:
         tokens: Those that the client sent in this exchange.
         client, server: The last message of each, as far as `dissectors.sasl` reads it.
         user: Whom the tokens name, true only once the phase is `DONE`.
-        token_expires_at: The claim ``exp`` of a bearer token, in seconds since the epoch.
+        bearer: The message with the client's bearer token; the token itself is not kept.
         by_token: The user is the id of a delegation token (KIP-48).
         principal: Who the broker knows the client as since the last login that succeeded, by Kafka's default mapping
             (``User:alice``). None if the protocol does not reveal it, as with GSSAPI or an opaque bearer token. It
@@ -90,7 +90,7 @@ class Authentication:
         self.client = self.server = SaslMessage()
         self.user: str | None = None
         self.by_token = False
-        self.token_expires_at: float | None = None
+        self.bearer: OAuthBearerClientFirst | None = None
         self.principal: str | None = None
         self.authenticated_at: int | None = None
         self.reauthentications = 0
@@ -147,7 +147,7 @@ class Authentication:
             )
             self.tokens, self.started_at = 0, event.at
             self.client = self.server = SaslMessage()
-            self.user, self.by_token, self.token_expires_at = None, False, None
+            self.user, self.by_token, self.bearer = None, False, None
             self.client_nonce = self.server_nonce = self.final_nonce = None
         elif self.phase is not SaslPhase.UNKNOWN:
             self._client_token(message.body.get("auth_bytes") or b"", event.at)
@@ -191,7 +191,7 @@ class Authentication:
         elif isinstance(message, ScramClientFinal):
             self.final_nonce = message.nonce
         elif isinstance(message, OAuthBearerClientFirst):
-            self.token_expires_at = message.expires_at
+            self.bearer = message
 
     def _server_token(self, token: bytes, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
         if self.refusal:  # whatever the server answers now, it has let nobody in

@@ -40,7 +40,8 @@ class ConnectionEndings:
     """The end of the connection that has just ended.
 
     `unanswered` are its requests in flight and `cause` is why they have no response: None if another rule explains it,
-    or if kproxy ended the connection. `times` counts the connections that ended upon such a request.
+    or if kproxy or a failure of TLS ended the connection. `times` counts the connections that ended after such a
+    request.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class ConnectionEndings:
         flight = connection.state(InFlight)
         self.unanswered = list(flight.waiting.values())
         self.cause = None
-        if not self.unanswered or event.by == "proxy" or flight.explains_problems(event.at):
+        if not self.unanswered or event.by == "proxy" or event.how == "tls" or flight.explains_problems(event.at):
             return
         if event.by != "server":
             self.cause = LEFT_OPEN

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kproxy.proxy.tls.own_certificate import OwnCertificate
 from kproxy.proxy.tls.stream import keep_requested_name
 
 
@@ -28,10 +29,10 @@ class TlsPolicy:
 PLAINTEXT: Final = TlsPolicy()
 
 
-class ClientContext(ssl.SSLContext):
-    """For upstreams; `anonymous` is true without a client certificate."""
+class OwnContext(ssl.SSLContext):
+    """A context that knows the certificate it sends to peers; None is no certificate."""
 
-    anonymous = True
+    own: OwnCertificate | None = None
 
 
 class TlsFileError(ValueError):
@@ -49,12 +50,13 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     Raises:
         TlsFileError: A file cannot be read, is not what it should be, or the two do not belong together.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = OwnContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load(context, "--tls-cert", certificate, "--tls-key", key)
     if client_ca is not None:
         _trust(context, "--tls-client-ca", client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
+    context.own = OwnCertificate(certificate, key, for_clients=True)
     keep_requested_name(context)
     return context
 
@@ -77,7 +79,7 @@ def client_context(
     Raises:
         TlsFileError: A file cannot be read, is not what it should be, or certificate and key do not belong together.
     """
-    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = OwnContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION
     # As Java's truststores: a certificate that is trusted itself needs no trusted issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -90,7 +92,7 @@ def client_context(
         context.load_default_certs()
     if certificate is not None and key is not None:
         _load(context, "--upstream-cert", certificate, "--upstream-key", key)
-        context.anonymous = False
+        context.own = OwnCertificate(certificate, key, for_clients=False)
     return context
 
 

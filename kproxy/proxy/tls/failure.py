@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from typing import Final
 
 from dissectors.connections.tls_failures import TlsReason, describe
+from kproxy.proxy.tls.own_certificate import OwnCertificate
 
 #: X509_V_ERR_*, see OpenSSL's x509_vfy.h.
 _BY_VERIFY_CODE: Final = {
@@ -62,8 +64,17 @@ class TlsError(OSError):
         self.silent = silent
 
 
-def tls_error(error: ssl.SSLError, *, anonymous: bool = False) -> TlsError:
-    """What an error of OpenSSL means. `anonymous`: this proxy has sent no certificate."""
+def tls_error(
+    error: ssl.SSLError, *, anonymous: bool = False, own: OwnCertificate | None = None, names: Sequence[str] = ()
+) -> TlsError:
+    """What an error of OpenSSL means.
+
+    Args:
+        error: Raised by the handshake, or later.
+        anonymous: This proxy has sent no certificate.
+        own: The certificate that it has sent. If the peer's alert does not say why it rejected it, its flaw is why.
+        names: What the peer, a client, may have called this proxy.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message
         return TlsError(_BY_VERIFY_CODE.get(error.verify_code, TlsReason.BAD_CERTIFICATE), detail=detail)
@@ -73,5 +84,7 @@ def tls_error(error: ssl.SSLError, *, anonymous: bool = False) -> TlsError:
         alert = next((reason for end, reason in _BY_ALERT.items() if name.endswith(end)), TlsReason.OTHER)
         if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java says so of none at all
             alert = TlsReason.CERTIFICATE_REQUIRED
+        if own is not None and alert is TlsReason.BAD_CERTIFICATE and (flaw := own.flaw(names)):
+            return TlsError(flaw.reason, by_peer=True, detail=flaw.detail)
         return TlsError(alert, by_peer=True, detail=detail)
     return TlsError(_BY_REASON.get(name, TlsReason.OTHER), detail=detail)

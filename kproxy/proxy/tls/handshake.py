@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
 import ssl
 from typing import Final
@@ -53,7 +54,7 @@ async def shake_hands(
         # Buffers in memory do not fail. This connection is lost, but no other will be.
         context.keylog_filename = None  # type: ignore[assignment]
         raise TlsError(TlsReason.OTHER, detail=f"{path} cannot be written, so kproxy logs no more TLS secrets")
-    raise tls_error(stream.failure, anonymous=stream.anonymous)
+    raise tls_error(stream.failure, anonymous=stream.anonymous, own=stream.own, names=_names(sock, stream))
 
 
 class _Progress:
@@ -73,6 +74,17 @@ async def _exchange(sock: socket.socket, stream: TlsStream, progress: _Progress)
             return
         progress.silent = False
         stream.receive_data(received)
+
+
+def _names(sock: socket.socket, stream: TlsStream) -> list[str]:
+    """What a client may have called this end: many send SNI for host names only, and not for those without a dot."""
+    if stream.requested_name is not None:
+        return [stream.requested_name]
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return []
+    address = ipaddress.ip_address(sock.getsockname()[0].partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    return [str(address), "localhost"] if address.is_loopback else [str(address)]
 
 
 def _say_why(sock: socket.socket, stream: TlsStream) -> None:

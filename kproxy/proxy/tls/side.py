@@ -84,7 +84,7 @@ class TlsSide(Side):
         if (answer := stream.data_to_send()) and (failed := super().send(answer)) is not None:
             self.lose(failed)
         elif stream.failure is not None:
-            error = tls_error(stream.failure, anonymous=stream.anonymous)
+            error = tls_error(stream.failure, anonymous=stream.anonymous, own=stream.own)
             self._connection.tls_failed(self, error)
             self.lose(error)
         elif stream.closed:

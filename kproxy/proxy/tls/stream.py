@@ -6,6 +6,8 @@ import contextlib
 import ssl
 from typing import Final
 
+from kproxy.proxy.tls.own_certificate import OwnCertificate
+
 _READ_BYTES: Final = 64 * 1024  # OpenSSL gives one record at a time, 16 KiB at most
 _HANDSHAKE_RECORD: Final = 0x16
 _ALERT_RECORD: Final = 0x15
@@ -29,7 +31,7 @@ class TlsStream:
         closed: The peer has sent close_notify: nothing more will come. An end of the socket without it is a truncation.
         failure: Why there can be no more plaintext.
         plaintext: The peer began with bytes that are not TLS.
-        anonymous: As a client: there is no certificate to send.
+        own: The certificate that this end sends, if it has one.
 
     Args:
         context: Made by `kproxy.proxy.tls.contexts`.
@@ -43,12 +45,17 @@ class TlsStream:
         self.established = False
         self.closed = False
         self.plaintext = False
-        self.anonymous: bool = getattr(context, "anonymous", False)
+        self.own: OwnCertificate | None = getattr(context, "own", None)
         self.failure: ssl.SSLError | None = None
         self._began = self._ended = False
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
         self._object = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
+
+    @property
+    def anonymous(self) -> bool:
+        """As a client: there is no certificate to send."""
+        return self.own is None and not self._object.server_side
 
     @property
     def requested_name(self) -> str | None:

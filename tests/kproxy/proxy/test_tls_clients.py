@@ -82,7 +82,12 @@ async def test_failures_with_clients(made: Certificates) -> None:
     mutual = TlsPolicy(terminating(made.proxy, made.ca.path))
     ca = made.ca.path
     assert await client_failure(made, plain, client_context(made.other_ca.path)) == ("client", TlsReason.UNKNOWN_CA)
-    assert await client_failure(made, plain, client_context(ca), "other") == ("client", TlsReason.BAD_CERTIFICATE)
+    assert await client_failure(made, plain, client_context(ca), "other") == ("client", TlsReason.NAME_MISMATCH)
+    by_address = TlsPolicy(terminating(made.ca.issue("elsewhere.test")))
+    assert await client_failure(made, by_address, client_context(ca), "127.0.0.1") == (
+        "client",
+        TlsReason.NAME_MISMATCH,
+    )
     expired = TlsPolicy(terminating(made.ca.issue("localhost", days=-3)))
     assert await client_failure(made, expired, client_context(ca)) == ("client", TlsReason.EXPIRED)
     assert await client_failure(made, mutual, client_context(ca)) == ("proxy", TlsReason.CERTIFICATE_REQUIRED)

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from dissectors.connections.tls_failures import TlsReason
+from kproxy.proxy import tap_protocol
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.opening import check_upstream
+from kproxy.proxy.sockets import reason
 from kproxy.proxy.tls.contexts import TlsPolicy
 from kproxy.proxy.tls.failure import TlsError
 from kproxy.proxy.tls.handshake import shake_hands
@@ -130,6 +132,8 @@ async def test_an_upstream_of_tls_1_3_refuses_a_missing_certificate_after_the_ha
                     await client.rest()
         messages = await reading
     assert failures_in(messages) == [("server", "server", TlsReason.CERTIFICATE_REQUIRED, None)]
+    (closed,) = (each for each in messages if isinstance(each, tap_protocol.Close))
+    assert (closed.by, closed.how) == ("server", "tls")
 
 
 async def test_an_upstream_that_is_accepted_without_verification(made: Certificates) -> None:
@@ -179,7 +183,8 @@ async def test_the_check_at_the_start_establishes_tls(made: Certificates) -> Non
             checking = asyncio.ensure_future(check_upstream(listener))
             with await broker.accept() as server, contextlib.suppress(ssl.SSLError):
                 await TlsPeer(server, server_context(made.broker), server=True).shake_hands()
-            assert await checking == expected
+            error = await checking
+            assert (error and reason(error)) == expected
 
 
 @pytest.mark.parametrize("host", ["x" * 300, "", "a\0b"])

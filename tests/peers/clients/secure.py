@@ -1,12 +1,13 @@
 """Clients that produce to every partition of a topic and consume it in a group, over TLS and with any mechanism.
 
-``python -m tests.peers.clients.secure LIBRARY LOGIN``; LIBRARY is confluent or kafka_python, LOGIN a `Login` as JSON.
+``python -m tests.peers.clients.secure LIBRARY LOGIN``; LIBRARY is confluent, kafka_python or aio, LOGIN a `Login` as JSON.
 It prints the number of records consumed, or ``failed:`` and the kind of error.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -60,7 +61,7 @@ def main() -> None:
     parser.add_argument("login", type=lambda text: Login(**json.loads(text)))
     args = parser.parse_args()
     try:
-        print({"confluent": confluent, "kafka_python": kafka_python}[args.library](args.login))  # noqa: T201
+        print({"confluent": confluent, "kafka_python": kafka_python, "aio": aiokafka}[args.library](args.login))  # noqa: T201
     except Exception as error:  # noqa: BLE001
         print(f"failed: {type(error).__name__}")  # noqa: T201 - not its text, which may have the secret
 
@@ -128,6 +129,32 @@ def kafka_python(login: Login) -> int:
     values = {int(message.value) for _, message in zip(range(RECORDS), consumer, strict=False)}
     consumer.close()
     return len(values)
+
+
+def aiokafka(login: Login) -> int:
+    """Sends a record now and then, as long as `login` says; it does not renew its session (KIP-368)."""
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.helpers import create_ssl_context
+
+    async def send() -> int:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=login.bootstrap, security_protocol=login.protocol, sasl_mechanism=login.mechanism,
+            sasl_plain_username=login.user, sasl_plain_password=login.secret,
+            ssl_context=create_ssl_context(cafile=login.ca),
+        )  # fmt: skip
+        await producer.start()
+        end = time.monotonic() + login.seconds
+        sent = 0
+        try:
+            while time.monotonic() < end:
+                await producer.send_and_wait(login.topic, b"0", partition=0)
+                sent += 1
+                await asyncio.sleep(0.3)
+        finally:
+            await producer.stop()
+        return sent
+
+    return asyncio.run(send())
 
 
 if __name__ == "__main__":
