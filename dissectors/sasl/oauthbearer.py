@@ -22,7 +22,7 @@ _LONGEST_JSON = 64 * 1024
 
 
 def client_first(data: bytes) -> SaslMessage:
-    """Whom the token is for, and until when."""
+    """Read the client's first message: the token's user and dates, if it is a JWT."""
     header, _, rest = data.decode(errors="replace").partition(_SEPARATOR)
     parts = header.split(",")
     if len(parts) != 3 or parts[0] not in ("n", "y") or parts[2]:
@@ -48,13 +48,13 @@ def client_first(data: bytes) -> SaslMessage:
 
 
 def server_refusal(data: bytes) -> ServerRefusal:
-    """Why the token was not accepted: JSON with a ``status``, to which the client answers before the login fails."""
+    """Read the server's error: JSON with a ``status``. The client acknowledges it, then the login fails."""
     status = _json(data).get("status")
     return ServerRefusal(reason=status if isinstance(status, str) and _STATUS.fullmatch(status) else None)
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """The claims of a signed or unsecured token; none of an encrypted or opaque one."""
+    """The claims of a signed or unsecured token; empty for an encrypted or opaque one."""
     parts = token.split(".")
     if len(parts) != 3 or len(parts[1]) > _LONGEST_JSON:
         return {}
@@ -75,7 +75,7 @@ def _json(data: bytes) -> dict[str, Any]:
 
 
 def _seconds(value: object) -> float | None:
-    """A time that a clock can show, None for anything else."""
+    """A plausible time, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 0 <= value < 1e11 else None

@@ -12,10 +12,11 @@ from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import API_VERSIONS, ConnectionState
 from dissectors.trackers.versions import PRE_LOGIN_APIS, Versions
 
-#: The connection was already closed if it ends so soon (ns) after the first request that follows an idle time.
+#: If a connection ends within this time (ns) after the first request that follows an idle time, it was already closed.
 STALE_WITHIN = 10 * SECOND
 
-#: If the server closes so soon after a request, the request is the cause; so soon, it may be missing SASL (ns).
+#: If the server closes within this time (ns) after a request, the request is the cause; or, within the second time, the
+#: missing login.
 CAUSED_WITHIN = 5 * SECOND
 REJECTED_WITHIN = 2 * SECOND
 
@@ -66,6 +67,9 @@ class ConnectionEndings:
         waited, asked = event.at - oldest.at, oldest.message
         if asked.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
             return None  # a login that failed
+        expired_at = connection.state(Authentication).expires_at
+        if expired_at is not None and oldest.at > expired_at:
+            return None  # X010
         if oldest.offset == flight.first_after_idle and waited <= STALE_WITHIN:
             return CLOSED_WHILE_IDLE
         if _is_not_served(asked, connection):

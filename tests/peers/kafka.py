@@ -38,12 +38,16 @@ def missing() -> str | None:
     return absent("java", "mvn")
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that nobody listens on, below those that the system hands to outgoing connections."""
+    """A port that nobody listens on, below those of outgoing connections; never one that was returned before."""
     while True:
         port = random.randint(15000, 30000)
         with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)):
+            if port not in _given and probe.connect_ex((HOST, port)):
+                _given.add(port)
                 return port
 
 

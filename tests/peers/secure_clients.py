@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from tests.peers import clients
 from tests.peers.clients.secure import EACH, RECORDS, Login
@@ -19,7 +23,7 @@ _SECURITY = "org.apache.kafka.common.security"
 _BEARER = f"{_SECURITY}.oauthbearer"
 
 
-def exchange(client: str, tools: Tools, login: Login, directory: Path) -> str:
+def exchange(client: str, tools: Tools, login: Login, directory: Path, hosts: Path | None = None) -> str:
     """Produce to the topic and consume from it, through the client's own library.
 
     Args:
@@ -27,11 +31,17 @@ def exchange(client: str, tools: Tools, login: Login, directory: Path) -> str:
         tools: Kafka's command-line tools.
         login: Where to, and as whom.
         directory: For configuration files.
+        hosts: A file that replaces /etc/hosts for the client; clients other than `java` need root for it.
 
     Returns:
         ``ok`` if every record came back, else what the client printed.
     """
-    command = dies_with_us(_command(client, tools, login, directory))
+    if hosts is not None and client == "java":
+        login = replace(login, jvm=(*login.jvm, f"-Djdk.net.hosts.file={hosts}"))
+    command = dies_with_us([
+        *(_with_hosts(hosts) if hosts is not None and client != "java" else []),
+        *_command(client, tools, login, directory),
+    ])  # fmt: skip
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
     last = "Percentiles: 50th" in done.stdout if client == "java" else done.stdout.strip() == str(RECORDS)
     return "ok" if done.returncode == 0 and last else done.stdout + done.stderr
@@ -58,6 +68,13 @@ def _command(client: str, tools: Tools, login: Login, directory: Path) -> list[s
     if client == "franz":
         return [str(go_program("secure")), login.as_json()]
     return [sys.executable, "-m", "tests.peers.clients.secure", client, login.as_json()]
+
+
+def _with_hosts(hosts: Path) -> list[str]:
+    """What runs a command in a mount namespace with another /etc/hosts."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("needs root, to mount another /etc/hosts")
+    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
 
 
 def _java(tools: Tools, login: Login, directory: Path) -> list[str]:

@@ -85,3 +85,32 @@ def test_records_pass_and_the_trace_names_who_sent_them(
     assert produced_to <= brokers
     assert client == "java" or produced_to == brokers
     assert [each for each in all_findings(lines) if each["severity"] != "info"] == []
+
+
+@pytest.mark.parametrize(
+    "client", ["java", *(pytest.param(each, marks=pytest.mark.root) for each in ("confluent", "franz"))]
+)
+def test_one_port_leads_to_three_brokers_by_their_names(cluster: SecureCluster, tmp_path: Path, client: str) -> None:
+    """The names are in no DNS: the client has a file of hosts of its own."""
+    names = ["bootstrap.kafka.test", *(f"broker-{number}.kafka.test" for number in (1, 2, 3))]
+    hosts = tmp_path / "hosts"
+    hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in ["localhost", *names]))
+    options = cluster.certificates.at_proxy()
+    upstream = cluster.nodes[0].listeners["SASL_SSL"]
+    proxy = Proxy(upstream, tmp_path, "--advertise", "broker-$id.kafka.test", "-q", *options)
+    topic = f"{client}-by-name"
+    cluster.create_topic(topic)
+    login = cluster.login("SCRAM-SHA-512", bootstrap=f"{names[0]}:{proxy.address[1]}", topic=topic)
+    try:
+        assert exchange(client, cluster.nodes[0], login, tmp_path, hosts) == "ok", proxy.printed
+        proxy.interrupt()
+    finally:
+        proxy.kill_all()
+    lines = read_lines(proxy.trace)
+    opened = [line for line in lines if line["kind"] == "open"]
+    assert {line["listener"] for line in opened} == {f"127.0.0.1:{proxy.address[1]}"}
+    brokers = {"{}:{}".format(*node.listeners["SASL_SSL"]) for node in cluster.nodes}
+    assert {line["server"] for line in opened} == brokers
+    fetched = {line["server"] for line in lines if line.get("api") == "Fetch"}
+    assert fetched == brokers
+    assert {each["code"] for each in all_findings(lines)} & {"X022", "S001", "S002", "S003"} == set()

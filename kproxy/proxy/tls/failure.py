@@ -1,4 +1,4 @@
-"""TlsError: why TLS with a peer failed, read from what OpenSSL and the system say."""
+"""TlsError: why TLS with a peer failed, derived from the errors of OpenSSL and the system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BY_VERIFY_CODE: Final = {
     23: TlsReason.REVOKED,
     **dict.fromkeys((62, 63, 64), TlsReason.NAME_MISMATCH),
 }
-#: Of the name that OpenSSL gives to an alert of the peer: ``TLSV1_ALERT_UNKNOWN_CA``, ``SSLV3_ALERT_BAD_CERTIFICATE``.
+#: By the end of OpenSSL's name for the peer's alert: ``TLSV1_ALERT_UNKNOWN_CA``, ``SSLV3_ALERT_BAD_CERTIFICATE``.
 _BY_ALERT: Final = {
     "UNKNOWN_CA": TlsReason.UNKNOWN_CA,
     "CERTIFICATE_EXPIRED": TlsReason.EXPIRED,
@@ -51,9 +51,9 @@ class TlsError(OSError):
 
     Attributes:
         reason: What went wrong.
-        by_peer: The peer gave up, else this proxy.
-        detail: What OpenSSL says, without its source file.
-        silent: The peer sent nothing at all, as a health check does that only connects.
+        by_peer: The peer gave up, not kproxy.
+        detail: OpenSSL's message, without its source file.
+        silent: The peer sent nothing, like a health check that only connects.
     """
 
     def __init__(self, reason: TlsReason, *, by_peer: bool = False, detail: str = "", silent: bool = False) -> None:
@@ -82,7 +82,7 @@ def tls_error(
     detail = name.replace("_", " ").lower() or "unknown"
     if "ALERT" in name or name.endswith("UNRECOGNIZED_NAME"):
         alert = next((reason for end, reason in _BY_ALERT.items() if name.endswith(end)), TlsReason.OTHER)
-        if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java says so of none at all
+        if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java's alert if there is no certificate
             alert = TlsReason.CERTIFICATE_REQUIRED
         if own is not None and alert is TlsReason.BAD_CERTIFICATE and (flaw := own.flaw(names)):
             return TlsError(flaw.reason, by_peer=True, detail=flaw.detail)

@@ -1,4 +1,4 @@
-"""TlsSide: the side of a relayed connection whose peer speaks TLS."""
+"""TlsSide: a side of a relayed connection whose peer uses TLS."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class TlsSide(Side):
-    """Passes plaintext on, and sends what it is given as TLS.
+    """Decrypts what the peer sends and encrypts what it receives.
 
-    A close_notify ends its direction as the end of a plain socket does. If the socket ends without one, the other side
-    is ended without one too: what may be a truncation stays one.
+    A close_notify ends its direction like the FIN of a plain socket. If the socket ends without one, the other side
+    ends without one too, so a truncation remains visible.
 
     Args:
         connection, direction, sock, buffer: As for `Side`.
@@ -31,7 +31,7 @@ class TlsSide(Side):
         self._early = True  # the handshake may have brought plaintext
 
     def start(self) -> None:
-        """Read from now on, beginning with what came together with the handshake."""
+        """Start reading, beginning with data that arrived with the handshake."""
         super().start()
         if self._early and not self._held and not self.ended:
             self._early = False
@@ -73,7 +73,7 @@ class TlsSide(Side):
             self._end()
 
     def _take(self, received: bytes | memoryview) -> None:
-        """Decrypt and pass on; then do what TLS itself asks for."""
+        """Decrypt and relay; then send what TLS itself needs."""
         stream = self._stream
         plaintext = stream.receive_data(received)
         if plaintext:
@@ -96,6 +96,6 @@ class TlsSide(Side):
             self._connection.half_closed(self)
 
     def _notify(self) -> None:
-        """Send close_notify, unless that would hide that the other side was cut off."""
+        """Send close_notify, unless it would hide a truncation on the other side."""
         if not (self.gone or self.peer.truncated) and (goodbye := self._stream.end()):
-            super().send(goodbye)  # its failure shows when the socket is shut down or closed
+            super().send(goodbye)  # a failure appears when the socket is shut down or closed

@@ -446,3 +446,8 @@ def test_a_refused_token_is_named_by_what_can_be_read_of_it(token: object, expec
 def test_a_failed_scram_login_names_the_mechanism_of_the_credentials() -> None:
     [found] = findings(SCRAM + '< {"error_code": 58, "error_message": "no"}\n', "X008")
     assert "credentials for SCRAM-SHA-256" in (found.hint or "")
+
+
+def test_the_end_of_an_expired_session_is_one_finding() -> None:
+    story = ALICE + "+61s\n> Metadata v9\n> Metadata v9\nclose by=server how=fin\n"
+    assert [each.code for each in findings(story) if each.severity != "info"] == ["X010"]
