@@ -69,7 +69,7 @@ class ConnectionEndings:
             return None  # a login that failed
         expired_at = connection.state(Authentication).expires_at
         if expired_at is not None and oldest.at > expired_at:
-            return None  # X010
+            return None  # the session has expired
         if oldest.offset == flight.first_after_idle and waited <= STALE_WITHIN:
             return CLOSED_WHILE_IDLE
         if _is_not_served(asked, connection):

@@ -450,4 +450,4 @@ def test_a_failed_scram_login_names_the_mechanism_of_the_credentials() -> None:
 
 def test_the_end_of_an_expired_session_is_one_finding() -> None:
     story = ALICE + "+61s\n> Metadata v9\n> Metadata v9\nclose by=server how=fin\n"
-    assert [each.code for each in findings(story) if each.severity != "info"] == ["X010"]
+    assert [each.code for each in findings(story) if each.severity != "info"] == ["X005", "X010"]
