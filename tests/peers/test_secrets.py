@@ -68,10 +68,10 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
             "--create", "--max-life-time-period", "-1",
         )  # fmt: skip
         for library in ("confluent", "kafka_python"):
-            login = ("login", library, chain.bootstrap, "0")
-            assert clients.python_client(*login, "OAUTHBEARER", USER, tokens["token"]).strip() == "ok"
-            assert "failed" in clients.python_client(*login, "OAUTHBEARER", USER, tokens["expired token"])
-            assert "failed" in clients.python_client(*login, "PLAIN", USER, WRONG_PASSWORD)
+            arguments = ("login", library, chain.bootstrap, "0")
+            assert clients.python_client(*arguments, "OAUTHBEARER", USER, tokens["token"]).strip() == "ok"
+            assert "failed" in clients.python_client(*arguments, "OAUTHBEARER", USER, tokens["expired token"])
+            assert "failed" in clients.python_client(*arguments, "PLAIN", USER, WRONG_PASSWORD)
         outputs = http(port)
         chain.finish()
         viewer.close()

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kproxy.proxy import tap_protocol
 from kproxy.proxy.address import parse_listen, parse_upstream
@@ -23,6 +23,7 @@ from tests.kproxy.proxy.tls_peer import TlsPeer
 
 V1_2, V1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 MIB = 1 << 20
+T = TypeVar("T")
 
 
 class Certificates(NamedTuple):
@@ -49,7 +50,7 @@ def originating(*arguments: Any, **settings: Any) -> ssl.SSLContext:
     return in_thread(contexts.client_context, *arguments, **settings)
 
 
-def in_thread(make: Callable[..., ssl.SSLContext], *arguments: Any, **settings: Any) -> ssl.SSLContext:
+def in_thread(make: Callable[..., T], *arguments: Any, **settings: Any) -> T:
     """Files are read before there is an event loop; the tests may not block theirs either."""
     with ThreadPoolExecutor() as pool:
         return pool.submit(make, *arguments, **settings).result()
