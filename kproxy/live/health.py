@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay
+from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 
 _CONNECT_S: Final = 0.8  # Kubernetes waits a second for the whole answer
@@ -60,8 +61,10 @@ class Health:
         async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
             if loop.time() >= self._checked_until:
-                reasons = await asyncio.gather(*(check_upstream(each, _CONNECT_S) for each in upstreams.values()))
-                failures = {str(each): why for each, why in zip(upstreams, reasons, strict=True) if why is not None}
+                errors = await asyncio.gather(*(check_upstream(each, _CONNECT_S) for each in upstreams.values()))
+                failures = {
+                    str(each): reason(error) for each, error in zip(upstreams, errors, strict=True) if error is not None
+                }
                 self._failures = failures if len(failures) == len(upstreams) else {}
                 self._checked_until = loop.time() + (_FAILED_FOR_S if self._failures else _REACHED_FOR_S)
             return self._failures

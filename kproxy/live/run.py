@@ -11,6 +11,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from dissectors.connections.tls_failures import remedy
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.http_endpoint import serve_http
@@ -30,7 +31,9 @@ from kproxy.proxy.loop import run as run_loop
 from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay, serve
+from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
+from kproxy.proxy.tls.failure import TlsError
 
 #: Seconds for connections to become quiet after SIGTERM.
 DRAIN_S = 5.0
@@ -231,8 +234,15 @@ def _announce_built_in(
 
 async def _check(listeners: Sequence[Listener]) -> None:
     for upstream, listener in {listener.upstream: listener for listener in listeners}.items():
-        if why := await check_upstream(listener):
+        if (error := await check_upstream(listener)) is not None:
             raise UserError(
-                f"upstream {upstream} is unreachable: {why}; start it, or use --no-check to start kproxy without it",
+                f"upstream {upstream} is unreachable: {reason(error)}; {_remedy(error)}, "
+                "or use --no-check to start kproxy without it",
                 UNREACHABLE,
             )
+
+
+def _remedy(error: OSError) -> str:
+    if not isinstance(error, TlsError):
+        return "start it"
+    return remedy("server", "server" if error.by_peer else "proxy", error.reason) or "check the broker's log"

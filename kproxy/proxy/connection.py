@@ -116,7 +116,7 @@ class RelayedConnection:
             self._note(side, "reset")
         if side.peer.gone:
             self._over.set()
-        elif self._ending and self._ending.how == "reset":
+        elif self._ending and self._ending.how in ("reset", "tls"):
             side.peer.reset()
         else:
             side.peer.close()
@@ -124,8 +124,9 @@ class RelayedConnection:
     def tls_failed(self, side: Side, error: TlsError) -> None:
         """TLS with this side's peer failed."""
         name = _SIDES[side.direction]
+        by = name if error.by_peer else "proxy"
+        self._ending = self._ending or Ending(by, "tls")
         if self._tapped is not None:
-            by = name if error.by_peer else "proxy"
             self._tapped.tls_failed(name, by, error.reason, None, error.detail, time.time_ns())
 
     def _side(self, direction: Direction, sock: socket.socket, buffer: memoryview, tls: TlsStream | None) -> Side:

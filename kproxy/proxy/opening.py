@@ -7,7 +7,7 @@ import socket
 import time
 
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.sockets import connect, name, reason, set_tcp_options
+from kproxy.proxy.sockets import connect, name, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tls.failure import TlsError
@@ -106,12 +106,12 @@ async def connect_upstream(
         raise
 
 
-async def check_upstream(listener: Listener, within: float = 3.0) -> str | None:
+async def check_upstream(listener: Listener, within: float = 3.0) -> OSError | None:
     """Connect to the upstream and disconnect; return why that failed, or None."""
     try:
         upstream, stream = await connect_upstream(listener, within, within)
     except OSError as error:
-        return reason(error)
+        return error
     with upstream:
         if stream is not None:
             await asyncio.get_running_loop().sock_sendall(upstream, stream.end())

@@ -1,4 +1,4 @@
-"""TlsSide: the side of a relayed connection whose peer speaks TLS."""
+"""TlsSide: a side of a relayed connection whose peer uses TLS."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class TlsSide(Side):
-    """Decrypts what it receives and encrypts what it sends.
+    """Decrypts what the peer sends and encrypts what it receives.
 
-    A close_notify ends its direction like the end of a plain socket. If the socket ends without close_notify, the other
-    side ends without it too: a possible truncation stays visible.
+    A close_notify ends its direction like the FIN of a plain socket. If the socket ends without one, the other side
+    ends without one too, so a truncation remains visible.
 
     Args:
         connection, direction, sock, buffer: As for `Side`.
@@ -31,7 +31,7 @@ class TlsSide(Side):
         self._early = True  # the handshake may have brought plaintext
 
     def start(self) -> None:
-        """Start to read, beginning with plaintext that came together with the handshake."""
+        """Start reading, beginning with data that arrived with the handshake."""
         super().start()
         if self._early and not self._held and not self.ended:
             self._early = False
@@ -70,7 +70,7 @@ class TlsSide(Side):
         if (answer := stream.data_to_send()) and (failed := super().send(answer)) is not None:
             self.lose(failed)
         elif stream.failure is not None:
-            error = tls_error(stream.failure, anonymous=stream.anonymous)
+            error = tls_error(stream.failure, anonymous=stream.anonymous, own=stream.own)
             self._connection.tls_failed(self, error)
             self.lose(error)
         elif stream.closed:
@@ -82,6 +82,6 @@ class TlsSide(Side):
         super()._receive_end()
 
     def _notify(self) -> None:
-        """Send close_notify, unless that would hide a truncation on the other side."""
+        """Send close_notify, unless it would hide a truncation on the other side."""
         if not (self.gone or self.peer.truncated) and (goodbye := self._stream.end()):
-            super().send(goodbye)  # its failure shows when the socket is shut down or closed
+            super().send(goodbye)  # a failure appears when the socket is shut down or closed
