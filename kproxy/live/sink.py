@@ -22,7 +22,7 @@ from kproxy.control.server import ControlServer
 from kproxy.control.summary import strip
 from kproxy.inspection.inspector import Inspector, Progress
 from kproxy.live.progress import ProgressLog
-from kproxy.outputs.console import Console
+from kproxy.outputs.console import stderr_console
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions, output_for
 from kproxy.outputs.rate_limit import RateLimit
@@ -265,7 +265,7 @@ class InspectionSink:
             self._control.close()
         if not self._tally.connections and not self._missed and not self._left_out:
             return  # nothing happened, e.g. because the relay could not start
-        console = Console(stderr=True)
+        console = stderr_console()
         with suppress(OSError):  # as `warn`
             console.print()
             if self._hello.restarts:

@@ -22,7 +22,7 @@ from kproxy.proxy.intercepted import InterceptingConnection
 from kproxy.proxy.interception import Interception, Rewriting
 from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.opening import Opening
-from kproxy.proxy.sockets import ListenError, listen, name, reason, remove_stale, reset_on_close, set_tcp_options
+from kproxy.proxy.sockets import ListenError, listen, reason, remove_stale, reset_on_close, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tls.failure import TlsError
 from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S
@@ -125,13 +125,22 @@ class Relay:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Each address as in `addresses`, and the upstream that it leads to."""
-        bound = (each for each in self._listeners if each.is_open)
-        return [(acceptor.name, str(each.listener.upstream)) for each in bound for acceptor in each.acceptors]
+        """Each address as in `addresses`, and the upstream that it leads to; a server in this process has the same."""
+        return [
+            (acceptor.name, str(each.listener.upstream) if each.listener.dial is None else acceptor.name)
+            for each in self._listeners
+            if each.is_open
+            for acceptor in each.acceptors
+        ]
 
     def port(self, listener: Listener) -> int:
         """The port that a listener on TCP has, be it one that the system chose."""
         return next(bound.port for bound in self._listeners if bound.listener == listener)
+
+    def lead(self, listener: Listener, upstream: Address) -> None:
+        """Let a listener lead to this upstream from now on."""
+        bound = next(bound for bound in self._listeners if bound.listener == listener)
+        bound.listener = replace(listener, upstream=upstream)
 
     @property
     def totals(self) -> Totals:
@@ -325,8 +334,7 @@ class Relay:
             self._report(UpstreamReachable(str(address)))
         with upstream:
             set_tcp_options(accepted)
-            server = name(upstream.getpeername(), upstream.family)
-            tapped = opening.tapped(tap, server) if tap is not None else None
+            tapped = opening.tapped(tap, upstream) if tap is not None else None
             ends = (accepted, upstream, self._buffer, tapped)
             frames = self._interception.of(bound, accepted)
             if frames is None:

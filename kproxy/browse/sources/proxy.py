@@ -92,8 +92,6 @@ class ProxySource(Source):
         if last_greeting is not None:
             self._add_missed_lines(greeting, is_same=is_same)
         self._greeting = greeting
-        if greeting.built_in:  # the broker's ports are internal: clients know the listeners
-            self.server_names = {each.upstream: each.listen for each in greeting.listeners}
         self.name = _name(greeting)
         self.phase, self.sentence = SourcePhase.LIVE, ""
         if greeting.trace is not None:

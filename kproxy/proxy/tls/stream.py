@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from typing import Final
+from typing import Any, Final
 
 _READ_BYTES: Final = 64 * 1024  # OpenSSL gives one record at a time, 16 KiB at most
 _HANDSHAKE_RECORD: Final = 0x16
@@ -54,6 +54,11 @@ class TlsStream:
     def requested_name(self) -> str | None:
         """The name that the client has sent as SNI; None without, or as a client."""
         return self._object.requested_name if isinstance(self._object, _Object) else None
+
+    @property
+    def peer_certificate(self) -> dict[str, Any] | None:
+        """The verified certificate of the peer, see `ssl.SSLSocket.getpeercert`; None without one."""
+        return self._object.getpeercert() or None
 
     def receive_data(self, data: bytes | memoryview) -> bytes:
         """Take what the socket has received, in chunks of any size; return the plaintext that it completed.
