@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deployment.md"
 _TOOLS = {
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-console-producer.sh": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
@@ -38,8 +39,9 @@ class Recipe:
 
     def command(self, beginning: str) -> str:
         """The only command that begins like this."""
-        [found] = [each for each in self.commands if each.startswith(beginning)]
-        return found
+        found: list[str] = [each for each in self.commands if each.startswith(beginning)]
+        assert len(found) == 1
+        return found[0]
 
 
 def missing() -> str | None:

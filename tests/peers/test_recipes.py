@@ -75,13 +75,16 @@ def test_a_cluster_with_tls_and_scram(tmp_path: Path) -> None:
         here.run(f"{request} && {sign}")
         proxy = here.start(SCRAM.command("kproxy --config-file"), ready="listening on")
         run_clients(here, SCRAM, "kafka-console-consumer.sh ")
+        secured = "--bootstrap-server kproxy.example.com:9093 --command-config client.properties"
+        offsets = here.run(f"kafka-get-offsets.sh {secured} --topic orders")  # it asks all three brokers
         (tmp_path / "wrong.properties").write_text(SCRAM.files["client.properties"].replace("alice-secret", "wrong"))
         here.run(SCRAM.command("kafka-topics.sh ").replace("client.properties", "wrong.properties"), status=1)
         lines = ended(proxy, tmp_path)
         produced, without, listed = (each for each in SCRAM.commands if each.startswith("kproxy dissect"))
         shown, plain, findings = here.run(produced), here.run(without), here.run(listed, status=1)
     assert principals(lines) == {"User:alice"}
-    assert {line["server"] for line in lines if line.get("api") == "Produce"} == {
+    assert sum(int(line.rpartition(":")[2]) for line in offsets.splitlines()) == 1000
+    assert {line["server"] for line in lines if line.get("api") == "ListOffsets"} == {
         f"127.0.0.{10 + number}:9093" for number in (1, 2, 3)
     }
     opened = {line["listener"] for line in lines if line["kind"] == "open"}
