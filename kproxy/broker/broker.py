@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +22,7 @@ from kproxy.broker.log.logs import Logs
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.quirks.engine import Quirks
 from kproxy.broker.registry import served
-from kproxy.broker.request import ClientSession
+from kproxy.broker.request import ClientSession, ConnectingClient
 from kproxy.broker.security.listener import BrokerListener, check_mechanisms, listeners_of, new_session, tls_context
 from kproxy.broker.storage import DataDirectoryError, FileJournal
 from kproxy.broker.topics import Topics
@@ -32,7 +34,7 @@ Report = Callable[[str], None]
 
 
 class NodeListener:
-    """One listener of one node."""
+    """One listener of one node. While it is open, clients of this process can `connect`, without a port."""
 
     def __init__(
         self,
@@ -51,18 +53,38 @@ class NodeListener:
         self.report = report
         self.connections: set[ClientConnection] = set()
         self._server: asyncio.Server | None = None
+        self._is_open = False
 
-    def session(self, client_host: str, certificate: dict[str, Any] | None) -> ClientSession:
+    def session(self, client: ConnectingClient) -> ClientSession:
         """Return the session of a new connection."""
-        return new_session(self.cluster, self._listener, client_host, certificate)
+        return new_session(self.cluster, self._listener, client)
 
-    async def start(self, sock: socket.socket) -> None:
-        """Accept connections on a bound socket."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: ClientConnection(self), sock=sock, ssl=self._tls)
+    async def start(self, sock: socket.socket | None) -> None:
+        """Accept connections, those on a bound socket too if there is one."""
+        self._is_open = True
+        if sock is not None:
+            loop = asyncio.get_running_loop()
+            self._server = await loop.create_server(lambda: ClientConnection(self), sock=sock, ssl=self._tls)
+
+    async def connect(self, client: ConnectingClient) -> socket.socket:
+        """See `Broker.connect`."""
+        if not self._is_open:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        ours, theirs = socket.socketpair()
+        try:
+            for each in (ours, theirs):
+                each.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(lambda: ClientConnection(self, client), ours)
+        except BaseException:
+            ours.close()
+            theirs.close()
+            raise
+        return theirs
 
     def stop(self) -> None:
         """Stop accepting, and close every connection."""
+        self._is_open = False
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -80,7 +102,8 @@ class Broker:
 
     Args:
         options: All options; or pass each by name, see `BrokerOptions`.
-        ports: Ports to listen on, one per broker, by listener; a single listener needs no name. Free ones by default.
+        ports: Ports to listen on, one per broker, by listener; a single listener needs no name. Free ones by default;
+            with None, there are no ports, and `connect` is the only way in.
         report: Called with one sentence when a connection is closed because of an error.
     """
 
@@ -88,7 +111,7 @@ class Broker:
         self,
         options: BrokerOptions | None = None,
         *,
-        ports: Sequence[int] | Mapping[str, Sequence[int]] = (),
+        ports: Sequence[int] | Mapping[str, Sequence[int]] | None = (),
         report: Report = lambda sentence: None,
         **settings: object,
     ) -> None:
@@ -114,7 +137,7 @@ class Broker:
     @property
     def listeners(self) -> tuple[str, ...]:
         """The names of each broker's listeners."""
-        return tuple(dict.fromkeys(listener for listener, _ in self._bound))
+        return tuple(dict.fromkeys(listener for listener, _ in self._servers))
 
     @property
     def release(self) -> str:
@@ -155,9 +178,29 @@ class Broker:
             return
         for (listener, node), server in self._servers.items():
             if node == number:
-                await server.start(self._listen(self._bound[listener, node]))
+                port = self._bound.get((listener, node))
+                await server.start(None if port is None else self._listen(port))
         self.cluster.nodes[number].up = True
         self.cluster.part(Topics).nodes_changed()
+
+    async def connect(
+        self, listener: str, node: int, client_host: str, certificate: Mapping[str, Any] | None = None
+    ) -> socket.socket:
+        """Connect to a node from within this process, in plaintext whatever the listener's protocol.
+
+        Args:
+            listener: The name of the listener, which says whether the client must log in.
+            node: The broker's id.
+            client_host: The IP address of the client on whose behalf this is.
+            certificate: The client's, as from `ssl.SSLSocket.getpeercert`: without SASL, its subject is the principal.
+
+        Returns:
+            The client's end, connected and non-blocking.
+
+        Raises:
+            ConnectionRefusedError: The node is stopped.
+        """
+        return await self._servers[listener, node].connect(ConnectingClient(client_host, certificate))
 
     def protocol(self, listener: str) -> str:
         """Return the security protocol of a listener."""
@@ -207,13 +250,15 @@ class Broker:
         check_static(self.options.configs, cluster.line)
         check_mechanisms(self.options)
         listeners = listeners_of(self.options)
-        tls = tls_context(self.options)
-        sockets = []
+        tls = None if self._wanted_ports is None else tls_context(self.options)
+        sockets: list[socket.socket | None] = []
         for listener, number, port, advertised in self._places(listeners):
-            sockets.append(self._stack.enter_context(self._listen(port)))
-            bound = self._bound[listener.name, number] = sockets[-1].getsockname()[1]
+            sock = None if port is None else self._stack.enter_context(self._listen(port))
+            sockets.append(sock)
+            if sock is not None:
+                self._bound[listener.name, number] = sock.getsockname()[1]
             node = cluster.nodes.setdefault(number, BrokerNode(number, {}))
-            node.addresses[listener.name] = advertised or ("127.0.0.1", bound)
+            node.addresses[listener.name] = advertised or ("127.0.0.1", self._bound.get((listener.name, number), 0))
             self._servers[listener.name, number] = NodeListener(cluster, node, listener, tasks, self._report, tls)
         self._stack.callback(self._stop)
         try:
@@ -228,16 +273,16 @@ class Broker:
 
     def _places(
         self, listeners: Sequence[BrokerListener]
-    ) -> Iterator[tuple[BrokerListener, int, int, tuple[str, int] | None]]:
-        """Return each listener of each node, with its port (0 for any) and its advertised address if set."""
+    ) -> Iterator[tuple[BrokerListener, int, int | None, tuple[str, int] | None]]:
+        """Return each listener of each node, with its port (0 for any, None for none) and its advertised address."""
         names, numbers = [each.name for each in listeners], range(self.options.brokers)
-        ports = _by_listener(names, "ports", self._wanted_ports, len(numbers))
+        ports = _by_listener(names, "ports", self._wanted_ports or (), len(numbers))
         advertised = self._advertised = _by_listener(names, "advertised", self.options.advertised, len(numbers))
         for listener in listeners:
             for index in numbers:
                 address = advertised[listener.name][index] if listener.name in advertised else None
                 port = ports[listener.name][index] if listener.name in ports else 0
-                yield listener, self.options.first_id + index, port, address
+                yield listener, self.options.first_id + index, None if self._wanted_ports is None else port, address
 
     def _listen(self, port: int) -> socket.socket:
         return socket.create_server(("127.0.0.1", port), backlog=1024)

@@ -15,7 +15,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.frames import Head, Unreadable, read_body, read_head, response_frame
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
-from kproxy.broker.request import ClientSession, Request
+from kproxy.broker.request import ClientSession, ConnectingClient, Request
 
 if TYPE_CHECKING:
     from kproxy.broker.broker import NodeListener
@@ -33,12 +33,14 @@ class ClientConnection(asyncio.Protocol):
 
     Args:
         server: The listener that accepted it.
+        client: The client, if it does not come over the network but through this process.
     """
 
     transport: asyncio.Transport
 
-    def __init__(self, server: NodeListener) -> None:
+    def __init__(self, server: NodeListener, client: ConnectingClient | None = None) -> None:
         self._server = server
+        self._client = client
         self._buffer = bytearray()
         self._frames: deque[bytes] = deque()
         self._waiting = 0  # bytes queued
@@ -52,9 +54,10 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        peer = transport.get_extra_info("peername")
-        host = f"/{peer[0]}" if isinstance(peer, tuple) else "/127.0.0.1"
-        self.session = self._server.session(host, transport.get_extra_info("peercert"))
+        client = self._client
+        if client is None:
+            client = ConnectingClient(transport.get_extra_info("peername")[0], transport.get_extra_info("peercert"))
+        self.session = self._server.session(client)
         self._server.connections.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import BrokerNode, Cluster
     from kproxy.broker.security.login import Login
 
 T = TypeVar("T")
+
+
+class ConnectingClient(NamedTuple):
+    """A client that connects: its IP address, and its certificate as from `ssl.SSLSocket.getpeercert`."""
+
+    host: str
+    certificate: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from kproxy.browse.rows.row_filter import row_matcher
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.sources.source import Source
 from kproxy.trace.encoding import parse_line
-from kproxy.trace.lines import FindingLine, GapLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import Line, RequestLine, ResponseLine
 
 
 @dataclass(slots=True)
@@ -86,7 +86,6 @@ class BrowseSession:
             if line is None:
                 self.bad += 1
             else:
-                self._name(line)
                 at = time_of(line.ts)
                 row = index.add(line, place, len(raw), at)
                 if line.note or line.marked:
@@ -123,17 +122,9 @@ class BrowseSession:
         if place < 0:
             return None
         try:
-            line = parse_line(self.source.store.read(place, size))
+            return parse_line(self.source.store.read(place, size))
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None  # discarded, or another process changed the file
-        self._name(line)
-        return line
-
-    def _name(self, line: Line) -> None:
-        """Replace the server's address with the source's name for it."""
-        names = self.source.server_names
-        if names and not isinstance(line, FindingLine | GapLine) and line.server is not None:
-            line.server = names.get(line.server, line.server)
 
     def raw(self, row: int) -> list[bytes]:
         """Return the lines of a row as they are in the trace."""
@@ -146,7 +137,6 @@ class BrowseSession:
         """Yield the lines of a row without bodies and bytes."""
         for raw in self.raw(row):
             if (line := parse_partial(raw)) is not None:
-                self._name(line)
                 yield line
 
     def note(self, row: int) -> Note:

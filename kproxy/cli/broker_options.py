@@ -136,6 +136,10 @@ def _check(args: argparse.Namespace) -> None:
             line(args.kafka)
     except ValueError as error:
         raise UserError(str(error)) from None
+    if args.advertise:
+        raise UserError("--advertise HOST is for other brokers: use --advertised HOST:PORT with the built-in broker")
+    if args.advertise is not None and args.advertised:
+        raise UserError("--advertise and --advertised cannot be used together: pass only --advertised HOST:PORT")
     if args.fsync and not args.data:
         raise UserError("--fsync needs --data DIR: without it, data is only in memory")
     if args.data and args.data.exists() and not args.data.is_dir():

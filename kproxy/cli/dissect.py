@@ -127,9 +127,9 @@ def run(args: argparse.Namespace) -> int:
             status = FINDINGS
     nothing = output.analysed.is_nothing
     if summary is not None and not nothing:
-        from kproxy.outputs.console import Console
+        from kproxy.outputs.console import stderr_console
 
-        console = Console(stderr=True)
+        console = stderr_console()
         with suppress(OSError):  # like `warn`
             console.print()
             summary.show(console, files=len(inputs))

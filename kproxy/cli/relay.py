@@ -13,6 +13,7 @@ from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
 if TYPE_CHECKING:
+    from kproxy.broker import BrokerOptions
     from kproxy.control.control_socket import ControlSocket
     from kproxy.proxy.address import TcpAddress
     from kproxy.proxy.listener import Listener
@@ -146,7 +147,7 @@ def run(args: argparse.Namespace) -> int:
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     sample = _sample(args)
-    listeners = _listeners(args) if broker is None else _own_listeners(args, broker.brokers)
+    listeners = _listeners(args) if broker is None else _own_listeners(args, broker)
     rewriting = rewriting_of(args, listeners)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     control = _control(args)
@@ -238,11 +239,16 @@ def _http(args: argparse.Namespace) -> TcpAddress | None:
     return address
 
 
-def _own_listeners(args: argparse.Namespace, brokers: int) -> list[Listener]:
-    """The listeners of the built-in brokers."""
+def _own_listeners(args: argparse.Namespace, broker: BrokerOptions) -> list[Listener]:
+    """The listeners of the built-in broker: for the first of its own those of all nodes, then for the next."""
+    from kproxy.broker.security.listener import listeners_of
     from kproxy.proxy.listener import Listener
+    from kproxy.proxy.tls.contexts import PLAINTEXT
 
-    return [Listener(each, each) for each in broker_listeners.addresses(args, brokers)]
+    policy = tls.policy_of(args)
+    policies = [policy if each.tls else PLAINTEXT for each in listeners_of(broker) for _ in range(broker.brokers)]
+    addresses = broker_listeners.addresses(args, broker.brokers)
+    return [Listener(each, each, policy) for each, policy in zip(addresses, policies, strict=True)]
 
 
 def _control(args: argparse.Namespace) -> ControlSocket | None:

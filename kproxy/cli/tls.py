@@ -42,18 +42,14 @@ def configure(parser: options.OptionGroup) -> None:
 
 
 def check_for_broker(args: argparse.Namespace) -> None:
-    """Reject options that the built-in broker cannot use; it terminates TLS itself.
+    """Reject options that the built-in broker cannot use: kproxy does not connect to it over a network.
 
     Raises:
         UserError: One of them is used.
     """
-    for name in DESTINATIONS[3:]:
+    for name in ("upstream_tls", *_UPSTREAM):
         if getattr(args, name):
             raise UserError(f"{_option(name)} cannot be used with the built-in broker: pass --upstream HOST:PORT")
-    if (args.tls_cert is None) != (args.tls_key is None):
-        raise UserError("--tls-cert and --tls-key must be used together")
-    if args.tls_client_ca is not None and args.tls_cert is None:
-        raise UserError("--tls-client-ca needs --tls-cert and --tls-key")
 
 
 def policy_of(args: argparse.Namespace) -> TlsPolicy:

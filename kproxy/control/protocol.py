@@ -29,8 +29,9 @@ class Greeting(Struct):
     """The first line that a proxy sends.
 
     `started` is a timestamp as in a trace, `trace` the trace's directory or null, `detail` its detail. With
-    `built_in`, the upstreams are internal ports of the built-in broker. `restarts` counts earlier inspectors, whose
-    lines are not in the backlog; `sample` is the share of connections that is inspected, None if all are.
+    `built_in`, the upstream is the built-in broker, which has no address but the listener's. `restarts` counts earlier
+    inspectors, whose lines are not in the backlog; `sample` is the share of connections that is inspected, None if all
+    are.
     """
 
     kproxy: str

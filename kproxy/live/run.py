@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from enum import Enum, auto
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dissectors.connections.tls_failures import remedy
@@ -158,6 +159,8 @@ async def _relay(
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
+        if options is not None:
+            _advertise(broker, listeners, relay)
         if check and options is None:
             await _check(listeners)
         endpoint = None
@@ -167,7 +170,7 @@ async def _relay(
             if sample is not None:
                 say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
             if options is not None:
-                _announce_built_in(broker, listeners, relay, stop.ask if stop_with_stdin else lambda: None)
+                _announce_built_in(broker, stop.ask if stop_with_stdin else lambda: None)
             else:
                 for listened, upstream in relay.pairs:
                     say(f"listening on {listened} -> {upstream}")
@@ -194,33 +197,40 @@ async def _relay(
 async def _built_in(
     stack: AsyncExitStack, listeners: Sequence[Listener], options: BrokerOptions
 ) -> tuple[Sequence[Listener], Broker]:
-    """Start the built-in broker behind the listeners."""
+    """Start the built-in broker behind the listeners. It has no ports: everything that it receives passes the relay."""
     # The broker has 200 modules of its own, which a proxy in front of another broker does not load.
     from kproxy.broker import Broker
     from kproxy.broker.storage import DataDirectoryError
 
     try:
-        broker = await stack.enter_async_context(Broker(options, report=warn))
+        broker = await stack.enter_async_context(Broker(options, ports=None, report=warn))
     except (DataDirectoryError, ValueError, OSError) as error:
         raise UserError(f"the built-in broker cannot start: {error}") from None
-    bound = [port for name in broker.listeners for port in broker.ports_of(name)]
-    ports = zip(listeners, bound, strict=True)
-    return [replace(listener, upstream=TcpAddress("127.0.0.1", port)) for listener, port in ports], broker
+    places = zip(listeners, _places(broker), strict=True)
+    return [replace(listener, dial=partial(broker.connect, *place)) for listener, place in places], broker
 
 
-def _announce_built_in(
-    broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_of_stdin: Callable[[], None]
-) -> None:
-    """Advertise the relay's listeners, print how to connect, and take commands from standard input."""
-    from kproxy.broker.console import HELP, listen_to_stdin
-    from kproxy.broker.quirks.engine import Quirks
+def _places(broker: Broker) -> list[tuple[str, int]]:
+    """The listener name and the node of each address that clients can connect to."""
+    return [(name, node) for name in broker.listeners for node in broker.cluster.nodes]
 
-    places = [(name, node) for name in broker.listeners for node in broker.cluster.nodes.values()]
-    for (name, node), listener in zip(places, listeners, strict=True):
+
+def _advertise(broker: Broker, listeners: Sequence[Listener], relay: Relay) -> None:
+    """Advertise the relay's addresses to clients, and use them as names of the nodes."""
+    for (name, node), listener in zip(_places(broker), listeners, strict=True):
         assert isinstance(listener.listen, TcpAddress)
         host = listener.listen.host or "localhost"
         shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
-        broker.advertise(name, node.id, shown, relay.listeners.port(listener))
+        port = relay.listeners.port(listener)
+        broker.advertise(name, node, shown, port)
+        relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(shown, port)))
+
+
+def _announce_built_in(broker: Broker, at_end_of_stdin: Callable[[], None]) -> None:
+    """Print how to connect, and take commands from standard input."""
+    from kproxy.broker.console import HELP, listen_to_stdin
+    from kproxy.broker.quirks.engine import Quirks
+
     for name in broker.listeners:
         servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
         protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""

@@ -22,7 +22,7 @@ from kproxy.control.summary import strip
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.message_inspection import MessageInspection, run_gap
 from kproxy.live.progress import ProgressLog
-from kproxy.outputs.console import Console
+from kproxy.outputs.console import stderr_console
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions, output_for
 from kproxy.outputs.rate_limit import RateLimit
@@ -225,7 +225,7 @@ class InspectionSink:
             self._show_summary()
 
     def _show_summary(self) -> None:
-        console = Console(stderr=True)
+        console = stderr_console()
         missed, left_out = self._messages.missed, self._messages.left_out
         with suppress(OSError):  # as `warn`
             console.print()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from rich import console
+
+#: Wide enough for every table of a summary.
+_UNLIMITED = 1000
 
 
 class Console(console.Console):
@@ -11,3 +16,9 @@ class Console(console.Console):
     def on_broken_pipe(self) -> None:
         """Re-raise the error that is being handled."""
         raise
+
+
+def stderr_console() -> Console:
+    """A console on standard error. In a file or a pipe, lines and tables are as wide as their text."""
+    made = Console(stderr=True)
+    return made if made.is_terminal or "COLUMNS" in os.environ else Console(stderr=True, width=_UNLIMITED)

@@ -129,21 +129,22 @@ def notes(finding: FindingEntry) -> Iterator[tuple[str, str]]:
     if finding.got:
         yield "got", finding.got
     if finding.edit is not None:
-        yield "edit", sentence(finding.edit) + _confidence_text(finding.confidence)
+        yield "edit", sentence(finding.edit) + confidence_text(finding.confidence)
     for edit in finding.also:
         yield "same bytes", sentence(edit)
     for edit in finding.rivals[:_MAX_RIVALS]:
-        yield "or", sentence(edit) + _confidence_text(edit.confidence)
+        yield "or", sentence(edit) + confidence_text(edit.confidence)
     if (more := len(finding.rivals) - _MAX_RIVALS) > 0:
         yield "or", f"{more} more"
     if finding.hint:
         yield "hint", finding.hint
 
 
-def _confidence_text(confidence: float | None) -> str:
+def confidence_text(confidence: float | None) -> str:
+    """The probability of an edit (0 to 1), as a text that follows it: `` (97% sure)``; empty for None."""
     if confidence is None:
         return ""
-    return f" ({'over 99' if confidence > 0.99 else round(100 * confidence)} % sure)"
+    return f" ({'over 99' if confidence > 0.99 else round(100 * confidence)}% sure)"
 
 
 def excerpt_bytes(excerpt: ExcerptEntry) -> bytes:

@@ -44,8 +44,15 @@ class BoundListeners:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The address and the upstream of each open listener; a listener on loopback can have two addresses."""
-        return [(acceptor.name, str(each.listener.upstream)) for each in self.open for acceptor in each.acceptors]
+        """The address and the upstream of each open listener; a listener on loopback can have two addresses.
+
+        A server in this process has no other address than the listener's.
+        """
+        return [
+            (acceptor.name, str(each.listener.upstream) if each.listener.dial is None else acceptor.name)
+            for each in self.open
+            for acceptor in each.acceptors
+        ]
 
     @property
     def open(self) -> list[BoundListener]:
@@ -64,7 +71,11 @@ class BoundListeners:
 
     def port(self, listener: Listener) -> int:
         """The TCP port of a listener, also if the system chose it."""
-        return next(bound.port for bound in self._listeners if bound.listener == listener)
+        return self.find(listener).port
+
+    def find(self, listener: Listener) -> BoundListener:
+        """The open listener that was made from this one."""
+        return next(bound for bound in self._listeners if bound.listener == listener)
 
     def add(self, bound: BoundListener, sockets: Sequence[socket.socket]) -> None:
         """Open a listener with these listening sockets."""

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress
 from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
 
+#: Connects to a server in this process. It takes the client's IP address, and its certificate as from
+#: `ssl.SSLSocket.getpeercert` (None without one), and returns a connected, non-blocking socket. Raises OSError.
+Dial: TypeAlias = Callable[[str, Mapping[str, Any] | None], Awaitable[socket.socket]]
+
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to listen on, the upstream of its connections, and the TLS of both ends."""
+    """An address to listen on, the upstream of its connections, and the TLS of both ends.
+
+    With `dial`, the upstream is a server in this process, and `upstream` is only its name.
+    """
 
     listen: Address
     upstream: Address
     tls: TlsPolicy = PLAINTEXT
+    dial: Dial | None = None
 
     @property
     def upstream_name(self) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.sockets import connect, name, set_tcp_options
@@ -64,18 +66,25 @@ class Opening:
             OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
         """
         self._side = "server"
-        upstream, stream = await connect_upstream(self.listener, connect_within, handshake_within)
+        certificate = None if self.tls[0] is None else self.tls[0].peer_certificate
+        client = self._client.rpartition(":")[0].strip("[]")
+        upstream, stream = await connect_upstream(
+            self.listener, connect_within, handshake_within, client=client, certificate=certificate
+        )
         self.tls = (self.tls[0], stream)
         return upstream
 
-    def tapped(self, tap: Tap, server: str) -> TappedConnection:
-        """Announce the connection to the tap; `server` is the upstream's address or name."""
+    def tapped(self, tap: Tap, upstream: socket.socket | None = None) -> TappedConnection:
+        """Announce the connection to the tap; `upstream` is connected to the server."""
+        server = str(self.listener.upstream)
+        if upstream is not None and self.listener.dial is None:
+            server = name(upstream.getpeername(), upstream.family)
         tls = self.listener.tls.client is not None
         return tap.open(self._number, self._at, self._client, server, self._local, tls=tls)
 
     def fail(self, tap: Tap, error: OSError | None) -> None:
         """Report to the tap that nothing is relayed on the connection; without an error because the relay ends."""
-        tapped = self.tapped(tap, str(self.listener.upstream))
+        tapped = self.tapped(tap)
         by, how = "proxy", "shutdown" if error is None else "unreachable"
         now = time.time_ns()
         if isinstance(error, TlsError):
@@ -87,13 +96,22 @@ class Opening:
 
 
 async def connect_upstream(
-    listener: Listener, connect_within: float, handshake_within: float = HANDSHAKE_TIMEOUT_S
+    listener: Listener,
+    connect_within: float,
+    handshake_within: float = HANDSHAKE_TIMEOUT_S,
+    *,
+    client: str = "127.0.0.1",
+    certificate: Mapping[str, Any] | None = None,
 ) -> tuple[socket.socket, TlsStream | None]:
     """Connect to the upstream of a listener, with TLS if the listener has it.
+
+    `client` and `certificate` are for a server in this process, see `Dial`.
 
     Raises:
         OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
     """
+    if listener.dial is not None:
+        return await listener.dial(client, certificate), None
     upstream = await connect(listener.upstream, connect_within)
     try:
         set_tcp_options(upstream)

@@ -20,7 +20,7 @@ from kproxy.proxy.interception import Interception, Rewriting
 from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.opening import Opening
 from kproxy.proxy.shortage import Shortage, is_shortage
-from kproxy.proxy.sockets import ListenError, listen, name, reason, remove_stale, reset_on_close, set_tcp_options
+from kproxy.proxy.sockets import ListenError, listen, reason, remove_stale, reset_on_close, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tls.failure import TlsError
 from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S
@@ -225,8 +225,7 @@ class Relay:
             self._report(UpstreamReachable(str(address)))
         with upstream:
             set_tcp_options(accepted)
-            server = name(upstream.getpeername(), upstream.family)
-            tapped = opening.tapped(tap, server) if tap is not None else None
+            tapped = opening.tapped(tap, upstream) if tap is not None else None
             ends = (accepted, upstream, self._buffer, tapped)
             frames = self._interception.of(bound, accepted)
             if frames is None:

@@ -15,7 +15,7 @@ from kproxy.browse.fields.detail import FrameDetail, side
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.inspection.event_lines import excerpt
-from kproxy.outputs.findings import excerpt_bytes, sentence
+from kproxy.outputs.findings import confidence_text, excerpt_bytes, sentence
 from kproxy.trace.formatting import RANK, duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, ResponseLine
 from kproxy.tui.hex_view import HexView
@@ -308,8 +308,9 @@ def _short(finding: FindingEntry) -> Text:
     """Return a finding without bytes: message, edit and hint."""
     text = painted([(f"{finding.code} {finding.name}", finding.severity), (f"  {finding.message}", "")]).append("\n")
     if finding.edit is not None:
-        sure = "" if finding.confidence is None else f" ({finding.confidence:.0%} sure)"
-        text.append("  edit: ", "dim").append(safe(sentence(finding.edit)), "bold").append(f"{sure}\n", "dim")
+        text.append("  edit: ", "dim").append(safe(sentence(finding.edit)), "bold").append(
+            f"{confidence_text(finding.confidence)}\n", "dim"
+        )
     if finding.hint:
         text.append("  hint: ", "dim").append(f"{safe(finding.hint)}\n")
     return text

@@ -36,7 +36,7 @@ class FilterLine(Static):
         text.append("filter ", "dim").append(safe(filter_text(visible)), "bold")
         text.append(f"  {len(visible):,} shown of {len(session.index.at):,}", "cyan")
         if (percent := self._searched(session)) is not None:
-            text.append(f" ({percent} % searched)", "yellow")
+            text.append(f" ({percent}% searched)", "yellow")
         text.append("  c", "bold yellow").append(" clear  ").append("/", "bold yellow").append(" edit")
         if effect:
             text.append(f"  {effect}", "dim")

@@ -47,7 +47,7 @@ class Bar(Static):
         if source.sentence:
             text.append(f"  {safe(source.sentence)}", colour)
         if (percent := source.percent()) is not None:
-            text.append(f"  reading {percent} %", "yellow")
+            text.append(f"  reading {percent}%", "yellow")
         count = len(index.at)
         text.append(f"  {count:,} rows")
         if source.phase is SourcePhase.LIVE:

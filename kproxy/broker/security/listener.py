@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import ssl
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from kproxy.broker.request import ClientSession
+from kproxy.broker.request import ClientSession, ConnectingClient
 from kproxy.broker.security.login import MECHANISMS, Login
 from kproxy.broker.security.subject import subject
 
@@ -87,24 +88,23 @@ def check_mechanisms(options: BrokerOptions) -> None:
         raise ValueError(f"unknown SASL mechanism {unknown[0]}: use one of {', '.join(MECHANISMS)}")
 
 
-def new_session(
-    cluster: Cluster, listener: BrokerListener, client_host: str, certificate: dict[str, Any] | None
-) -> ClientSession:
-    """Create the session of a new connection.
-
-    Args:
-        cluster: The cluster.
-        listener: The listener that accepted the connection.
-        client_host: As Kafka prints it: ``/127.0.0.1``.
-        certificate: The client's, as returned by `ssl.SSLSocket.getpeercert`.
-    """
-    session = ClientSession(client_host, listener.name)
+def new_session(cluster: Cluster, listener: BrokerListener, client: ConnectingClient) -> ClientSession:
+    """Create the session of a new connection to a listener of the cluster."""
+    session = ClientSession(f"/{_as_in_java(client.host)}", listener.name)
     if listener.sasl:
         session.authenticated = False
         session.login = Login(cluster, session)
-    elif certificate:
-        session.principal = f"User:{subject(certificate)}"
+    elif client.certificate:
+        session.principal = f"User:{subject(client.certificate)}"
     return session
+
+
+def _as_in_java(host: str) -> str:
+    """Return an IP address as Kafka prints it: IPv6 without ``::``."""
+    if ":" not in host:
+        return host
+    groups = ipaddress.IPv6Address(host.partition("%")[0]).exploded.split(":")
+    return ":".join(f"{int(group, 16):x}" for group in groups)
 
 
 def _protocols(text: str) -> dict[str, str]:

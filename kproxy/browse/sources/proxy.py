@@ -99,8 +99,6 @@ class ProxySource(Source):
             self.messages.append(f"trace: {greeting.trace}")
 
     def _show_listeners(self, greeting: Greeting) -> None:
-        if greeting.built_in:  # the broker's ports are internal: clients know the listeners
-            self.server_names = {each.upstream: each.listen for each in greeting.listeners}
         self.name = _name(greeting)
 
     def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
 from enum import StrEnum
 
 from kproxy.browse.rows.store import Store
@@ -31,9 +30,8 @@ class SeveralSources(UserError):
 class Source(ABC):
     """A source of trace lines.
 
-    `name` is shown to the user; `phase` and `sentence` are its state, `messages` its warnings so far. `server_names`
-    maps server addresses in the trace to the names to show. `is_stream` is true if the user wants to see the newest
-    rows first.
+    `name` is shown to the user; `phase` and `sentence` are its state, `messages` its warnings so far. `is_stream` is
+    true if the user wants to see the newest rows first.
     """
 
     is_stream = False
@@ -41,7 +39,6 @@ class Source(ABC):
     def __init__(self, name: str, store: Store) -> None:
         self._percent = 0
         self.name = name
-        self.server_names: Mapping[str, str] = {}
         self.store = store
         self.phase = SourcePhase.READING
         self.sentence = ""

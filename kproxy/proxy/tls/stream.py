@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
-from typing import Final
+from typing import Any, Final
 
 from kproxy.proxy.tls.own_certificate import OwnCertificate
 
@@ -61,6 +61,11 @@ class TlsStream:
     def requested_name(self) -> str | None:
         """The name that the client sent as SNI; None if there was none, or as a client."""
         return self._object.requested_name if isinstance(self._object, _Object) else None
+
+    @property
+    def peer_certificate(self) -> dict[str, Any] | None:
+        """The verified certificate of the peer, see `ssl.SSLSocket.getpeercert`; None without one."""
+        return self._object.getpeercert() or None
 
     def receive_data(self, data: bytes | memoryview) -> bytes:
         """Process received bytes, in chunks of any size; return the plaintext that they complete.

@@ -253,7 +253,7 @@ def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
     [
         (["--sasl", "NOPE"], "unknown SASL mechanism NOPE: use one of PLAIN, "),
         (["--config", "num.partitions=many"], "Invalid value many for configuration num.partitions"),
-        (["--tls-cert", "c.pem", "--tls-key", "k.pem"], "TLS with c.pem, k.pem: No such file or directory"),
+        (["--tls-cert", "c.pem", "--tls-key", "k.pem"], "--tls-cert c.pem: No such file or directory"),
         (["--data", "/dev/null/kept"], "/dev/null/kept"),
     ],
 )

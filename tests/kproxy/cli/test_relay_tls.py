@@ -91,8 +91,8 @@ def test_what_cannot_be_is_one_sentence(kproxy: Run, arguments: tuple[str, ...],
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("option", ["--upstream-tls", "--upstream-insecure", "--tls-key-log=x"])
-def test_the_built_in_broker_does_its_own_tls(kproxy: Run, option: str) -> None:
+@pytest.mark.parametrize("option", ["--upstream-tls", "--upstream-insecure", "--upstream-sni=x"])
+def test_the_built_in_broker_has_no_address_to_connect_to_with_tls(kproxy: Run, option: str) -> None:
     done = kproxy("--listen", "0", "--upstream", option)
     assert done.returncode == 2
     assert f"{option.partition('=')[0]} cannot be used with the built-in broker" in done.stderr

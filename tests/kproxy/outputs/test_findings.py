@@ -71,8 +71,8 @@ def test_it_reads_like_a_compilers_message() -> None:
         "    32 0020 | 50 51 52 53                                      | PQRS",
         "            = expected: 0",
         "            = got: 66",
-        f"            = edit: {sentence(entry.edit)} (97 % sure)",
-        f"            = or: {sentence(entry.rivals[0])} (2 % sure)",
+        f"            = edit: {sentence(entry.edit)} (97% sure)",
+        f"            = or: {sentence(entry.rivals[0])} (2% sure)",
         "            = hint: write it first",
     ]
 

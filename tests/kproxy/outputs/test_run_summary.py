@@ -2,8 +2,10 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
+from kproxy.outputs.console import stderr_console
 from kproxy.outputs.run_summary import Latencies, RunSummary
 from kproxy.trace.lines import CloseLine, FindingEntry, GapLine, Line, OpenLine, RepeatEntry, RequestLine, ResponseLine
 
@@ -68,3 +70,22 @@ def test_percentiles_are_exact_to_two_percent() -> None:
 
 def test_no_latency_has_no_percentile() -> None:
     assert Latencies().percentile(0.5) is None
+
+
+def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    tally = RunSummary()
+    for version in (0, 2, 4, 6, 8, 10):
+        tally.add(
+            RequestLine(**COMMON, **ENDS, api="ConsumerGroupHeartbeat", api_version=version, size=10**9, offset=0)
+        )
+        tally.add(ResponseLine(**COMMON, **ENDS, api="ConsumerGroupHeartbeat", api_version=version, size=9, offset=0,
+                               latency_us=10**8))  # fmt: skip
+    finding = FindingEntry("L001", "x" * 200, "error", "x")
+    tally.add(frame(RequestLine, findings=[finding]))
+    tally.show(stderr_console())
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1].split() == ["API", "versions", "requests", "responses", "errors", "p50", "p99", "bytes"]
+    assert lines[-1] == f"L001 {'x' * 200} 1x"
+    monkeypatch.setenv("COLUMNS", "40")
+    assert stderr_console().width == 40

@@ -1,0 +1,227 @@
+"""The built-in broker with TLS as its user runs it: the relay ends TLS, so the trace has plaintext."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors import schemas
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import layout
+from kproxy.development_ca import certificates, store
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.cli.test_broker import Running, running
+from tests.kproxy.cli.test_relay import traced
+from tests.kproxy.frames import request
+
+FORBIDDEN = 29  # TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.fixture(scope="module")
+def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("ca")
+    store.save(directory, certificates.create(["localhost"], 10))
+    return directory
+
+
+def served(ca: Path) -> tuple[object, ...]:
+    return "--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem"
+
+
+def context(ca: Path, *, with_certificate: bool = False) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=ca / "ca.pem")
+    if with_certificate:
+        made.load_cert_chain(ca / "cert.pem", ca / "key.pem")
+    return made
+
+
+class Client:
+    """A client with one connection that speaks TLS."""
+
+    def __init__(self, sock: ssl.SSLSocket) -> None:
+        self._socket = sock
+
+    def ask(self, api: str, version: int, body: dict[str, Any]) -> Any:
+        """The body of the response."""
+        found = schemas.api_by_name(api)
+        assert found is not None
+        self._socket.sendall(request(api, version, body))
+        frame = self._read(int.from_bytes(self._read(4), "big"))
+        head = decode(layout("ResponseHeader", schemas.header_versions(found.key, version)[1]), frame)
+        return decode(layout(f"{api}Response", version), frame, head.end).values
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            part = self._socket.recv(size - len(data))
+            if not part:
+                raise ConnectionError("the broker closed the connection")
+            data += part
+        return data
+
+    def log_in(self, user: str, password: str) -> int:
+        """The error code."""
+        assert self.ask("SaslHandshake", 1, {"mechanism": "PLAIN"})["error_code"] == 0
+        token = f"\0{user}\0{password}".encode()
+        return int(self.ask("SaslAuthenticate", 2, {"auth_bytes": token})["error_code"])
+
+
+@contextmanager
+def connected(kproxy: Running, tls: ssl.SSLContext, node: int = 0) -> Iterator[Client]:
+    with (
+        socket.create_connection(("localhost", kproxy.ports[node]), timeout=10) as plain,
+        tls.wrap_socket(plain, server_hostname="localhost") as sock,
+    ):
+        yield Client(sock)
+
+
+def test_the_trace_of_a_login_over_tls_has_plaintext(ca: Path, tmp_path: Path) -> None:
+    log = tmp_path / "keys"
+    login = ("--sasl", "PLAIN", "--user", "alice:sesame", "--tls-key-log", log)
+    with running(tmp_path, *served(ca), *login) as kproxy:
+        [port] = kproxy.ports
+        with connected(kproxy, context(ca)) as client:
+            assert client.log_in("alice", "sesame") == 0
+            [broker] = client.ask("Metadata", 9, {"topics": []})["brokers"]
+            assert (broker["host"], broker["port"]) == ("localhost", port)
+        with connected(kproxy, context(ca)) as client:
+            assert client.log_in("alice", "wrong-sesame") == 58
+        out, _ = kproxy.end()
+    lines = traced(tmp_path / "kproxy-trace")
+    assert {line["tls"] for line in lines if line["kind"] == "open"} == {True}
+    assert [line["principal"] for line in lines if line.get("api") == "Metadata"] == ["User:alice"] * 2
+    [finding] = [each for line in lines for each in line.get("findings") or () if each["code"][0] == "X"]
+    assert finding["code"] == "X008"
+    assert f"at localhost:{port} failed" in str(finding["message"])
+    assert {line["server"] for line in lines} == {f"localhost:{port}"}
+    assert "CLIENT_TRAFFIC_SECRET_0" in log.read_text()
+    assert "sesame" not in out + str(lines)
+
+
+def test_the_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Path) -> None:
+    acls = ("--acls", "--super-user", "User:CN=alice,O=Example\\, Inc", "--topic", "orders")
+    for name in ("alice", "mallory"):
+        store.save(tmp_path / name, certificates.create(["localhost"], 1))
+    alice = _named(tmp_path / "alice")
+    both = tmp_path / "clients.pem"
+    both.write_bytes(alice.read_bytes() + (tmp_path / "mallory" / "ca.pem").read_bytes())
+    with running(tmp_path, *served(ca), "--tls-client-ca", both, *acls) as kproxy:
+        codes = []
+        for certificate, key in ((alice, alice), (tmp_path / "mallory/cert.pem", tmp_path / "mallory/key.pem")):
+            tls = context(ca)
+            tls.load_cert_chain(certificate, key)
+            with connected(kproxy, tls) as client:
+                [topic] = client.ask("Metadata", 9, {"topics": [{"name": "orders"}]})["topics"]
+                codes.append(topic["error_code"])
+        assert codes == [0, FORBIDDEN]
+        with pytest.raises((ssl.SSLError, ConnectionError)), connected(kproxy, context(ca)) as client:
+            client.ask("Metadata", 9, {"topics": []})
+        kproxy.end()
+    lines = traced(tmp_path / "kproxy-trace")
+    found = [(line["code"], str(line["message"])) for line in lines if line["kind"] == "finding"]
+    assert [message for code, message in found if code == "X022"] == [
+        "TLS with client 127.0.0.1 failed: it sent no client certificate"
+    ]
+    assert {code for code, _ in found} <= {"X022", "X014"}
+
+
+def _named(directory: Path) -> Path:
+    """A certificate that signs itself, with its key, for a subject of several parts."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.x509.oid import NameOID
+
+    old = x509.load_pem_x509_certificate((directory / "cert.pem").read_bytes())
+    key = serialization.load_pem_private_key((directory / "key.pem").read_bytes(), None)
+    parts = ((NameOID.ORGANIZATION_NAME, "Example, Inc"), (NameOID.COMMON_NAME, "alice"))
+    name = x509.Name([x509.NameAttribute(*part) for part in parts])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(old.public_key())
+        .serial_number(1)
+        .not_valid_before(old.not_valid_before_utc)
+        .not_valid_after(old.not_valid_after_utc)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())  # type: ignore[arg-type]
+    )
+    path = directory / "alice.pem"
+    path.write_bytes((directory / "key.pem").read_bytes() + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.mark.parametrize("advertise", [(), ("--advertise",)], ids=str)
+def test_three_brokers_with_tls(ca: Path, tmp_path: Path, advertise: tuple[str, ...]) -> None:
+    with running(tmp_path, "--brokers", 3, *served(ca), *advertise) as kproxy:
+        for node in range(3):
+            with connected(kproxy, context(ca), node) as client:
+                brokers = client.ask("Metadata", 9, {"topics": []})["brokers"]
+                assert [(each["host"], each["port"]) for each in brokers] == [("localhost", p) for p in kproxy.ports]
+        assert "commands: " in kproxy.said()
+        assert kproxy.told("stop 2") == "broker 2 is down"
+        with pytest.raises((ssl.SSLError, ConnectionError)), connected(kproxy, context(ca), 1) as client:
+            client.ask("Metadata", 9, {"topics": []})
+        assert kproxy.said().startswith(
+            f"kproxy: upstream localhost:{kproxy.ports[1]} is unreachable: connection refused"
+        )
+        assert kproxy.told("start 2") == "broker 2 is up"
+        with connected(kproxy, context(ca), 1) as client:
+            assert len(client.ask("Metadata", 9, {"topics": []})["brokers"]) == 3
+        kproxy.end()
+    opened = [line for line in traced(tmp_path / "kproxy-trace") if line["kind"] == "open"]
+    assert [line["server"] for line in opened] == [f"localhost:{kproxy.ports[node]}" for node in (0, 1, 2, 1, 1)]
+
+
+def test_a_listener_without_tls_has_none(ca: Path, tmp_path: Path) -> None:
+    """`Running` lists one bootstrap address, so the listeners' lines are read here."""
+    import re
+    import subprocess
+    import sys
+
+    listeners = ("--listen", "PLAINTEXT://0", "--listen", "SSL://0")
+    command = [sys.executable, "-m", "kproxy", "--upstream", *listeners, *map(str, served(ca)), "--no-control"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path
+    ) as process:
+        assert process.stderr is not None
+        ports = {}
+        while len(ports) < 2:
+            found = re.search(r"localhost:(\d+) security\.protocol=(\w+)", process.stderr.readline())
+            assert found is not None
+            ports[found[2]] = int(found[1])
+        asked = request("ApiVersions", 0, {})
+        with socket.create_connection(("localhost", ports["PLAINTEXT"]), timeout=10) as plain:
+            plain.sendall(asked)
+            assert plain.recv(4)
+        with (
+            socket.create_connection(("localhost", ports["SSL"]), timeout=10) as plain,
+            context(ca).wrap_socket(plain, server_hostname="localhost") as client,
+        ):
+            client.sendall(asked)
+            assert client.recv(4)
+        process.terminate()
+        process.communicate(timeout=20)
+    lines = traced(tmp_path / "kproxy-trace")
+    assert [line.get("tls", False) for line in lines if line["kind"] == "open"] == [False, True]
+    assert [line["api"] for line in lines if line["kind"] == "response"] == ["ApiVersions"] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--advertise", "kafka.example"), "--advertise HOST is for other brokers: use --advertised HOST:PORT"),
+        (("--advertise", "--advertised", "k:1"), "--advertise and --advertised cannot be used together"),
+    ],
+)
+def test_the_built_in_broker_advertises_its_own_addresses(kproxy: Run, arguments: tuple[str, ...], why: str) -> None:
+    done = kproxy("--listen", "0", "--upstream", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"kproxy: {why}")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,62 @@
+"""A port that leads to the server which the TLS client asks for (SNI), as managed services have it.
+
+``python -m tests.peers.sni_router HOST:PORT NAME=HOST:PORT...``; a client that asks for another name is turned away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import sys
+from functools import partial
+
+
+def requested_name(hello: bytes) -> tuple[bool, str | None]:
+    """Whether the ClientHello is complete, and the name in it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    names: list[str | None] = []
+    context.sni_callback = lambda tls, name, _: names.append(name)
+    incoming = ssl.MemoryBIO()
+    incoming.write(hello)
+    with contextlib.suppress(ssl.SSLError):  # it wants more, or has no certificate
+        context.wrap_bio(incoming, ssl.MemoryBIO(), server_side=True).do_handshake()
+    return bool(names), names[0] if names else None
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+async def serve(servers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    hello, complete, name = b"", False, None
+    while not complete and (data := await reader.read(65536)):
+        hello += data
+        complete, name = requested_name(hello)
+    print(f"asked for {name}", flush=True)  # noqa: T201
+    if name not in servers:
+        writer.close()
+        return
+    host, _, port = servers[name].rpartition(":")
+    back, forth = await asyncio.open_connection(host, int(port))
+    forth.write(hello)
+    await asyncio.gather(pump(reader, forth), pump(back, writer))
+
+
+async def main(address: str, *servers: str) -> None:
+    host, _, port = address.rpartition(":")
+    known = dict(each.split("=", 1) for each in servers)
+    async with await asyncio.start_server(partial(serve, known), host, int(port)) as server:
+        print("routing", flush=True)  # noqa: T201
+        await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

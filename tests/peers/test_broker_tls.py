@@ -1,0 +1,135 @@
+"""Real clients, TLS, and the built-in broker: the relay ends TLS, the broker knows who they are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.development_ca import certificates, store
+from tests.peers.processes import until
+from tests.peers.proxy import Proxy
+from tests.peers.toolchains import absent, skip
+from tests.peers.trace import Line, all_findings, read_lines
+
+pytestmark = pytest.mark.peers
+
+kafka_client = pytest.importorskip("confluent_kafka")
+
+COUNT = 1000
+SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA, a certificate for 127.0.0.1, and one for a client in ``alice``."""
+    directory = tmp_path_factory.mktemp("ca")
+    store.save(directory, certificates.create(["127.0.0.1"], 1))
+    store.save(directory / "alice", certificates.create(["alice"], 1))
+    return directory
+
+
+@contextmanager
+def built_in(files: Path, directory: Path, *options: str) -> Iterator[Proxy]:
+    tls = ("--tls-cert", str(files / "cert.pem"), "--tls-key", str(files / "key.pem"))
+    proxy = Proxy(None, directory, "-q", "--topic", "orders:6", *tls, *options)
+    try:
+        yield proxy
+    finally:
+        proxy.kill_all()
+
+
+def exchange(settings: dict[str, Any]) -> None:
+    """Write and read `COUNT` records, in a group."""
+    producer = kafka_client.Producer(settings)
+    for number in range(COUNT):
+        producer.produce("orders", str(number))
+        producer.poll(0)
+    assert producer.flush(SECONDS) == 0
+    consumer = kafka_client.Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    values: list[int] = []
+
+    def is_done() -> bool:
+        values.extend(int(message.value()) for message in consumer.consume(1000, 1.0) if message.error() is None)
+        return len(values) >= COUNT
+
+    until("all messages are read", is_done, seconds=SECONDS)
+    consumer.close()
+    assert sorted(values) == list(range(COUNT))
+
+
+def checked(proxy: Proxy) -> list[Line]:
+    """The lines of the trace: plaintext under TLS, without findings about security or layout."""
+    proxy.interrupt()
+    lines = read_lines(proxy.trace)
+    assert {line["tls"] for line in lines if line["kind"] == "open"} == {True}
+    assert {"Produce", "Fetch", "JoinGroup"} <= {line.get("api") for line in lines}
+    assert {finding["code"][0] for finding in all_findings(lines)} & {"X", "L"} == set()
+    return lines
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("advertise", [(), ("--advertise",)], ids=str)
+def test_confluent_kafka_logs_in_to_three_brokers_over_tls(
+    files: Path, tmp_path: Path, mechanism: str, advertise: tuple[str, ...]
+) -> None:
+    login = ("--sasl", mechanism, "--user", "alice:sesame")
+    with built_in(files, tmp_path, "--brokers", "3", *login, *advertise) as proxy:
+        exchange(
+            {
+                "bootstrap.servers": proxy.bootstrap,
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.location": str(files / "ca.pem"),
+                "sasl.mechanism": mechanism,
+                "sasl.username": "alice",
+                "sasl.password": "sesame",
+            }
+        )
+        servers = set(re.findall(r"127.0.0.1:\d+", proxy.printed.partition("bootstrap.servers=")[2].partition("\n")[0]))
+        lines = checked(proxy)
+    assert {line["principal"] for line in lines if line.get("api") in ("Produce", "Fetch")} == {"User:alice"}
+    assert {line["server"] for line in lines if line.get("api") == "Produce"} == servers
+    assert len(servers) == 3
+    assert "sesame" not in proxy.printed
+
+
+def test_the_certificate_of_a_client_is_its_principal(files: Path, tmp_path: Path) -> None:
+    acls = ("--tls-client-ca", str(files / "alice" / "ca.pem"), "--acls", "--super-user", "User:CN=alice")
+    with built_in(files, tmp_path, *acls) as proxy:
+        exchange(
+            {
+                "bootstrap.servers": proxy.bootstrap,
+                "security.protocol": "SSL",
+                "ssl.ca.location": str(files / "ca.pem"),
+                "ssl.certificate.location": str(files / "alice" / "cert.pem"),
+                "ssl.key.location": str(files / "alice" / "key.pem"),
+            }
+        )
+        checked(proxy)
+
+
+def test_kcat_is_told_of_a_wrong_password(files: Path, tmp_path: Path) -> None:
+    if reason := absent("kcat"):
+        skip(reason)
+    with built_in(files, tmp_path, "--sasl", "PLAIN", "--user", "alice:sesame") as proxy:
+        bootstrap = proxy.bootstrap
+        settings = {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(files / "ca.pem"),
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "wrong",
+        }
+        options = [each for item in settings.items() for each in ("-X", "=".join(item))]
+        command = ["kcat", "-b", bootstrap, "-L", "-m", "10", *options]
+        assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode != 0
+        proxy.interrupt()
+    failed = [each["message"] for each in all_findings(read_lines(proxy.trace)) if each["code"] == "X008"]
+    assert failed
+    assert all(f" at {bootstrap} failed" in each for each in failed)
