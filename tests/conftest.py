@@ -20,14 +20,21 @@ settings.register_profile("night", max_examples=5_000, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Where bytecode is not wanted beside the sources, it goes elsewhere: tests start Python some 300 times."""
-    with pytest.MonkeyPatch.context() as patch:
-        if sys.dont_write_bytecode:
-            patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
-            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        yield
+def pytest_configure(config: pytest.Config) -> None:
+    """Where bytecode is not wanted beside the sources, it goes into pytest's cache.
+
+    Compiling these tests takes most of the time to collect them, and they often start Python.
+    """
+    if sys.dont_write_bytecode and (cache := getattr(config, "cache", None)) is not None:
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
+        sys.dont_write_bytecode = False
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of collected tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

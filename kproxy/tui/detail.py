@@ -19,7 +19,7 @@ from kproxy.outputs.findings import confidence_text, excerpt_bytes, sentence
 from kproxy.trace.formatting import RANK, duration, safe, size
 from kproxy.trace.lines import FindingEntry, FindingLine, ResponseLine
 from kproxy.tui.hex_view import HexView
-from kproxy.tui.styled_text import in_full, painted
+from kproxy.tui.styled_text import in_full, painted, shortened
 from kproxy.tui.tree import FieldTree
 from kproxy.tui.value_window import ValueWindow
 
@@ -162,7 +162,8 @@ class DetailPane(Vertical):
         """Update the findings."""
         request, response = (pane.side for pane in self.panes)
         full = self.has_class("whole") and self.size.height >= _FULL_FINDINGS_LINES
-        self._findings.update(_text_of(self._exchange, request, response, self._findings.size.width if full else 0))
+        text = _text_of(self._exchange, request, response, self._findings.size.width if full else 0)
+        self._findings.update(shortened(text))
 
     def _point_at_worst(self, detail: FrameDetail) -> None:
         """Move the cursors to the most severe finding."""

@@ -21,6 +21,9 @@ DARK = TerminalTheme(
      (155, 226, 237), (255, 255, 255)],
 )  # fmt: skip
 
+#: Longest line of a text that a widget wraps; only forged traces have longer ones, and wrapping them delays every key.
+_LONGEST_LINE = 4_000
+
 
 def painted(pieces: Iterable[Piece]) -> Text:
     """Return one row; control characters are escaped, and unknown styles are ignored."""
@@ -37,3 +40,11 @@ def in_full(finding: FindingEntry, width: int) -> Text:
         is_too_long = row[-1][0].startswith(" | ") and sum(len(piece) for piece, _ in row) > width
         text.append_text(painted(row[:-1] if is_too_long else row)).append("\n")
     return text
+
+
+def shortened(text: Text) -> Text:
+    """Return a text with its overlong lines cut; those end with an ellipsis."""
+    if len(text) <= _LONGEST_LINE:
+        return text
+    lines = text.split("\n", allow_blank=True)
+    return Text("\n").join(line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE].append("…") for line in lines)

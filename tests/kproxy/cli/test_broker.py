@@ -257,8 +257,8 @@ def test_record_data_is_kept_up_to_a_size(kproxy: Run, tmp_path: Path) -> None:
         (["--data", "/dev/null/kept"], "/dev/null/kept"),
     ],
 )
-def test_what_the_broker_cannot_begin_with_is_said_too(kproxy: Run, args: list[str], why: str) -> None:
-    done = kproxy(*BUILT_IN, "--no-trace", *args)
+def test_what_the_broker_cannot_begin_with_is_said_too(kproxy_process: Run, args: list[str], why: str) -> None:
+    done = kproxy_process(*BUILT_IN, "--no-trace", *args)
     assert done.returncode == 2
     assert done.stderr.startswith("kproxy: ")
     assert done.stderr.count("\n") == 1

@@ -37,12 +37,12 @@ def test_help_of_a_command_is_what_its_option_shows(kproxy: Run, command: list[s
     assert done.stdout.startswith(f"usage: kproxy {' '.join(command)}")
 
 
-def test_the_version(kproxy: Run) -> None:
-    assert kproxy("-V").stdout == kproxy("--version").stdout == f"kproxy {__version__}\n"
+def test_the_version(kproxy: Run, kproxy_process: Run) -> None:
+    assert kproxy("-V").stdout == kproxy_process("--version").stdout == f"kproxy {__version__}\n"
 
 
-def test_without_anything_to_do_it_says_what_to_give(kproxy: Run) -> None:
-    done = kproxy()
+def test_without_anything_to_do_it_says_what_to_give(kproxy_process: Run) -> None:
+    done = kproxy_process()
     assert done.returncode == 2
     assert done.stderr == "kproxy: nothing to do: pass --listen and --upstream, or a command; see kproxy --help\n"
 

@@ -57,8 +57,8 @@ def test_terminates_tls(ca: Path, broker: Broker, tmp_path: Path) -> None:
         assert "TRAFFIC_SECRET" not in text
 
 
-def test_an_upstream_without_tls_is_reported_at_the_start(kproxy: Run, broker: Broker) -> None:
-    done = kproxy("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
+def test_an_upstream_without_tls_is_reported_at_the_start(kproxy_process: Run, broker: Broker) -> None:
+    done = kproxy_process("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
     assert done.returncode == 3
     assert "is unreachable: TLS failed: it " in done.stderr
     assert "use the port of the broker's TLS listener" in done.stderr or "is the broker's TLS listener" in done.stderr

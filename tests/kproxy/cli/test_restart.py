@@ -193,12 +193,12 @@ def test_killed_under_load_again_and_again(tmp_path: Path, broker: Broker, optio
             threads = [threading.Thread(target=work, args=(each, 0.001)) for each in clients]
             for thread in threads:
                 thread.start()
-            for _ in range(4):
-                time.sleep(0.5)
+            for times in range(5):
                 until(lambda: len(inspectors(proxy.process.pid)) == 1)
-                kill(proxy)
-            until(lambda: len(inspectors(proxy.process.pid)) == 1)
-            time.sleep(0.5)
+                time.sleep(0.2)  # some traffic is inspected
+                if times < 4:
+                    kill(proxy)
+                    until(lambda: not inspectors(proxy.process.pid))
             ended.set()
             for thread in threads:
                 thread.join()

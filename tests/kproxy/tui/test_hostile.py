@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.files import TraceSource
 from kproxy.capture import CaptureError
-from kproxy.trace.lines import Detail, Line
+from kproxy.trace.lines import Detail, Line, RequestLine
 from kproxy.tui.app import KproxyApp
 from tests.kproxy.browse.sessions import session_of
 from tests.kproxy.captured import lines_of
@@ -57,6 +59,15 @@ async def test_a_line_of_ten_megabytes(tmp_path: Path) -> None:
         assert f"{2 * len(session.index.at) // 2:,} rows" in text(pilot)
         assert session.bad == 2
     session.source.close()
+
+
+async def test_a_text_that_is_too_long_to_wrap_is_cut() -> None:
+    lines = lines_of(hostile.CAPTURES / "metadata-retry-loop.pcap.gz", detail=Detail.RAW)
+    asked = next(line for line in lines if isinstance(line, RequestLine))
+    async with running(session_of([msgspec.structs.replace(asked, client_id="x" * 500_000)])) as pilot:
+        shown = str(pilot.app.query_one("#wrong Static", Static).content)
+    assert "x" * 3_000 in shown
+    assert len(shown) < 5_000
 
 
 def as_far_as_it_goes(path: Path) -> Iterator[Line]:
