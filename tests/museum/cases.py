@@ -1,20 +1,20 @@
 """The cases of the museum: a file each in `cases/`, read once for the tests, the captures and the page.
 
-    title = "..."                what went wrong, in a few words
-    project = "..."              the software with the bug
-    source = "https://..."       the issue, pull request or changelog that reports it
-    affected = "..."             the versions with the bug
-    bug = "..."                  what is wrong with the bytes, in a sentence or two
-    symptom = "..."              quoted from the source: what the affected program printed
-    story = "..."                the conversation, in the notation of `tests/kproxy/stories.py`
-    recorded = "..."             instead of a story: the release whose traffic was captured, and how
-    quirk = "..."                the built-in broker's quirk that reproduces it, if there is one
-    ports = [9092]               the ports that `kproxy dissect` has to be told, for traffic that is not Kafka
-    [finding]
-    code = "L003"                the rule that names the cause
-    message = "..."              what kproxy prints
-    edit = '{"kind": ...}'       its first edit as JSON, if it has one
-    also = ["S034"]              further findings of severity warning or above, which follow from the bug
+title = "..."                what went wrong, in a few words
+project = "..."              the software with the bug
+source = "https://..."       the issue, pull request or changelog that reports it
+affected = "..."             the versions with the bug
+bug = "..."                  what is wrong with the bytes, in a sentence or two
+symptom = "..."              quoted from the source: what the affected program printed
+story = "..."                the conversation, in the notation of `tests/kproxy/stories.py`
+recorded = "..."             instead of a story: the release whose traffic was captured, and how
+quirk = "..."                the built-in broker's quirk that reproduces it, if there is one
+ports = [9092]               the ports that `kproxy dissect` has to be told, for traffic that is not Kafka
+[finding]
+code = "L003"                the rule that names the cause
+message = "..."              what kproxy prints
+edit = '{"kind": ...}'       its first edit as JSON, if it has one
+also = ["S034"]              further findings of severity warning or above, which follow from the bug
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Case:
     story: str | None = None
     recorded: str | None = None
     quirk: str | None = None
+    missing: str | None = None
     ports: tuple[int, ...] = ()
 
     @property

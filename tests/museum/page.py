@@ -31,7 +31,9 @@ def page() -> str:
         cases = [case for case in CASES.values() if case.finding.code.startswith(letter)]
         if cases:
             parts.append(f"## {family[0].upper()}{family[1:]}\n")
-            parts += ["\n".join(_entry(case)) for case in sorted(cases, key=lambda case: (case.finding.code, case.name))]
+            parts += [
+                "\n".join(_entry(case)) for case in sorted(cases, key=lambda case: (case.finding.code, case.name))
+            ]
     return "\n".join(parts)
 
 
@@ -41,6 +43,8 @@ def _entry(case: Case) -> Iterator[str]:
     yield textwrap.fill(" ".join(case.bug.split()), 140, break_long_words=False, break_on_hyphens=False) + "\n"
     yield textwrap.indent(case.symptom.strip("\n"), "> ", lambda line: True).replace("> \n", ">\n") + "\n"
     yield f"kproxy reports `{case.finding.code}`:\n\n    {case.finding.message}\n"
+    if case.missing:
+        yield f"Not reported yet: {case.missing}.\n"
     where = f"Capture: `{case.name}.pcap.gz`"
     if case.recorded:
         where += f", {case.recorded}"
