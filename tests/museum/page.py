@@ -11,13 +11,14 @@ from tests.museum.cases import CASES, Case
 PREFACE = """\
 # A museum of real bugs
 
-Bugs that Kafka clients, brokers and proxies shipped, as they look on the wire. Each case has its source, a quotation of what users saw,
-and the diagnosis that kproxy prints. `captures/museum/` has a small capture of each:
+Bugs that Kafka clients, brokers and proxies shipped, as they look on the wire. Each case has its source, a quotation
+of what users saw, and the diagnosis that kproxy prints. `captures/museum/` has a small capture of each:
 
     kproxy dissect --findings captures/museum/{example}.pcap.gz
 
-Most captures are written from the source's description, byte for byte as the affected release would; the others are recorded from that
-release. With the quirk of a case, the built-in broker reproduces it: `kproxy --listen 9092 --upstream --quirk QUIRK`.
+Most captures are written from the source's description, with its bytes where it has them; the others are recorded
+from the affected release. With the quirk of a case, the built-in broker reproduces it:
+`kproxy --listen 9092 --upstream --quirk QUIRK`.
 
 This page and the captures are generated from `tests/museum/cases/`: `python -m tests.museum`. The {count} cases run in
 `tests/museum/test_museum.py`.
@@ -54,8 +55,10 @@ def _entry(case: Case) -> Iterator[str]:
 
 
 def _short(link: str) -> str:
-    """``owner/repository#1`` of an issue or pull request; else the address without its scheme."""
+    """``owner/repository#1`` of an issue or pull request, or a file's name; else the address without its scheme."""
     match link.removeprefix("https://").split("/"):
         case ["github.com", owner, repository, "issues" | "pull", number]:
             return f"{owner}/{repository}#{number}"
+        case ["github.com", owner, repository, "blob", _, *path]:
+            return f"{owner}/{repository}: {'/'.join(path)}"
     return link.removeprefix("https://")
