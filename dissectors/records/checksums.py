@@ -51,8 +51,8 @@ def other_checksum(data: bytes, magic: int, crc: int) -> str | None:
 def other_header(data: bytes, crc: int) -> str | None:
     """The header of a batch of format 2 to which `crc` belongs, the records being the same; None if none is found.
 
-    Brokers leave such batches behind when they set a header field without a new CRC, or when they join the header of one
-    batch with the CRC of another.
+    Brokers leave such batches behind when they set a header field without a new CRC, or join the header of one batch
+    with the CRC of another.
     """
     attributes = int.from_bytes(data[batch.CRC_START : batch.CRC_START + 2], "big")
     variants = {
