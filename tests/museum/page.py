@@ -17,7 +17,7 @@ of what users saw, and the diagnosis that kproxy prints. `captures/museum/` has 
     kproxy dissect --findings captures/museum/{example}.pcap.gz
 
 Most captures are written from the source's description, with its bytes where it has them; the others are recorded
-from the affected release. With the quirk of a case, the built-in broker reproduces it:
+from the affected release, by `tests/museum/record`. With the quirk of a case, the built-in broker reproduces it:
 `kproxy --listen 9092 --upstream --quirk QUIRK`.
 
 This page and the captures are generated from `tests/museum/cases/`: `python -m tests.museum`. The {count} cases run in
@@ -43,7 +43,8 @@ def _entry(case: Case) -> Iterator[str]:
     yield f"[{_short(case.source)}]({case.source}) · {case.affected}\n"
     yield textwrap.fill(" ".join(case.bug.split()), 140, break_long_words=False, break_on_hyphens=False) + "\n"
     yield textwrap.indent(case.symptom.strip("\n"), "> ", lambda line: True).replace("> \n", ">\n") + "\n"
-    yield f"kproxy reports `{case.finding.code}`:\n\n    {case.finding.message}\n"
+    also = "".join(f", and `{code}`" for code in case.finding.also)
+    yield f"kproxy reports `{case.finding.code}`{also}:\n\n    {case.finding.message}\n"
     if case.missing:
         yield f"Not reported yet: {case.missing}.\n"
     where = f"Capture: `{case.name}.pcap.gz`"
