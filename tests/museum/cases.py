@@ -7,7 +7,7 @@ affected = "..."             the versions with the bug
 bug = "..."                  what is wrong with the bytes, in a sentence or two
 symptom = "..."              quoted from the source: what the affected program printed
 story = "..."                the conversation, in the notation of `tests/kproxy/stories.py`
-recorded = "..."             instead of a story: the release whose traffic `tests/museum/record` captured, and the broker's options
+recorded = "..."             instead of a story: the release that `record` captured, and the options of the broker
 quirk = "..."                the built-in broker's quirk that reproduces it, if there is one
 ports = [9092]               the ports that `kproxy dissect` has to be told, for traffic that is not Kafka
 [finding]
