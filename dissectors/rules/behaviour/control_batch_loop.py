@@ -8,23 +8,23 @@ from typing import Any
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
-from dissectors.records.formats import CONTROL, LOG_OVERHEAD
+from dissectors.records.control import only_control
 from dissectors.rules import rule
 from dissectors.trackers.fetches import Fetches, is_follower
 from dissectors.trackers.partitions import TopicPartition, label, topic_of
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
 
 _REPEATS = 5
-#: Larger responses hold other records: a control batch has about 80 bytes.
-_LARGEST = 4096
-_BATCH_HEADER_SIZE = 61
+#: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
+_AGAIN = 10_000_000_000
 
 
 class _ControlBatches:
-    """Partitions of one connection that got only control batches: fetch offset, consecutive responses."""
+    """Partitions of one connection that got only control batches: fetch offset, times, the last time."""
 
     def __init__(self) -> None:
-        self.partitions: dict[TopicPartition, tuple[int, int]] = {}
+        self.partitions: dict[TopicPartition, tuple[int, int, int]] = {}
 
 
 @rule(
@@ -32,7 +32,7 @@ class _ControlBatches:
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Fetch",),
-    versions=range(4, 1 << 15),
+    only=FrameFlags.STARVED,
     needs=(Fetches,),
     since="0.1",
     blame="client",
@@ -102,7 +102,7 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
     https://github.com/kafkaex/kafka_ex/pull/557
     """
     asked, message = event.request_body, event.message
-    if asked is None or message is None or len(message.frame) > _LARGEST or connection.state(Fetches).is_empty:
+    if asked is None or message is None or connection.state(Fetches).is_empty:
         return
     offsets: Mapping[TopicPartition, int] | None = None
     state = connection.state(_ControlBatches)
@@ -110,16 +110,17 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
     for i, topic in enumerate(message.body.get("responses") or ()):
         for j, each in enumerate(topic.get("partitions") or ()):
             records = each.get("records")
-            if not records or not _only_control(records) or is_follower(asked):
+            if not records or not only_control(records) or is_follower(asked):
                 continue
             offsets = connection.state(Fetches).offsets(asked) if offsets is None else offsets
             place = topic_of(topic), each.get("partition_index", 0)
             if place not in offsets:
                 continue
             offset, times = offsets[place], 1
-            if place in before and before[place][0] == offset:
-                times += before[place][1]
-            state.partitions[place] = offset, times
+            offset_before, times_before, at = before.get(place, (-1, 0, 0))
+            if offset_before == offset and event.at - at < _AGAIN:
+                times += times_before
+            state.partitions[place] = offset, times, event.at
             if times == _REPEATS:
                 yield Problem(
                     f"{times} fetches in a row from offset {offset} of {label(place, connection)} got only a control "
@@ -131,17 +132,6 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
                     got=f"offset {offset}",
                     cause=place[0],
                 )
-
-
-def _only_control(records: Any) -> bool:
-    """Whether records are whole batches of format 2, all control batches."""
-    start, end = 0, len(records)
-    while start + _BATCH_HEADER_SIZE <= end:
-        size = LOG_OVERHEAD + int.from_bytes(records[start + 8 : start + LOG_OVERHEAD], "big", signed=True)
-        if size < _BATCH_HEADER_SIZE or records[start + 16] != 2 or not records[start + 22] & CONTROL:
-            return False
-        start += size
-    return start == end
 
 
 def _next_offset(records: Any) -> int:
