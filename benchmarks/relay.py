@@ -1,12 +1,13 @@
 """The relay against a direct connection, HAProxy, socat and asyncio's streams: one connection over loopback.
 
-What goes through is a stream of Produce requests, then Fetch responses of 1 MB one after the other, then round trips.
+A round relays a stream of frames that nobody answers, Produce requests of 100 kB with five in flight, Fetch responses
+of 1 MB one after the other, and round trips of 100 bytes.
 
-    python benchmarks/relay.py [--rounds 12] [--mib 128] [--trips 1000]
+    python benchmarks/relay.py [--rounds 12] [--mib 128] [--trips 1000] [--only TEXT]... [--checkout DIRECTORY]...
 
-All are measured in turn, round after round, so that a busy machine is busy for all of them; medians and ratios are
-shown. Those that are not installed are left out. CPU is the relay's own, user and system, for a round trip; not
-known of programs that fork.
+All are measured in turn, round after round, so that other load affects all of them. Programs that are not
+installed are left out. CPU is the relay's own, user and system, for a MB or a round trip; it is unknown for programs
+that fork. Ratios are those of each round: the median, and the middle half.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
+import os
 import shutil
 import socket
 import statistics
-import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from dissectors.messages.message import api_layouts
-from dissectors.schemas.codes import ApiKey
-from dissectors.wire.encode import encode
+from relay_load import Contender, upstream
+
 from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.advertised_listeners import Advertise
 from kproxy.proxy.interception import Rewriting
@@ -38,43 +39,27 @@ from kproxy.proxy.loop import run
 from kproxy.proxy.relay import serve
 from kproxy.proxy.tap import Tap
 
-FRAME = struct.pack(">i", 100_000) + bytes(100_000)
-MIB_OF_FRAMES = 10 * FRAME
-SMALL_FRAME = struct.pack(">i", 100) + bytes(100)
-ECHO, SINK, FETCH = (struct.pack(">i", 1) + mode for mode in (b"e", b"s", b"f"))
-FETCH_VERSION = 17  # has node_endpoints at its end
-FETCH_REQUEST = struct.pack(">ihhi", 30, ApiKey.FETCH, FETCH_VERSION, 7) + bytes(22)
+FIGURES = ("stream", "Produce", "Fetch", "trip")
+#: The relay of any checkout, also of one that is older than --advertise.
+RELAY = """
+import asyncio, sys
+from kproxy.proxy.address import TcpAddress
+from kproxy.proxy.loop import run
+from kproxy.proxy.relay import Listener, serve
 
+async def main():
+    options = {}
+    if "--advertise" in sys.argv:
+        from kproxy.proxy.advertised_listeners import Advertise
+        from kproxy.proxy.interception import Rewriting
+        options = {"rewriting": Rewriting(Advertise())}
+    listener = Listener(TcpAddress("127.0.0.1", 0), TcpAddress("127.0.0.1", int(sys.argv[1])))
+    async with serve([listener], **options) as relay:
+        print(relay.addresses[0].rpartition(":")[2], flush=True)
+        await asyncio.Event().wait()
 
-def fetch_response() -> bytes:
-    """One with 1 MB of records in ten partitions, and no addresses."""
-    known = api_layouts(ApiKey.FETCH, FETCH_VERSION)
-    assert known is not None
-    partitions = [{"partition_index": index, "records": bytes(100_000)} for index in range(10)]
-    body = encode(known.response, {"responses": [{"partitions": partitions}]})
-    header = encode(known.response_header, {"correlation_id": 7})
-    return struct.pack(">i", len(header + body)) + header + body
-
-
-FETCH_RESPONSE = fetch_response()
-
-
-def upstream(ready: Connection) -> None:
-    """Echoes, answers each request, or swallows and says so at the end; the first frame tells which."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        ready.send(listening.getsockname()[1])
-        buffer = bytearray(1 << 20)
-        while True:
-            sock, _ = listening.accept()
-            with sock:
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                mode = sock.recv(len(ECHO), socket.MSG_WAITALL)
-                while mode == FETCH and sock.recv(len(FETCH_REQUEST), socket.MSG_WAITALL):
-                    sock.sendall(FETCH_RESPONSE)
-                while size := sock.recv_into(buffer):
-                    if mode == ECHO:
-                        sock.sendall(buffer[:size])
-                sock.sendall(b"x")
+run(main())
+"""
 
 
 def discard(sock: socket.socket) -> None:
@@ -166,34 +151,42 @@ def command(port: int, *words: str) -> Iterator[tuple[int, int]]:
         child.wait()
 
 
+@contextmanager
+def relay_of(tree: Path, port: int, *options: str) -> Iterator[tuple[int, int]]:
+    """Run the relay of a checkout."""
+    environment = {**os.environ, "PYTHONPATH": str(tree.resolve())}
+    words = (sys.executable, "-P", "-c", RELAY, str(port), *options)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as child:
+        assert child.stdout is not None
+        yield int(child.stdout.readline()), child.pid
+        child.terminate()
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         return int(sock.getsockname()[1])
 
 
-@dataclass
-class Contender:
-    name: str
-    port: int
-    pid: int
-    throughput: list[float] = field(default_factory=list)  # MB/s
-    fetching: list[float] = field(default_factory=list)  # MB/s
-    trips: list[float] = field(default_factory=list)  # µs
-    cpu: list[float] = field(default_factory=list)  # µs a round trip
-
-
-def contenders(stack: ExitStack, directory: Path) -> list[Contender]:
+def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: list[str]) -> list[Contender]:
     port, pid = stack.enter_context(process(upstream))
     found = [Contender("direct", port, pid)]
 
-    def add(name: str, running: object) -> None:
-        found.append(Contender(name, *stack.enter_context(running)))
+    def add(name: str, run: Callable[[], AbstractContextManager[tuple[int, int]]]) -> None:
+        if any(text in name for text in only):
+            found.append(Contender(name, *stack.enter_context(run())))
 
-    add("kproxy, no tap", process(kproxy, port, None))
-    add("kproxy, no tap, --advertise", process(kproxy, port, None, Rewriting(Advertise())))
-    add("kproxy, inspector reads all", process(kproxy, port, stack.enter_context(inspector(discard))))
-    add("kproxy, inspector is stuck", process(kproxy, port, stack.enter_context(inspector(sleep))))
-    add("asyncio streams", process(streams, port))
+    def tapped(target: Callable[[socket.socket], None]) -> AbstractContextManager[tuple[int, int]]:
+        return process(kproxy, port, stack.enter_context(inspector(target)))
+
+    add("kproxy, no tap", lambda: process(kproxy, port, None))
+    add("kproxy, no tap, --advertise", lambda: process(kproxy, port, None, Rewriting(Advertise())))
+    add("kproxy, inspector reads all", lambda: tapped(discard))
+    add("kproxy, inspector is stuck", lambda: tapped(sleep))
+    add("asyncio streams", lambda: process(streams, port))
+    for tree in checkouts:
+        add(f"kproxy of {tree.name}", partial(relay_of, tree, port))
+        if (tree / "kproxy/proxy/interception.py").exists():
+            add(f"kproxy of {tree.name}, --advertise", partial(relay_of, tree, port, "--advertise"))
     if haproxy := shutil.which("haproxy"):
         own = free_port()
         config = directory / "haproxy.cfg"
@@ -201,57 +194,12 @@ def contenders(stack: ExitStack, directory: Path) -> list[Contender]:
             "defaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\n"
             f"listen relay\n bind 127.0.0.1:{own}\n server broker 127.0.0.1:{port}\n"
         )
-        add("HAProxy", command(own, haproxy, "-db", "-f", str(config)))
+        add("HAProxy", lambda: command(own, haproxy, "-db", "-f", str(config)))
     if socat := shutil.which("socat"):
         own = free_port()
         listening = f"TCP-LISTEN:{own},bind=127.0.0.1,fork,reuseaddr,nodelay"
-        add("socat", command(own, socat, listening, f"TCP:127.0.0.1:{port},nodelay"))
+        add("socat", lambda: command(own, socat, listening, f"TCP:127.0.0.1:{port},nodelay"))
     return found
-
-
-def cpu_seconds(pid: int) -> float:
-    """Of all threads."""
-    return sum(int(path.read_text().split()[0]) / 1e9 for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
-
-
-def connect(port: int, mode: bytes) -> socket.socket:
-    sock = socket.create_connection(("127.0.0.1", port))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.sendall(mode)
-    return sock
-
-
-def measure_throughput(contender: Contender, mib: int) -> None:
-    with connect(contender.port, SINK) as sock:
-        began = time.perf_counter()
-        for _ in range(mib):
-            sock.sendall(MIB_OF_FRAMES)
-        sock.shutdown(socket.SHUT_WR)
-        sock.recv(1)
-        contender.throughput.append(mib * len(MIB_OF_FRAMES) / 1e6 / (time.perf_counter() - began))
-
-
-def measure_fetching(contender: Contender, responses: int) -> None:
-    with connect(contender.port, FETCH) as sock:
-        buffer = memoryview(bytearray(len(FETCH_RESPONSE)))
-        began = time.perf_counter()
-        for _ in range(responses):
-            sock.sendall(FETCH_REQUEST)
-            sock.recv_into(buffer, len(buffer), socket.MSG_WAITALL)
-        contender.fetching.append(responses * len(FETCH_RESPONSE) / 1e6 / (time.perf_counter() - began))
-
-
-def measure_trips(contender: Contender, trips: int) -> None:
-    times = []
-    with connect(contender.port, ECHO) as sock:
-        cpu = cpu_seconds(contender.pid)
-        for _ in range(trips):
-            began = time.perf_counter()
-            sock.sendall(SMALL_FRAME)
-            sock.recv(len(SMALL_FRAME), socket.MSG_WAITALL)
-            times.append(time.perf_counter() - began)
-        contender.cpu.append((cpu_seconds(contender.pid) - cpu) / trips * 1e6)
-    contender.trips.append(statistics.median(times) * 1e6)
 
 
 def main() -> None:
@@ -259,28 +207,46 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--mib", type=int, default=128, help="sent through in one go, about that many MiB")
     parser.add_argument("--trips", type=int, default=1000, help="round trips of 100 bytes")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="contenders whose name contains this")
+    parser.add_argument("--checkout", action="append", default=[], type=Path, help="also the plain relay of this tree")
     args = parser.parse_args()
     with ExitStack() as stack:
-        found = contenders(stack, Path(stack.enter_context(tempfile.TemporaryDirectory())))
-        for _ in range(args.rounds):
-            for contender in found:
-                measure_throughput(contender, args.mib)
-                measure_fetching(contender, args.mib)
-                measure_trips(contender, args.trips)
-    direct = found[0]
-    print(f"{'':32}{'Produce':>12}{'':>6}{'Fetch':>12}{'':>6}{'round trip':>12}{'':>6}{'CPU':>9}")
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        found = contenders(stack, directory, args.checkout, args.only or [""])
+        for number in range(args.rounds):
+            for contender in found if number % 2 else found[::-1]:
+                contender.measure(args.mib, args.trips)
+    print_figures(found)
+    print_ratios(found)
+
+
+def print_figures(found: list[Contender]) -> None:
+    print(f"{'':34}" + "".join(f"{figure:>11}{'CPU':>8}" for figure in FIGURES))
     for contender in found:
         cells = ""
-        for unit, mine, its in (
-            ("MB/s", contender.throughput, direct.throughput),
-            ("MB/s", contender.fetching, direct.fetching),
-            ("µs", contender.trips, direct.trips),
-        ):
-            figure = statistics.median(mine)
-            cells += f"{figure:7.0f} {unit:4}{figure / statistics.median(its):6.2f}"
-        known = contender.name not in ("direct", "socat")
-        cpu = f"{statistics.median(contender.cpu):6.1f} µs" if known else ""
-        print(f"{contender.name:32}{cells}{cpu:>9}")
+        for figure in FIGURES:
+            value, cpu = (statistics.median(contender.figures[figure + which]) for which in ("", " CPU"))
+            cells += f"{value * 1e6:8.0f} µs" if figure == "trip" else f"{1 / value:6.0f} MB/s"
+            cells += f"{cpu * 1e6:5.0f} µs" if contender.name not in ("direct", "socat") else f"{'':8}"
+        print(f"{contender.name:34}{cells}")
+
+
+def print_ratios(found: list[Contender]) -> None:
+    """Speed and CPU, compared with the first relay: the median of the rounds' ratios, and their middle half."""
+    _, reference, *others = found
+    print(f"\nSpeed and CPU, compared with {reference.name}:")
+    for contender in others:
+        cells = ""
+        for figure in FIGURES:
+            speeds = ratios(reference.figures[figure], contender.figures[figure])
+            cpu = ratios(contender.figures[figure + " CPU"], reference.figures[figure + " CPU"])
+            cells += f"{figure:>10}{speeds}{cpu if contender.name != 'socat' else ''}"
+        print(f"{contender.name:34}{cells}")
+
+
+def ratios(ours: list[float], theirs: list[float]) -> str:
+    low, middle, high = statistics.quantiles((mine / its for mine, its in zip(ours, theirs, strict=True)), n=4)
+    return f"{middle:6.2f} ({low:.2f}-{high:.2f})"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Final, TypeAlias
 
 from dissectors.connections.tls_failures import TlsReason
@@ -139,6 +139,28 @@ class TlsFailed:
     detail: str = ""
 
 
+class ConnectFailure(StrEnum):
+    """Why a client could not connect."""
+
+    REFUSED = "refused"  # the host answers that nothing listens on the port
+    NO_ANSWER = "no answer"  # SYN packets stay unanswered
+    NAME_NOT_FOUND = "name not found"  # the client's name server does not know the host
+
+
+@dataclass(slots=True)
+class ConnectFailed:
+    """A client could not connect. `server` is ``host:port``, or the name that it could not resolve.
+
+    `attempts` counts the SYN packets of this connection, or 1.
+    """
+
+    at: int
+    client: str
+    server: str
+    reason: ConnectFailure
+    attempts: int = 1
+
+
 @dataclass(slots=True)
 class BytesSkipped:
     """Bytes that were not decoded: missing in the capture, or skipped while looking for a frame."""
@@ -219,6 +241,7 @@ Event: TypeAlias = (
     | FramingLost
     | ProxyHeaderReceived
     | TlsFailed
+    | ConnectFailed
     | BytesSkipped
     | FrameIncomplete
     | ConnectionEnded

@@ -1,26 +1,18 @@
-"""Reads hex digits: plain, with 0x, in an array."""
+"""Reads hex digits: plain or with 0x."""
 
 from __future__ import annotations
 
 import re
 
+from dissectors.hexdump.comments import blank_comments
 from dissectors.hexdump.errors import HexError, error_at
 
-# The first alternative is the text column of Wireshark's C arrays: up to eight characters, perhaps '*/' or '//'.
-_COMMENT = re.compile(r"/\* .{1,8} \*/[ \t]*$|/\*[\s\S]*?(?:\*/|\Z)|(?:#|//).*$", re.M)
 _WORD = re.compile(r"[^\s,:-]+")
 
 
 def read_digits(text: str) -> bytes:
-    """The bytes of hex digits with blanks, separators and comments; if there is an array in braces, only its bytes."""
-    text = _COMMENT.sub(_blank_comment, text)
-    array = text.find("{") + 1
-    if array:
-        end = text.find("}", array)
-        end = len(text) if end < 0 else end
-        if (next_start := text.find("{", array)) >= 0:
-            raise error_at(text, next_start, "another array begins here: pass one frame at a time")
-        text = _blank(text[:array]) + text[array:end]
+    """The bytes of hex digits with blanks, separators and comments."""
+    text = blank_comments(text)
     digits: list[str] = []
     half, end = "", 0  # the first digit of a byte that is split by a line break
     for found in _WORD.finditer(text):
@@ -31,8 +23,6 @@ def read_digits(text: str) -> bytes:
         if word[:2] in ("0x", "0X"):
             word, at = word[2:], at + 2
             word = word.zfill(2) if len(word) == 1 else word  # Go and Wireshark write small bytes with one digit
-        elif array:
-            raise error_at(text, at, f"'{word}' is not hex: prefix it with 0x")
         if word == "*":
             raise error_at(text, at, "'*' needs offsets to show how many lines it replaces: dump with -v")
         if (stray := re.search(r"[^0-9a-fA-F]", word)) is not None:
@@ -49,14 +39,3 @@ def read_digits(text: str) -> bytes:
 
 def _odd_count(text: str, end: int, digit: str) -> HexError:
     return error_at(text, end - 1, f"odd number of hex digits: the last one is '{digit}'")
-
-
-def _blank(text: str) -> str:
-    """Blanks of the same length, so that positions do not change."""
-    return re.sub(r"[^\n]", " ", text)
-
-
-def _blank_comment(found: re.Match[str]) -> str:
-    if found[0].startswith("/*") and not found[0].rstrip().endswith("*/"):
-        raise error_at(found.string, found.start(), "this comment is not closed: add */")
-    return _blank(found[0])

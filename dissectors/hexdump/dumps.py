@@ -9,13 +9,15 @@ from itertools import pairwise
 
 from dissectors.hexdump.errors import HexError
 
-_MOST_REPEATED = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes: the limit for a '*' line
+_MAX_REPEATED = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes: the limit for a '*' line
 
 _OFFSET = re.compile(r"\s*(?:0x(?=[0-9a-f]+:))?([0-9a-f]{4,16})(:?)(?=\s|$)", re.I)
 _GROUP = re.compile(r"(\s*)([0-9a-fA-F]+)(?=\s|$)")
+_INDENTED = re.compile(r"(?: {4}|\t)[0-9a-fA-F]{8}  ")
 _TEXT_COLUMN = re.compile(r"\s*$|\s{2}|[^ \S]| [|>]")  # what follows the last byte
 _HEX_AFTER_GAP = re.compile(r"\s+((?:[0-9a-fA-F]{2})+)(?:\s|$)")
-_PASSED_OVER = re.compile(r"\s*(?:$|#|//)")
+_PASSED_OVER = re.compile(r"\s*(?:$|#|//|={9,}$)")
+_HEX = re.compile(r"[0-9a-fA-FxX\s:,-]*")
 # No frame begins like this, since its first number is its length: od's 000000 and 0000000, Wireshark's 0000 and a gap.
 _OFFSET_ZERO = re.compile(r"\s*(?:0{6,7}\s+(?:[0-9a-f]{2})+|0{4,16}\s{2,}[0-9a-f]{2})(?:\s|$)", re.I)
 
@@ -50,10 +52,12 @@ def first_row(lines: Sequence[str]) -> int | None:
     filled = [index for index, line in enumerate(lines) if not _PASSED_OVER.match(line)]
     if filled and (_OFFSET_ZERO.match(lines[filled[0]]) or _offsets_agree([lines[index] for index in filled])):
         return filled[0]
+    after_text = False
     for index in filled:
         offset = _OFFSET.match(lines[index])
-        if offset and (offset[2] or _barred(lines[index])):
+        if offset and (offset[2] or _barred(lines[index]) or (after_text and _OFFSET_ZERO.match(lines[index]))):
             return index
+        after_text = after_text or _HEX.fullmatch(lines[index]) is None
     return None
 
 
@@ -71,11 +75,43 @@ def _offsets_agree(lines: Sequence[str]) -> bool:
     return 2 * _agreeing(rows, _radix(rows)) > len(rows) - 1
 
 
-def read_dump(lines: Sequence[str], first: int) -> bytes:
-    """The bytes of a dump whose first row is `lines[first]`; offsets are checked."""
+def read_dumps(lines: Sequence[str], first: int) -> list[bytes]:
+    """The bytes of each dump in the text; `lines[first]` is the first row of the first one. Offsets are checked.
+
+    Lines before a dump that starts at offset 0 are skipped, such as those that tcpdump prints for each packet.
+    """
+    indented = [bool(_INDENTED.match(line)) for line in lines]
+    if any(indented[first:]) and not indented[first]:  # Wireshark indents what the server sent
+        rows = [line if index >= first else "" for index, line in enumerate(lines)]
+        client = [line if not indented[index] else "" for index, line in enumerate(rows)]
+        server = [line if indented[index] else "" for index, line in enumerate(rows)]
+        return [_read_dump(client, first, len(lines)), _read_dump(server, indented.index(True, first), len(lines))]
+    starts = [first, *(index for index in range(first + 1, len(lines)) if _restarts(lines[index]))]
+    return [
+        _read_dump(lines, start, _end_of_rows(lines, start, end))
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
+    ]
+
+
+def _restarts(line: str) -> bool:
+    """Whether a line is the first of a dump: offset 0, and bytes."""
+    offset = _OFFSET.match(line)
+    return offset is not None and not offset[1].strip("0") and _GROUP.match(line, offset.end()) is not None
+
+
+def _end_of_rows(lines: Sequence[str], start: int, end: int) -> int:
+    """The end of a dump that another one follows: the lines in between belong to neither."""
+    if end == len(lines):
+        return end
+    return next(
+        index for index in range(end, start, -1) if lines[index - 1].strip() == "*" or _OFFSET.match(lines[index - 1])
+    )
+
+
+def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:
     rows: list[_Row] = []
     star = 0
-    for number, line in enumerate(lines[first:], first + 1):
+    for number, line in enumerate(lines[first:end], first + 1):
         if line.strip() == "*":
             star = number
         elif not _PASSED_OVER.match(line):
@@ -97,7 +133,7 @@ def read_dump(lines: Sequence[str], first: int) -> bytes:
     for row in rows:
         missing = int(row.offset, radix) - start - len(data)
         if row.after_star and width and missing >= 0 and missing % width == 0:  # busybox also prints '*' for no lines
-            if missing > _MOST_REPEATED:
+            if missing > _MAX_REPEATED:
                 raise HexError(f"'*' replaces {missing} bytes, more than a frame can have", line=row.line, column=1)
             data += data[-width:] * (missing // width)
         elif missing:
@@ -108,11 +144,8 @@ def read_dump(lines: Sequence[str], first: int) -> bytes:
 
 
 def _wrong_offset(row: _Row, expected: int, radix: int) -> HexError:
-    if int(row.offset, radix) == 0:
-        message = "offsets restart at 0: pass one dump at a time"
-    else:
-        following = f"{expected:0{len(row.offset)}{ {8: 'o', 10: 'd', 16: 'x'}[radix] }}"
-        message = f"expected offset {following}, got {row.offset}: lines or bytes are missing or duplicated"
+    following = f"{expected:0{len(row.offset)}{ {8: 'o', 10: 'd', 16: 'x'}[radix] }}"
+    message = f"expected offset {following}, got {row.offset}: lines or bytes are missing or duplicated"
     return HexError(message, line=row.line, column=row.column)
 
 

@@ -1,4 +1,4 @@
-"""AddressRewriter: replaces the brokers' addresses in responses."""
+"""AddressRewriter: replaces brokers' addresses in responses."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from dissectors.schemas.codes import ApiKey
 from dissectors.wire.compiled import Irregular
 from dissectors.wire.layout import Field, Layout, cached_on_owner
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity, write_uvarint
-from dissectors.wire.skip import read_length, skip_fields, skip_tags, skipper
+from dissectors.wire.skip import Skipper, fields_skipper, read_length, skip_tags, skipper, struct_skipper
 
 _NODE_IDS = {"node_id", "broker_id"}
-#: Their responses list every broker that the cluster has at the moment.
+#: Their responses list all brokers of the cluster.
 _COMPLETE = {ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER}
 
 
 class BrokerAddress(NamedTuple):
-    """A broker, as a response names it."""
+    """A broker and its address, from a response."""
 
     node_id: int
     host: str
     port: int
 
 
-#: Takes the addresses of one response; gives the host and port to put in place of each, None to leave it.
+#: Takes the addresses of one response, and whether these are all brokers of the cluster. Returns the new host and port
+#: of each, None to keep it.
 Translate: TypeAlias = Callable[[list[BrokerAddress], bool], list[tuple[str, int] | None]]
 
 
 class AddressRewriter:
-    """Rewrites every host and port that a response gives for a node id, and nothing but these and lengths around them.
+    """Rewrites every host and port that belongs to a node id, and the lengths around them. Nothing else changes.
 
     The APIs are those whose schemas have a struct with a node id, a host and a port: Metadata, FindCoordinator,
-    DescribeCluster, the `node_endpoints` of Produce, Fetch, ShareFetch and ShareAcknowledge, and those between
-    controllers (Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot). DescribeQuorum lists the listeners of
-    controllers for people to read, and the Streams APIs the applications' own addresses: these stay as they are.
+    DescribeCluster, the `node_endpoints` of Produce, Fetch, ShareFetch and ShareAcknowledge, and APIs between
+    controllers (Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot). Two kinds of addresses stay unchanged: the
+    controllers' listeners in DescribeQuorum, which people read, and applications' own addresses in the Streams APIs.
 
     Args:
-        translate: Called with all addresses of a response, and whether these are all brokers that the cluster has.
-        report: Called once for each API version that is newer than the schemas, with its key and version.
+        translate: Called with all addresses of a response.
+        report: Called with key and version of each API version that is newer than the schemas.
     """
 
     answers = False
@@ -53,7 +54,7 @@ class AddressRewriter:
         self._report = report
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
-        """Responses that can have addresses."""
+        """Wants responses that can contain addresses."""
         if direction is Direction.REQUEST:
             return False
         oldest, newest = _versions().get(api_key, (0, -1))
@@ -63,11 +64,11 @@ class AddressRewriter:
         return oldest <= api_version <= newest
 
     def on_request(self, frame: bytes, header: RequestHeader) -> Action:
-        """Requests pass."""
+        """Forwards every request."""
         return FORWARD
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
-        """Replace the addresses; a response that cannot be read passes as it is."""
+        """Replace the addresses. A response that cannot be read passes unchanged."""
         found = locate_addresses(frame, header.api_key, header.api_version)
         if not found:
             return FORWARD
@@ -79,9 +80,9 @@ class AddressRewriter:
 
 
 class AddressSpan(NamedTuple):
-    """Where an address stands in a frame, as half-open spans.
+    """The position of an address in a frame, as half-open spans.
 
-    `host` includes the length of the string, which is written as `host_length` (`Field.length`); `tag_sizes` are the
+    `host` includes the length of the string, whose encoding is `host_length` (see `Field.length`). `tag_sizes` are the
     sizes of the tagged fields around the address, outermost first.
     """
 
@@ -93,12 +94,12 @@ class AddressSpan(NamedTuple):
 
 
 def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[AddressSpan]:
-    """The brokers' addresses in a response, in wire order; none if it cannot be read."""
+    """Return the brokers' addresses in a response, in wire order; none if it cannot be read."""
     known = api_layouts(api_key, api_version)
     if known is None:
         return []
     try:
-        body = skip_fields(known.response_header, frame, 4)
+        body = struct_skipper(known.response_header)(frame, 4)
         found: list[AddressSpan] = []
         _collect(known.response, frame, body, (), found, whole=False)
         return [each for each in found if each.address.host and each.address.port > 0]
@@ -108,7 +109,7 @@ def locate_addresses(frame: bytes, api_key: int, api_version: int) -> list[Addre
 
 @functools.cache
 def _versions() -> dict[int, tuple[int, int]]:
-    """The oldest and newest version of each API whose response can have addresses."""
+    """The oldest and newest version of each API whose response can contain addresses."""
     found = {}
     for api in schemas.apis():
         versions = [each for each in range(api.min_version, api.max_version + 1) if _can_have(api.key, each)]
@@ -124,7 +125,7 @@ def _can_have(api_key: int, api_version: int) -> bool:
 
 @cached_on_owner
 def _has_address(layout: Layout) -> bool:
-    """Whether a struct, or one in it, gives the host and port of a node."""
+    """Whether a struct, or one inside it, has the host and port of a node."""
     return _is_address(layout) or any(map(_leads_to_address, (*layout.fields, *layout.tagged)))
 
 
@@ -140,11 +141,25 @@ def _leads_to_address(field: Field) -> bool:
 
 @cached_on_owner
 def _needed_fields(layout: Layout) -> tuple[Field, ...]:
-    """The fields of a message as far as the last that can have addresses: Metadata's topics need not be read."""
-    if _is_address(layout) or any(map(_leads_to_address, layout.tagged)):
+    """The fields of a message up to the last one with addresses: the topics of Metadata are not read."""
+    if _is_address(layout) or _tagged(layout):
         return layout.fields
     last = max(index for index, field in enumerate(layout.fields) if _leads_to_address(field))
     return layout.fields[: last + 1]
+
+
+@cached_on_owner
+def _tagged(layout: Layout) -> dict[int | None, Field]:
+    """The tagged fields that lead to addresses, by tag."""
+    return {field.tag: field for field in layout.tagged if _leads_to_address(field)}
+
+
+@cached_on_owner
+def _skipper_to_tags(layout: Layout) -> Skipper | None:
+    """Skips the fields if none leads to addresses: Produce and Fetch have them in a tagged field."""
+    if _is_address(layout) or any(map(_leads_to_address, layout.fields)):
+        return None
+    return fields_skipper(layout.fields)
 
 
 def _collect(
@@ -156,7 +171,9 @@ def _collect(
     *,
     whole: bool = True,
 ) -> int:
-    """Add the addresses in a struct to `found`; return the position behind it, if it is to be read `whole`."""
+    """Add the addresses in a struct to `found`; return the position behind it (only if `whole`)."""
+    if (skip := _skipper_to_tags(layout)) is not None:
+        return _collect_tags(layout, data, skip(data, position), tag_sizes, found)
     spans: dict[str, tuple[int, int]] = {}
     host_length = ""
     for field in layout.fields if whole else _needed_fields(layout):
@@ -172,11 +189,9 @@ def _collect(
         spans[field.name] = start, position
     if _is_address(layout):
         found.append(_span(spans, host_length, data, tag_sizes))
-    if not layout.flexible:
-        return position
-    if any(map(_leads_to_address, layout.tagged)):
+    if layout.flexible and _tagged(layout):
         return _collect_tags(layout, data, position, tag_sizes, found)
-    return skip_tags(data, position) if whole else position
+    return skip_tags(data, position) if layout.flexible and whole else position
 
 
 def _collect_field(
@@ -196,8 +211,8 @@ def _collect_field(
 def _collect_tags(
     layout: Layout, data: bytes, position: int, tag_sizes: tuple[tuple[int, int], ...], found: list[AddressSpan]
 ) -> int:
-    known = {field.tag: field for field in layout.tagged if _leads_to_address(field)}
     count, position = _read_uvarint(data, position)
+    known = _tagged(layout) if count else {}
     for _ in range(count):
         tag, start = _read_uvarint(data, position)
         size, position = _read_uvarint(data, start)
@@ -225,19 +240,19 @@ def _span(
 
 
 def _number(data: bytes, span: tuple[int, int]) -> int:
-    """An int32; the ports that controllers name are a uint16."""
+    """Read an int32, or a uint16: the ports in APIs between controllers."""
     return int.from_bytes(data[slice(*span)], "big", signed=span[1] - span[0] == 4)
 
 
 def _rewritten(frame: bytes, changes: list[tuple[AddressSpan, tuple[str, int]]]) -> bytes:
-    """The frame with other hosts and ports, and with the lengths that change with them."""
+    """Return the frame with these hosts and ports, and with the lengths that change with them."""
     splices: dict[tuple[int, int], bytes] = {}
     for span, (host, port) in changes:
         raw = host.encode("utf-8", TEXT_ERRORS)
         prefix = write_uvarint(len(raw) + 1) if span.host_length == "uvarint" else len(raw).to_bytes(2, "big")
         splices[span.host] = prefix + raw
         splices[span.port] = port.to_bytes(span.port[1] - span.port[0], "big")
-    # Inner sizes first: a size that takes another byte counts for those around it.
+    # Inner sizes first: a size that needs one more byte changes the sizes around it.
     for start, end in sorted({size for span, _ in changes for size in span.tag_sizes}, reverse=True):
         size, _ = _read_uvarint(frame, start)
         grown = sum(len(new) - (stop - at) for (at, stop), new in splices.items() if end <= at < end + size)

@@ -1,4 +1,4 @@
-"""Interceptor: what decides about frames on their way, and the decisions that it can take."""
+"""The interface of interceptors: what they receive, and the actions that they return."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dissectors.connections.events import Direction
 
 
 class RequestHeader(NamedTuple):
-    """The start of a request's header, which is the same in all versions. A response is given that of its request."""
+    """The start of a request's header, which is the same in all versions. With a response comes that of its request."""
 
     api_key: int
     api_version: int
@@ -18,19 +18,19 @@ class RequestHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Let the frame pass as it is."""
+    """Send the frame unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Send this frame, length prefix included, instead."""
+    """Send this frame instead; it begins with its size."""
 
     frame: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Let the frame, and what follows it in its direction, pass after so many seconds."""
+    """Send the frame, and everything behind it in its direction, after this many seconds."""
 
     seconds: float
 
@@ -47,7 +47,7 @@ class CloseConnection:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Do not forward the request; send this response to the client when those to earlier requests are sent."""
+    """Do not forward the request; send this response to the client, after the responses to earlier requests."""
 
     frame: bytes
 
@@ -60,23 +60,24 @@ FORWARD = Forward()
 class Interceptor(Protocol):
     """Decides about the frames of one connection.
 
-    `answers` is whether `on_request` may return `Answer`: only then are requests tracked whose responses nobody wants.
+    Attributes:
+        answers: `on_request` may return `Answer`. Only then are requests tracked whose responses nobody wants.
     """
 
     answers: bool
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
-        """Whether to be shown such frames.
+        """Whether `on_request` or `on_response` gets the frames of this API version.
 
-        They are held back until they are whole; all others stream through. For a response, key and version are those
-        of its request.
+        These frames are held until they are complete; all others stream through. Must depend on nothing but the
+        arguments: it is called once per connection and API version. A response has the key and version of its request.
         """
         ...
 
     def on_request(self, frame: bytes, header: RequestHeader) -> Action:
-        """Decide about a whole request; `frame` begins with the length prefix. Must not raise on any bytes."""
+        """Decide about a complete request; `frame` begins with its size. Must not raise on any bytes."""
         ...
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
-        """The same for a response; `Answer` is not possible."""
+        """Decide about a complete response. `Answer` is not allowed."""
         ...

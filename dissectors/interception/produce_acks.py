@@ -1,31 +1,39 @@
-"""Whether a Produce request will be answered, from the first bytes of its frame."""
+"""Whether a Produce request gets a response, from the first bytes of its frame."""
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 from dissectors.messages.message import api_layouts
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.compiled import Irregular
-from dissectors.wire.skip import skip_fields
+from dissectors.wire.skip import Skipper, skipper_to, struct_skipper
 
-#: Bytes of a frame, length prefix included, within which `acks` usually stands; after a longer client id it may not.
+#: Bytes of a frame, size included, that usually contain `acks`; a very long client id moves it further back.
 ACKS_WITHIN: Final = 512
 
 
 def expects_response(start: bytes, api_version: int) -> bool:
-    """False for a Produce request with acks=0; True if `start` does not tell.
+    """False for a Produce request with acks=0; True if `start` does not contain `acks`.
 
     Args:
-        start: The first bytes of the frame, length prefix included; `ACKS_WITHIN` are enough.
-        api_version: That of the request.
+        start: The first bytes of the frame, size included; `ACKS_WITHIN` are enough.
+        api_version: The version of the request.
     """
-    known = api_layouts(ApiKey.PRODUCE, api_version)
+    known = _skippers(api_version)
     if known is None:
         return True
+    header, to_acks = known
     try:
-        body = skip_fields(known.request_header, start, 4)
-        acks = skip_fields(known.request, start, body, before="acks")
-        return len(start) < acks + 2 or start[acks : acks + 2] != b"\0\0"
+        acks = to_acks(start, header(start, 4))
     except Irregular:
         return True
+    return start[acks : acks + 2] != b"\0\0"
+
+
+@functools.cache
+def _skippers(api_version: int) -> tuple[Skipper, Skipper] | None:
+    """For the header, and for the body up to `acks`."""
+    known = api_layouts(ApiKey.PRODUCE, api_version)
+    return known and (struct_skipper(known.request_header), skipper_to(known.request, "acks"))

@@ -1,4 +1,4 @@
-"""VersionCap: clients are offered no API version that kproxy cannot read."""
+"""VersionCap: keeps clients from using API versions that kproxy cannot read."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dissectors.messages.message import api_layouts
 from dissectors.schemas.codes import ApiKey, Error
 from dissectors.wire.compiled import Irregular
 from dissectors.wire.layout import Layout
-from dissectors.wire.skip import read_length, skip_fields, struct_skipper
+from dissectors.wire.skip import read_length, skipper_to, struct_skipper
 
-_HEADER_BYTES = 8  # length prefix and correlation id: the header of this response has version 0 at every version
+_HEADER_BYTES = 8  # size and correlation id: ApiVersions has response header version 0 in every version
 
 
 class VersionCap:
-    """Lowers the highest version of each API in ApiVersions responses to the newest in the schemas."""
+    """Lowers the max version of each API in ApiVersions responses to the newest one in the schemas."""
 
     answers = False
 
     def wants(self, direction: Direction, api_key: int, api_version: int) -> bool:
-        """ApiVersions responses."""
+        """Wants ApiVersions responses."""
         return direction is Direction.RESPONSE and api_key == ApiKey.API_VERSIONS
 
     def on_request(self, frame: bytes, header: RequestHeader) -> Action:
-        """Requests pass."""
+        """Forwards every request."""
         return FORWARD
 
     def on_response(self, frame: bytes, header: RequestHeader) -> Action:
-        """Replace versions, each an int16; a response that cannot be read passes as it is."""
+        """Replace the versions, each an int16. A response that cannot be read passes unchanged."""
         refused = frame[_HEADER_BYTES : _HEADER_BYTES + 2] == int(Error.UNSUPPORTED_VERSION).to_bytes(2, "big")
         known = api_layouts(ApiKey.API_VERSIONS, 0 if refused else header.api_version)  # KIP-511: refused in version 0
         if known is None:
@@ -46,7 +46,7 @@ def _capped(frame: bytes, layout: Layout) -> bytes:
     assert ranges.struct is not None
     assert ranges.length is not None
     skip = struct_skipper(ranges.struct)
-    count, position = read_length(ranges.length, frame, skip_fields(layout, frame, _HEADER_BYTES, before="api_keys"))
+    count, position = read_length(ranges.length, frame, skipper_to(layout, "api_keys")(frame, _HEADER_BYTES))
     for _ in range(count):
         api_key, lowest, highest = (_int16(frame, position + offset) for offset in (0, 2, 4))
         api = schemas.api(api_key)

@@ -1,7 +1,7 @@
 """SASL: the messages of the mechanisms that Kafka uses, as typed values without their secrets.
 
 Passwords, salts, proofs, signatures and tokens are dropped while a message is read: no value made here holds one, so
-no output can. Nonces are kept to be compared, and left out of `repr`. Whatever the bytes are, nothing raises.
+no output can. Nonces are kept for comparison, and left out of `repr`. Nothing raises on any bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SASL GSSAPI (RFC 4752) with Kerberos: which token it is, by the first bytes (RFC 4121, section 4.1)."""
+"""SASL GSSAPI (RFC 4752) with Kerberos: identifies tokens by their first bytes (RFC 4121, section 4.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(data: bytes) -> GssapiToken:
         return GssapiToken(kind=GssapiKind.EMPTY)
     inner = data
     if data[0] == _APPLICATION and len(data) > 1:
-        size = 2 + (data[1] & 0x7F if data[1] & 0x80 else 0)  # the length, in one byte or in those that it counts
+        size = 2 + (data[1] & 0x7F if data[1] & 0x80 else 0)  # DER: one byte, or the number of length bytes
         if not data.startswith(_KERBEROS, size):
             return GssapiToken()
         inner = data[size + len(_KERBEROS) :]

@@ -11,7 +11,7 @@ LONGEST_NAME = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslMessage:
-    """A message of a SASL mechanism; this class itself if nothing more is known of it.
+    """A message of a SASL mechanism; this class itself if nothing more is known.
 
     `problem` completes "the message ...": how it departs from the mechanism's grammar, without quoting it.
     """
@@ -21,7 +21,7 @@ class SaslMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientName(SaslMessage):
-    """A message in which the client names itself. `authorization_id` is who it wants to act as, "" if not given."""
+    """A message with the client's name. `authorization_id` is the user that it wants to act as, "" if not given."""
 
     username: str | None = None
     authorization_id: str = ""
@@ -59,23 +59,26 @@ class ScramClientFinal(SaslMessage):
 class OAuthBearerClientFirst(ClientName):
     """``n,,^Aauth=Bearer token^A^A``. `username` is the ``sub`` claim if the token is a JWT that can be read.
 
-    `expires_at` and `issued_at` are the claims ``exp`` and ``iat``, in seconds since the epoch.
+    `expires_at`, `issued_at` and `not_before` are the claims ``exp``, ``iat`` and ``nbf``, in seconds since the epoch.
+    `is_opaque`: the token is not a JWT.
     """
 
     extensions: tuple[str, ...] = ()
+    is_opaque: bool = False
     expires_at: float | None = None
     issued_at: float | None = None
+    not_before: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRefusal(SaslMessage):
-    """The server's answer is an error inside the mechanism; `reason` is its code, None if that cannot be shown."""
+    """An error of the mechanism, sent by the server; `reason` is its code, None if it cannot be shown."""
 
     reason: str | None = None
 
 
 class GssapiKind(Enum):
-    """What a GSSAPI token is (RFC 4121, RFC 4752). After `WRAP` of the client nothing but the answer follows."""
+    """What a GSSAPI token is (RFC 4121, RFC 4752). After the client's `WRAP`, only the server's answer follows."""
 
     INITIAL = "AP-REQ"
     REPLY = "AP-REP"

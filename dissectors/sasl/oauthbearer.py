@@ -14,13 +14,15 @@ _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.A-Za-z0-9]+=*)", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z]{1,64}")
 #: The codes of RFC 6750 and the like; a longer text could be anything, a token too.
 _STATUS = re.compile(r"[A-Za-z0-9_ .:-]{1,64}")
+#: Between the parts of a signed token (RFC 7515), and of an encrypted one (RFC 7516).
+_DOTS = (2, 4)
 _MOST_EXTENSIONS = 16
 #: Longer texts are not read as JSON.
 _LONGEST_JSON = 64 * 1024
 
 
 def client_first(data: bytes) -> SaslMessage:
-    """Whom the token is for, and until when."""
+    """Read the client's first message: the token's user and dates, if it is a JWT."""
     header, _, rest = data.decode(errors="replace").partition(_SEPARATOR)
     parts = header.split(",")
     if len(parts) != 3 or parts[0] not in ("n", "y") or parts[2]:
@@ -30,7 +32,8 @@ def client_first(data: bytes) -> SaslMessage:
     bearer = _BEARER.fullmatch(pairs.pop("auth", ""))
     if bearer is None:
         return OAuthBearerClientFirst(authorization_id=authorization_id, problem="has no bearer token (auth=Bearer)")
-    claims = _claims(bearer["token"])
+    token = bearer["token"]
+    claims = _claims(token)
     subject = claims.get("sub")
     return OAuthBearerClientFirst(
         username=name_of(subject) if isinstance(subject, str) else None,
@@ -38,18 +41,20 @@ def client_first(data: bytes) -> SaslMessage:
         extensions=tuple(name for name in pairs if _NAME.fullmatch(name))[:_MOST_EXTENSIONS],
         expires_at=_seconds(claims.get("exp")),
         issued_at=_seconds(claims.get("iat")),
+        not_before=_seconds(claims.get("nbf")),
+        is_opaque=token.count(".") not in _DOTS,
         problem=None if rest.endswith(2 * _SEPARATOR) else "does not end with two bytes 01",
     )
 
 
 def server_refusal(data: bytes) -> ServerRefusal:
-    """Why the token was not accepted: JSON with a ``status``, to which the client answers before the login fails."""
+    """Read the server's error: JSON with a ``status``. The client acknowledges it, then the login fails."""
     status = _json(data).get("status")
     return ServerRefusal(reason=status if isinstance(status, str) and _STATUS.fullmatch(status) else None)
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """The claims of a signed or unsecured token; none of an encrypted or opaque one."""
+    """The claims of a signed or unsecured token; empty for an encrypted or opaque one."""
     parts = token.split(".")
     if len(parts) != 3 or len(parts[1]) > _LONGEST_JSON:
         return {}
@@ -70,7 +75,7 @@ def _json(data: bytes) -> dict[str, Any]:
 
 
 def _seconds(value: object) -> float | None:
-    """A time that a clock can show, None for anything else."""
+    """A plausible time, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 0 <= value < 1e11 else None

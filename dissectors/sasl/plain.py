@@ -6,7 +6,7 @@ from dissectors.sasl.messages import ClientName, name_of
 
 
 def read(data: bytes) -> ClientName:
-    """The client's only message."""
+    """Read the client's only message."""
     parts = data.split(b"\0")
     if len(parts) != 3:
         return ClientName(

@@ -13,7 +13,7 @@ from dissectors.sasl.messages import (
     name_of,
 )
 
-#: RFC 5802, section 7: ``server-error-value``. Anything else may be any text, a secret too.
+#: RFC 5802, section 7: ``server-error-value``. Any other text may contain a secret.
 _SERVER_ERRORS = frozenset({
     "invalid-encoding", "extensions-not-supported", "invalid-proof", "channel-bindings-dont-match",
     "server-does-support-channel-binding", "channel-binding-not-supported", "unsupported-channel-binding-type",
@@ -27,7 +27,7 @@ _MOST_EXTENSIONS = 16
 
 
 def client_first(data: bytes) -> SaslMessage:
-    """The client's name and nonce."""
+    """Read ``client-first-message``: the user name and the nonce."""
     parts = data.decode(errors="replace").split(",", 2)
     if len(parts) < 3 or (parts[0] not in ("n", "y") and not parts[0].startswith("p=")):
         return ScramClientFirst(problem='does not begin with a GS2 header ("n,,")')
@@ -48,7 +48,7 @@ def client_first(data: bytes) -> SaslMessage:
 
 
 def server_first(data: bytes) -> SaslMessage:
-    """The nonce of both and the number of iterations, or an error."""
+    """Read ``server-first-message``: both nonces and the iteration count, or an error."""
     attributes = _attributes(data.decode(errors="replace"))
     if "e" in attributes:
         return _refusal(attributes["e"])
@@ -65,7 +65,7 @@ _SERVER_FIRST = {"r": "nonce (r=)", "s": "salt (s=)", "i": "iteration count (i=)
 
 
 def client_final(data: bytes) -> SaslMessage:
-    """The nonce again, before the proof."""
+    """Read ``client-final-message``: the nonce again; the proof is dropped."""
     attributes = _attributes(data.decode(errors="replace"))
     names = {"c": "channel binding (c=)", "r": "nonce (r=)", "p": "proof (p=)"}
     missing = next((what for key, what in names.items() if not attributes.get(key)), None)
@@ -73,7 +73,7 @@ def client_final(data: bytes) -> SaslMessage:
 
 
 def server_final(data: bytes) -> SaslMessage:
-    """The server's signature, or an error."""
+    """Read ``server-final-message``: an error, or a signature, which is dropped."""
     attributes = _attributes(data.decode(errors="replace"))
     if "e" in attributes:
         return _refusal(attributes["e"])
@@ -85,7 +85,7 @@ def _refusal(error: str) -> ServerRefusal:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """The attributes of a message, ``n=user,r=nonce``, by their letter; of several alike the first."""
+    """The attributes of ``n=user,r=nonce`` by letter. If a letter is repeated, the first value counts."""
     found: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")

@@ -59,20 +59,20 @@ class Authentication:
     """The SASL exchange of one connection. It holds names and nonces from tokens; findings must not print them.
 
     Attributes:
-        unauthenticated: Nobody was let in as far as is known.
-        awaits_token: The broker takes nothing but the next token now.
+        unauthenticated: No login has succeeded, as far as is known.
+        awaits_token: The broker now accepts only the next token.
         is_reauthentication: The connection was authenticated before this exchange.
         raw: The tokens have no header.
-        tokens: Those that the client sent in this exchange.
+        tokens: How many the client has sent in this exchange.
         client, server: The last message of each, as far as `dissectors.sasl` reads it.
-        user: Whom the tokens name, true only once the phase is `DONE`.
-        token_expires_at: The claim ``exp`` of a bearer token, in seconds since the epoch.
+        user: The user that the tokens name; not verified before the phase is `DONE`.
+        bearer: The message with the client's bearer token; the token itself is not kept.
         by_token: The user is the id of a delegation token (KIP-48).
-        principal: Who the broker knows the client as since the last login that succeeded, by Kafka's default mapping
-            (``User:alice``). None if the protocol does not reveal it, as with GSSAPI or an opaque bearer token. It
-            outlives lost bytes: Kafka does not let a re-authentication change it.
+        principal: The client's identity at the broker since its last successful login, by Kafka's default mapping
+            (``User:alice``). None if the protocol does not reveal it, as with GSSAPI or an opaque bearer token. Lost
+            bytes do not reset it: Kafka does not let a re-authentication change it.
         authenticated_at: When that login succeeded (ns).
-        lifetime_ms: How long its session lasts, 0 if without end; `expires_at` is when the broker will close (ns).
+        lifetime_ms: How long the session lasts, 0 without limit; `expires_at` is when it ends (ns).
         reauthentications: Logins that succeeded on this connection after the first one (KIP-368).
     """
 
@@ -90,7 +90,7 @@ class Authentication:
         self.client = self.server = SaslMessage()
         self.user: str | None = None
         self.by_token = False
-        self.token_expires_at: float | None = None
+        self.bearer: OAuthBearerClientFirst | None = None
         self.principal: str | None = None
         self.authenticated_at: int | None = None
         self.reauthentications = 0
@@ -102,11 +102,11 @@ class Authentication:
 
     @property
     def refusal(self) -> ServerRefusal | None:
-        """The error with which the server has answered inside the mechanism, if it has."""
+        """The mechanism's error that the server has sent, if any."""
         return self.server if isinstance(self.server, ServerRefusal) else None
 
     def observe(self, event: object, connection: ConnectionState) -> None:
-        """Take a step."""
+        """Process an event."""
         if isinstance(event, RequestReceived):
             self._request(event)
         elif isinstance(event, ResponseReceived):
@@ -123,7 +123,7 @@ class Authentication:
 
     @property
     def _client_is_done(self) -> bool:
-        """Whether the mechanism has the client send nothing more, if the server accepts what it sent."""
+        """Whether the client has sent its last message, provided that the server accepts it."""
         if isinstance(self.client, GssapiToken) and self.client.kind in (GssapiKind.INITIAL, GssapiKind.EMPTY):
             return False
         return self.tokens >= (2 if self.mechanism.startswith("SCRAM-") else 1)
@@ -147,7 +147,7 @@ class Authentication:
             )
             self.tokens, self.started_at = 0, event.at
             self.client = self.server = SaslMessage()
-            self.user, self.by_token, self.token_expires_at = None, False, None
+            self.user, self.by_token, self.bearer = None, False, None
             self.client_nonce = self.server_nonce = self.final_nonce = None
         elif self.phase is not SaslPhase.UNKNOWN:
             self._client_token(message.body.get("auth_bytes") or b"", event.at)
@@ -191,17 +191,17 @@ class Authentication:
         elif isinstance(message, ScramClientFinal):
             self.final_nonce = message.nonce
         elif isinstance(message, OAuthBearerClientFirst):
-            self.token_expires_at = message.expires_at
+            self.bearer = message
 
     def _server_token(self, token: bytes, at: int, lifetime_ms: int, connection: ConnectionState) -> None:
-        if self.refusal:  # whatever the server answers now, it has let nobody in
+        if self.refusal:  # the login has failed, whatever the server answers now
             self._fail()
             return
         message = self.server = sasl.read_server(self.mechanism, self.tokens, token)
         if isinstance(message, ScramServerFirst):
             self.server_nonce = message.nonce
         if isinstance(message, ServerRefusal):
-            # The client answers to the error of OAUTHBEARER, and only then the login fails (RFC 7628, section 3.2.3).
+            # OAUTHBEARER: the client acknowledges the error, then the login fails (RFC 7628, section 3.2.3).
             if self.mechanism != "OAUTHBEARER":
                 self._fail()
         elif self._client_is_done:

@@ -12,10 +12,11 @@ from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import API_VERSIONS, ConnectionState
 from dissectors.trackers.versions import PRE_LOGIN_APIS, Versions
 
-#: The connection was already closed if it ends so soon (ns) after the first request that follows an idle time.
+#: If a connection ends within this time (ns) after the first request that follows an idle time, it was already closed.
 STALE_WITHIN = 10 * SECOND
 
-#: If the server closes so soon after a request, the request is the cause; so soon, it may be missing SASL (ns).
+#: If the server closes within this time (ns) after a request, the request is the cause; or, within the second time, the
+#: missing login.
 CAUSED_WITHIN = 5 * SECOND
 REJECTED_WITHIN = 2 * SECOND
 
@@ -40,7 +41,8 @@ class ConnectionEndings:
     """The end of the connection that has just ended.
 
     `unanswered` are its requests in flight and `cause` is why they have no response: None if another rule explains it,
-    or if kproxy ended the connection. `times` counts the connections that ended upon such a request.
+    or if kproxy or a failure of TLS ended the connection. `times` counts the connections that ended after such a
+    request.
     """
 
     def __init__(self) -> None:
@@ -53,7 +55,7 @@ class ConnectionEndings:
         flight = connection.state(InFlight)
         self.unanswered = list(flight.waiting.values())
         self.cause = None
-        if not self.unanswered or event.by == "proxy" or flight.explains_problems(event.at):
+        if not self.unanswered or event.by == "proxy" or event.how == "tls" or flight.explains_problems(event.at):
             return
         if event.by != "server":
             self.cause = LEFT_OPEN
@@ -65,6 +67,9 @@ class ConnectionEndings:
         waited, asked = event.at - oldest.at, oldest.message
         if asked.api == "SaslAuthenticate" and waited <= CAUSED_WITHIN:
             return None  # a login that failed
+        expired_at = connection.state(Authentication).expires_at
+        if expired_at is not None and oldest.at > expired_at:
+            return None  # the session has expired
         if oldest.offset == flight.first_after_idle and waited <= STALE_WITHIN:
             return CLOSED_WHILE_IDLE
         if _is_not_served(asked, connection):

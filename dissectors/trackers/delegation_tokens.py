@@ -1,4 +1,4 @@
-"""Delegation tokens: who owns them, as far as the run has seen them created or listed (KIP-48)."""
+"""Delegation tokens: the owners of those that were created or listed during the run (KIP-48)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DelegationTokens:
         self.owners: BoundedDict[str, str] = BoundedDict(_MOST_TOKENS)
 
     def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
-        """Tokens are named with their owners."""
+        """Remember the owner of each token in a response."""
         if event.message is None:
             return
         body = event.message.body

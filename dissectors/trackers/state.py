@@ -11,6 +11,7 @@ from dissectors import diagnosis
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import (
     FRAME_EVENTS,
+    ConnectionEnded,
     ConnectionOpened,
     DeadlinePassed,
     RequestReceived,
@@ -105,6 +106,7 @@ class ConnectionState:
     midstream: bool = False
     resumed: bool = False
     opened_at: int = 0
+    ended: bool = False
     client_id: str | None = None
     client_software: str | None = None
     sasl_mechanism: str | None = None
@@ -127,6 +129,8 @@ class ConnectionState:
             self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
             self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
             self.resumed = event.resumed
+        elif isinstance(event, ConnectionEnded):
+            self.ended = True
         run = self.run
         for tracker in run.trackers.interested(event, self.flags, run.subscribed):
             try:

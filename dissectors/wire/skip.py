@@ -1,38 +1,40 @@
-"""Where fields stand, without reading the values around them: much faster than decoding, and it can stop early."""
+"""Finds where fields end without decoding them: much faster, and it can stop at any field."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import TypeAlias
 
 from dissectors.wire.layout import WIDTHS, Field, Layout, cached_on_owner
 from dissectors.wire.primitives import Irregularity, read_uvarint
 
-#: Takes the bytes and a position in them; gives the position behind what it skips. See `skip_fields` for errors.
+#: Takes bytes and a position; returns the position behind what it skips.
+#: Raises `dissectors.wire.compiled.Irregular` (ValueError, IndexError) if the bytes end early or are invalid.
 Skipper: TypeAlias = Callable[[bytes, int], int]
 
 _PREFIXES = {"int8": 1, "int16": 2, "int32": 4}
 
 
-def skip_fields(layout: Layout, data: bytes, position: int, *, before: str | None = None) -> int:
-    """The position behind a struct that begins at `position`, or that of its field `before`.
-
-    Raises:
-        ValueError, IndexError, struct.error: The bytes end, or are not regular (`dissectors.wire.compiled.Irregular`).
-    """
-    for field in layout.fields:
-        if field.name == before:
-            return position
-        position = skipper(field)(data, position)
-    return skip_tags(data, position) if layout.flexible else position
-
-
 @cached_on_owner
 def struct_skipper(layout: Layout) -> Skipper:
-    """Skips a struct; fixed-width fields that follow each other in one step."""
+    """Skips a struct, or a whole header or body."""
+    skip = fields_skipper(layout.fields)
+    if not layout.flexible:
+        return skip
+    return lambda data, position: skip_tags(data, skip(data, position))
+
+
+def skipper_to(layout: Layout, name: str) -> Skipper:
+    """Skips the fields before the one with this name. Building it takes time; the caller keeps it."""
+    return fields_skipper(takewhile(lambda field: field.name != name, layout.fields))
+
+
+def fields_skipper(fields: Iterable[Field]) -> Skipper:
+    """Skips fields that follow each other; those of fixed width in one step. The caller keeps it, as above."""
     steps: list[Skipper] = []
     width = 0
-    for field in layout.fields:
+    for field in fields:
         if not field.array and field.type in WIDTHS:
             width += WIDTHS[field.type]
             continue
@@ -42,8 +44,6 @@ def struct_skipper(layout: Layout) -> Skipper:
         steps.append(skipper(field))
     if width:
         steps.append(_fixed(width))
-    if layout.flexible:
-        steps.append(skip_tags)
 
     def skip(data: bytes, position: int) -> int:
         for step in steps:
@@ -57,7 +57,7 @@ def struct_skipper(layout: Layout) -> Skipper:
 
 @cached_on_owner
 def skipper(field: Field) -> Skipper:
-    """Skips one field that is not tagged."""
+    """Skips one untagged field."""
     if field.array:
         return _array(field)
     if field.struct is not None:
@@ -66,10 +66,10 @@ def skipper(field: Field) -> Skipper:
 
 
 def read_length(encoding: str, data: bytes, position: int) -> tuple[int, int]:
-    """A length as written with an encoding of `Field.length`, negative for null; and the position behind it.
+    """Read a length in an encoding of `Field.length`; return it (negative for null) and the position behind it.
 
     Raises:
-        ValueError, IndexError: As `skip_fields`.
+        ValueError, IndexError: As `Skipper`.
     """
     if encoding == "uvarint":
         length = data[position]

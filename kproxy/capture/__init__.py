@@ -1,6 +1,6 @@
 """Capture files to TCP byte streams and trace lines; decrypts TLS with logged keys."""
 
-from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened
+from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
 from kproxy.capture.packet import CaptureError, Packet
 from kproxy.capture.source import Capture, open_capture
 from kproxy.capture.tcp import Reassembler
@@ -14,6 +14,7 @@ __all__ = [
     "Flow",
     "FlowEnded",
     "FlowOpened",
+    "NameNotFound",
     "Packet",
     "Reassembler",
     "open_capture",

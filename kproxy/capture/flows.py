@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from kproxy.capture.links import Endpoint
 
-#: `replaced`: the same addresses and ports started a new connection; `timeout`: evicted by newer connections.
-How: TypeAlias = Literal["fin", "reset", "replaced", "timeout", "end of capture"]
+#: `replaced`: the same addresses and ports started a new connection; `timeout`: evicted by newer connections;
+#: `refused`, `no answer`: the connection was never established.
+How: TypeAlias = Literal["fin", "reset", "replaced", "timeout", "end of capture", "refused", "no answer"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,12 +60,24 @@ class BytesLost(NamedTuple):
 
 
 class FlowEnded(NamedTuple):
-    """The flow ended. `by` is the direction that sent the first FIN or the reset, None for other ends."""
+    """The flow ended. `by` is the direction that sent the first FIN or the reset, None for other ends.
+
+    `attempts` is the number of SYN packets of a connection that was never established; it was given up at `at`.
+    """
 
     flow: Flow
     at: int
     how: How
     by: int | None
+    attempts: int = 0
 
 
-Event: TypeAlias = FlowOpened | BytesCaptured | BytesLost | FlowEnded
+class NameNotFound(NamedTuple):
+    """A name server answered that a host name does not exist."""
+
+    at: int
+    client: Endpoint
+    name: str
+
+
+Event: TypeAlias = FlowOpened | BytesCaptured | BytesLost | FlowEnded | NameNotFound

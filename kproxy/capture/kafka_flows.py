@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from dissectors.connections import addresses
 from dissectors.connections.connection import plausible_request
-from dissectors.connections.events import Direction
+from dissectors.connections.events import ConnectFailed, ConnectFailure, Direction
 from dissectors.connections.protocol_detection import PROXY_V1, PROXY_V2, detect_protocol
-from kproxy.capture import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened
+from kproxy.capture import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Line
 
@@ -23,6 +23,8 @@ MAX_UNDECIDED = 256 << 10
 
 _GAP_REASON = "not in the capture"
 _BY = ("client", "server")
+_FAILED = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANSWER}
+_MAX_SERVERS = 1000  # whose failed connections are counted
 
 
 @dataclass(slots=True)
@@ -47,7 +49,8 @@ class Dissector:
             If not, a flow is Kafka if it begins with a plausible request.
         decryptor: Makes a decryptor for a flow that begins with TLS, None if there are no keys.
 
-    `other` counts the flows that are not Kafka, by protocol. `undecrypted` has a sentence for each TLS flow that could
+    `other` counts the flows that are not Kafka, by protocol, and `failed` those that were never established, by server
+    and outcome. `undecrypted` has a sentence for each TLS flow that could
     not be decrypted.
     """
 
@@ -59,6 +62,7 @@ class Dissector:
         decryptor: Callable[[], TlsDecryptor | None] = lambda: None,
     ) -> None:
         self.other: Counter[str] = Counter()
+        self.failed: Counter[tuple[str, str]] = Counter()
         self.undecrypted: list[str] = []
         self.flows = 0
         self._inspector = inspector
@@ -71,6 +75,9 @@ class Dissector:
         if isinstance(event, FlowOpened):
             self._open(event)
             return []
+        if isinstance(event, NameNotFound):
+            failed = ConnectFailed(event.at, _address(event.client), event.name, ConnectFailure.NAME_NOT_FOUND)
+            return self._inspector.connect_failed(0, failed, since=event.at)
         state = self._flows.get(event.flow.id)
         if state is None:
             return []
@@ -84,6 +91,8 @@ class Dissector:
 
     def drop(self, event: Event) -> list[Line]:
         """Ignore the rest of the flow of this event."""
+        if isinstance(event, NameNotFound):
+            return []
         state = self._flows.pop(event.flow.id, None)
         if state is None or not state.inspected:
             return []
@@ -203,6 +212,8 @@ class Dissector:
         if state.tls is not None and state.tls.problem and len(self.undecrypted) < 1000:
             self.undecrypted.append(state.tls.problem)
         lines: list[Line] = []
+        if event.how in _FAILED:
+            return self._fail(state, event)
         if not state.inspected and not state.ignored:
             if not state.buffered:
                 return lines  # without data, the protocol is unknown
@@ -214,6 +225,14 @@ class Dissector:
             by = None if event.by is None else _BY[event.by if state.server_side == 1 else 1 - event.by]
             lines += self._inspector.close(state.flow.id, at=event.at, by=by, how=event.how)
         return lines
+
+    def _fail(self, state: _Flow, event: FlowEnded) -> list[Line]:
+        """The lines of a connection that was never established."""
+        client, server = map(_address, state.flow.endpoints)
+        if len(self.failed) < _MAX_SERVERS:
+            self.failed[server, event.how] += 1
+        failed = ConnectFailed(event.at, client, server, _FAILED[event.how], event.attempts)
+        return self._inspector.connect_failed(state.flow.id, failed, since=state.opened_at, always=bool(self._ports))
 
 
 def _address(endpoint: tuple[str, int]) -> str:

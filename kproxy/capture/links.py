@@ -5,7 +5,7 @@ from __future__ import annotations
 from socket import AF_INET, AF_INET6, inet_ntop
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 #: Host as printed, port.
 Endpoint: TypeAlias = tuple[str, int]
@@ -22,6 +22,9 @@ LINK_TYPES = {
     _LOOP: "OpenBSD loopback",
     **dict.fromkeys(_RAW_IP, "raw IP"),
 }
+
+#: The reason why a packet of another protocol over IP has no segment.
+NOT_TCP: Final = "not TCP"
 
 _VLANS = (0x8100, 0x88A8, 0x9100)
 _ETHERTYPES = {0x0800: 4, 0x86DD: 6}
@@ -58,7 +61,7 @@ def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
                 return f"link type {link_type} is not supported" if link_type not in LINK_TYPES else "not IP"
         if data[offset] == 0x45 and version == 4:
             if data[offset + 9] != _TCP:
-                return "not TCP"
+                return NOT_TCP
             length, fragment, key, seq, ack, words, flags = _IPV4_TCP.unpack_from(data, offset)
             if fragment & 0x3FFF:
                 return "IP fragment"
@@ -81,6 +84,19 @@ def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
     if end <= captured:
         return Segment(key, seq, ack, flags, data[start:end], 0)
     return Segment(key, seq, ack, flags, data[start:], end - max(start, captured))
+
+
+def ip_payload(link_type: int, data: bytes, protocol: int) -> tuple[bytes, bytes] | None:
+    """Destination and payload of an unfragmented IP packet without extension headers; None for other packets."""
+    try:
+        offset, version = _network_layer(link_type, data)
+        if version == 4 and data[offset + 9] == protocol and not _WORD.unpack_from(data, offset + 6)[0] & 0x3FFF:
+            return data[offset + 16 : offset + 20], data[offset + (data[offset] & 15) * 4 :]
+        if version == 6 and data[offset + 6] == protocol:
+            return data[offset + 24 : offset + 40], data[offset + 40 :]
+    except (IndexError, StructError):
+        pass
+    return None
 
 
 def endpoints(key: bytes) -> tuple[Endpoint, Endpoint]:
@@ -129,7 +145,7 @@ def _ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
     if data[offset] >> 4 != 4 or header < 20:
         return "malformed IP header"
     if data[offset + 9] != _TCP:
-        return "not TCP"
+        return NOT_TCP
     if _WORD.unpack_from(data, offset + 6)[0] & 0x3FFF:
         return "IP fragment"
     return data[offset + 12 : offset + 20], _WORD.unpack_from(data, offset + 2)[0], offset + header
@@ -149,6 +165,6 @@ def _ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
         elif following in _EXTENSIONS:
             size = (data[tcp + 1] + 2) * 4 if following == _AUTHENTICATION else (data[tcp + 1] + 1) * 8
         else:
-            return "not TCP"
+            return NOT_TCP
         following, tcp = data[tcp], tcp + size
     return data[offset + 8 : offset + 40], 40 + payload if payload else 0, tcp

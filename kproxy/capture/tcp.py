@@ -8,7 +8,8 @@ from itertools import count
 from typing import TypeAlias
 
 from kproxy.capture.flows import BytesCaptured, Event, Flow, FlowEnded, FlowOpened, How
-from kproxy.capture.links import ACK, FIN, RST, SYN, Segment, endpoints, reverse, tcp_segment
+from kproxy.capture.links import ACK, FIN, NOT_TCP, RST, SYN, Segment, endpoints, reverse, tcp_segment
+from kproxy.capture.names import name_not_found
 from kproxy.capture.packet import Packet
 from kproxy.capture.reassembly import WRAP, Half
 
@@ -17,15 +18,19 @@ _MAX_DISTANCE = 1 << 26
 
 
 class _Connection:
-    """The state of a flow. `in_order` while both directions have started, without gaps or FINs."""
+    """The state of a flow. `in_order` while both directions have started, without gaps or FINs.
 
-    __slots__ = ("closed_by", "ended", "flow", "halves", "in_order", "keys", "last_at")
+    `attempts` counts the client's SYNs until the connection is established, then it is 0.
+    """
+
+    __slots__ = ("attempts", "closed_by", "ended", "flow", "halves", "in_order", "keys", "last_at")
 
     def __init__(self, flow: Flow, keys: tuple[bytes, bytes]) -> None:
         self.flow = flow
         self.keys = keys
         self.halves = (Half(flow, 0), Half(flow, 1))
         self.last_at = 0
+        self.attempts = 0
         self.in_order = False
         self.ended = False
         self.closed_by: int | None = None
@@ -75,7 +80,8 @@ class Reassembler:
         segment = tcp_segment(link_type, data, wire_length)
         if isinstance(segment, str):
             self.skipped[segment] += 1
-            return ()
+            not_found = name_not_found(packet) if segment == NOT_TCP else None
+            return () if not_found is None else (not_found,)
         key, sequence, ack, flags, payload, missing = segment
         sender = self._senders.get(key)
         if sender is not None:
@@ -114,10 +120,16 @@ class Reassembler:
                 self.skipped["data after the end of its connection"] += 1
             return events
         connection.last_at = at
+        if flags & (SYN | ACK | RST) == SYN:
+            connection.attempts += 1
+        elif not flags & RST:
+            connection.attempts = 0
         if flags & ACK:
             peer.acknowledge(segment.ack, at, events)
         if flags & RST:
-            if half.start is None or abs(half.position(segment.seq) - half.next) <= _MAX_DISTANCE:
+            if connection.attempts and half is connection.halves[1]:
+                self._end(connection, at, "refused", half.direction, events)
+            elif half.start is None or abs(half.position(segment.seq) - half.next) <= _MAX_DISTANCE:
                 self._end(connection, at, "reset", half.direction, events)
             return events
         half.receive(segment, at, events)
@@ -178,7 +190,9 @@ class Reassembler:
             self._count_waiting(half)
         connection.ended = True
         connection.in_order = False
-        events.append(FlowEnded(connection.flow, at, how, by))
+        if connection.attempts > 1 and how != "refused":
+            how = "no answer"
+        events.append(FlowEnded(connection.flow, at, how, by, connection.attempts))
 
     def _forget(self, connection: _Connection, at: int, how: How, events: list[Event]) -> None:
         self._end(connection, at, how, None, events)

@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "127.0.0.1, ::1 and the name of this machine)",
     )  # fmt: skip
     create.add_argument("--days", type=int, default=_DAYS, help="how long both are valid (default: %(default)s)")
-    export = actions.add_parser("export", help="print the CA certificate, and how clients are made to trust it")
+    export = actions.add_parser("export", help="print the CA certificate, with instructions for clients")
     _add_directory(export)
     options.completes(
         export.add_argument("--output", type=Path, metavar="FILE", help="save the certificate to this new file"),

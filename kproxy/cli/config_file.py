@@ -20,15 +20,15 @@ OPTION: Final = "--config-file"
 
 
 def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], commands: Sequence[str]) -> list[str]:
-    """A command line with the options of its configuration file, if it names one, in front of its own.
+    """Insert the options of the configuration file, if the command line names one, before those of the command line.
 
     Args:
         words: The command line without the program's name.
         configure: Declares the options that the file may have.
-        commands: A command ends the options of the relay.
+        commands: The names of commands; options after one are not the relay's.
 
     Raises:
-        UserError: The file cannot be read, or holds what is no option.
+        UserError: The file cannot be read, or has an invalid option.
     """
     own = list(words[: next((index for index, word in enumerate(words) if word in commands), len(words))])
     path = _path(own)

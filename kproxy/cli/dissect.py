@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -246,7 +247,17 @@ def _report(output: Output, sentence: str) -> None:
 
 
 #: Expected reasons to skip a packet, which are not reported.
+_MAX_NAMED = 5  # servers in a sentence about failed connections
 _EXPECTED = frozenset({"not IP", "not TCP"})
+
+
+def _failed_attempts(failed: Counter[tuple[str, str]]) -> str:
+    """A sentence about connections that were never established, by server and outcome."""
+    named = [f"{server} {outcome} ({count})" for (server, outcome), count in failed.most_common(_MAX_NAMED)]
+    more = f", and {len(failed) - len(named)} more" if len(failed) > len(named) else ""
+    count = failed.total()
+    were = "s were" if count > 1 else " was"
+    return f"{count} connection{were} attempted but never established: {', '.join(named)}{more}"
 
 
 def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
@@ -255,6 +266,8 @@ def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.
         where = f" on port {', '.join(map(str, args.port))}" if args.port else ""
         beside = f"; other TCP connections: {other}" if other else ""
         _report(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
+        if dissector.failed:
+            _report(output, f"{name}: {_failed_attempts(dissector.failed)}")
         if dissector.other["TLS"] and not args.keylog:
             _report(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
     if dissector.undecrypted:

@@ -21,7 +21,9 @@ HELP = "decode a frame given as hex, byte by byte"
 _MAX_INPUT = 256 << 20
 _MISSING = "the length prefix is missing; offsets count from the first byte given"
 _EXAMPLES = """
-Paste the frame as it is: plain hex, with or without spaces and 0x, or a dump of xxd, hexdump -C, Wireshark or tcpdump.
+Paste the frame as it is: hex, with or without spaces and 0x, base64, an array or string of a programming language, or a
+dump of xxd, hexdump -C, Wireshark or tcpdump. Several frames, packets with their headers, and both directions of a
+connection are accepted; a response is decoded by its request. Frames may be cut off at either end.
 
 examples:
   kproxy explain 00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00
@@ -53,7 +55,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
-    from kproxy.inspection.length_prefix import MIN_FRAME, framed
+    from kproxy.capture.pasted_packets import tcp_connections
+    from kproxy.inspection.pasted_frames import MIN_FRAME, PastedFrame, framed, paired
 
     selection = options.selection_of(args)
     if args.hex == ["-"]:
@@ -62,22 +65,43 @@ def run(args: argparse.Namespace) -> int:
             return _lines(text, selection)
     else:
         text = " ".join(args.hex)
-    data, answered = _unhex(text), _answered_request(args)
-    given = framed(data, answered)
-    if len(given.frames[-1]) < MIN_FRAME:
-        raise UserError(
-            f"too short for a frame: {len(data)} byte{'s' * (len(data) != 1)} given, but the length prefix and the "
-            f"shortest header take {MIN_FRAME}"
-        )
-    if not args.json and (note := _MISSING if given.missing else given.problem):
-        say(f"note: {note}")
-    status = FINDINGS if given.problem and selection.fails("error") else CLEAN
-    for number, frame in enumerate(given.frames):
+    pieces, answered = _unhex(text), _answered_request(args)
+    connections = tcp_connections(pieces)
+    if connections is not None or len(pieces) > 1:
+        frames, problems = [], []
+        for streams in [pieces] if connections is None else connections:
+            of_connection = paired(streams, answered)
+            frames += of_connection[0]
+            problems += of_connection[1]
+        if not frames:
+            raise UserError("these packets have no TCP payload: nothing to decode")
+        missing, notes = False, problems
+    else:
+        given = framed(pieces[0], answered)
+        if len(given.frames[-1]) < MIN_FRAME:
+            size = len(pieces[0])
+            raise UserError(
+                f"too short for a frame: {size} byte{'s' * (size != 1)} given, but the length prefix and the "
+                f"shortest header take {MIN_FRAME}"
+            )
+        frames = [PastedFrame(frame, answered) for frame in given.frames]
+        missing, problems = given.missing, [given.problem] if given.problem else []
+        notes = [note for note in (_MISSING if given.missing else None, given.note, given.problem) if note]
+    if not args.json:
+        for note in notes:
+            say(f"note: {note}")
+    status = FINDINGS if problems and selection.fails("error") else CLEAN
+    for number, (frame, request) in enumerate(frames):
         if number and not args.json:
             print()  # noqa: T201
         try:
-            status = max(status, _show(frame, answered, selection, missing=given.missing, as_json=args.json))
-        except (UserError, OSError):
+            status = max(status, _show(frame, request, selection, missing=missing, as_json=args.json))
+        except UserError as error:
+            if len(frames) == 1:
+                raise
+            status = USAGE
+            warn(f"frame {number + 1}: {error}")
+        except OSError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug triggered by this frame: continue with the others
             failure, findings = _failure(error)
@@ -116,27 +140,27 @@ def _status(explanation: Explanation, findings: list[FindingEntry], selection: S
     return FINDINGS if any(selection.fails(severity) for severity in unread + found) else CLEAN
 
 
-def _unhex(text: str) -> bytes:
-    from dissectors.hexdump import HexError, unhex
+def _unhex(text: str) -> list[bytes]:
+    from dissectors.hexdump import HexError, unhex_all
 
     try:
-        data = unhex(text)
+        pieces = unhex_all(text)
     except HexError as error:
         raise UserError(str(error)) from None
-    if not data:
+    if not any(pieces):
         raise UserError("no bytes given: pass a frame as hex, or '-' to read standard input")
-    return data
+    return pieces
 
 
 def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
     """The request that the frame answers: API key and version, or its frame; None if the frame is a request."""
     from dissectors import schemas
-    from kproxy.inspection.length_prefix import framed
+    from kproxy.inspection.pasted_frames import framed
 
     if args.request is not None:
         if args.api is not None:
             raise UserError("use --request or --api, not both")
-        return framed(_unhex(args.request)).frames[0]
+        return framed(_unhex(args.request)[0]).frames[0]
     if args.api is None:
         if args.api_version is not None:
             raise UserError("--version needs --api NAME")
@@ -262,7 +286,7 @@ def _answer(line: str) -> Explanation:
     import msgspec
 
     from kproxy.inspection.explain import explain
-    from kproxy.inspection.length_prefix import framed
+    from kproxy.inspection.pasted_frames import framed
 
     try:
         request_line = msgspec.json.decode(line, type=dict[str, Any])

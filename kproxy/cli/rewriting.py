@@ -1,4 +1,4 @@
-"""``--advertise`` and ``--cap-versions``: what the relay changes."""
+"""``--advertise`` and ``--cap-versions``: what the relay changes in frames."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def rewriting_of(args: argparse.Namespace, listeners: Sequence[Listener]) -> Rewriting:
-    """What the options want to be changed.
+    """Read these options.
 
     Raises:
-        UserError: An option cannot be read, or does not fit the listeners.
+        UserError: An option is invalid, or does not match the listeners.
     """
     from kproxy.proxy.advertised_listeners import check_listeners
     from kproxy.proxy.interception import Rewriting

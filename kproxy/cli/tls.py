@@ -42,10 +42,10 @@ def configure(parser: options.OptionGroup) -> None:
 
 
 def check_for_broker(args: argparse.Namespace) -> None:
-    """Check the options that do not suit the built-in broker, which does its own TLS.
+    """Reject options that the built-in broker cannot use; it terminates TLS itself.
 
     Raises:
-        UserError: One is given.
+        UserError: One of them is used.
     """
     for name in DESTINATIONS[3:]:
         if getattr(args, name):
@@ -57,10 +57,10 @@ def check_for_broker(args: argparse.Namespace) -> None:
 
 
 def policy_of(args: argparse.Namespace) -> TlsPolicy:
-    """What listeners in front of an upstream do; reads the files.
+    """The TLS policy of listeners in front of an upstream; reads the files.
 
     Raises:
-        UserError: An option lacks another, or a file cannot be used.
+        UserError: An option needs another one, or a file cannot be used.
     """
     from kproxy.proxy.tls.contexts import TlsFileError, TlsPolicy, client_context, log_keys, server_context
 

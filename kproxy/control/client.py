@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
 
-from kproxy.control.protocol import LINE_START, ControlError, Greeting, parse_greeting
+from kproxy.control.protocol import LINE_START, ControlError, Greeting, ListenersUpdate, parse_greeting
 from kproxy.proxy.sockets import reason
 from kproxy.trace.encoding import encode_json
 
@@ -42,6 +42,10 @@ class ControlClient(asyncio.Protocol):
     """Sends requests to a proxy and iterates over its trace lines: bytes with their newline, not parsed.
 
     The iteration ends with the connection; it raises `ControlError` if the proxy sent a reason.
+
+    Attributes:
+        greeting: The proxy's first line. Its `listeners` are kept up to date while the client watches.
+        on_listeners: Called when these have changed.
     """
 
     greeting: Greeting
@@ -58,6 +62,7 @@ class ControlClient(asyncio.Protocol):
         self._changed = asyncio.Event()
         self._disconnected = asyncio.Event()
         self._close_reason: str | None = None
+        self.on_listeners: Callable[[], None] = lambda: None
 
     async def open(self, path: Path) -> None:
         """Connect and wait for the greeting. Raises like `connect`."""
@@ -166,6 +171,16 @@ class ControlClient(asyncio.Protocol):
             future.set_result(reply)
         elif "id" not in reply and "error" in reply:
             self._close_reason = str(reply["error"])
+        elif "id" not in reply and "listeners" in reply:
+            self._update_listeners(line)
+
+    def _update_listeners(self, line: bytes) -> None:
+        try:
+            self.greeting.listeners = msgspec.json.decode(line, type=ListenersUpdate).listeners
+        except (msgspec.DecodeError, ValueError) as error:
+            self._fail(str(error))
+            return
+        self.on_listeners()
 
     def _fail(self, reason_text: str) -> None:
         assert self._transport is not None

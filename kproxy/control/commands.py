@@ -17,7 +17,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from kproxy.control.server import ControlServer
     from kproxy.control.viewer import Viewer
-    from kproxy.inspection.inspector import OpenConnection
+    from kproxy.inspection.inspected_connection import OpenConnection
 
 #: Unanswered requests that are listed per connection, the oldest first.
 MAX_IN_FLIGHT: Final = 20

@@ -51,6 +51,12 @@ class Greeting(Struct):
         return [f"{each.listen} -> {'built-in Kafka' if self.built_in else each.upstream}" for each in self.listeners]
 
 
+class ListenersUpdate(Struct):
+    """A line without `id` for viewers that watch: the proxy opened, retargeted or closed listeners; all of them now."""
+
+    listeners: list[Listening]
+
+
 class Refusal(Struct):
     """A line without `id`: the reason why the proxy closes this connection."""
 

@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kproxy.control.backlog import Backlog
 from kproxy.control.commands import COMMANDS
 from kproxy.control.control_socket import ControlSocket
-from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting
+from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, Listening
 from kproxy.control.summary import with_frame
 from kproxy.control.viewer import Viewer
 from kproxy.inspection.inspector import Inspector
@@ -68,6 +69,12 @@ class ControlServer:
             else:
                 viewer.put(line)
 
+    def announce_listeners(self, listeners: list[Listening]) -> None:
+        """Send the listeners, which have changed, to watching viewers, and greet later viewers with them."""
+        self.greeting = replace(self.greeting, listeners=listeners)
+        for viewer in tuple(self._watching):
+            self._update_listeners(viewer)
+
     def flush(self) -> None:
         """Send what is buffered for viewers."""
         for viewer in tuple(self._watching):
@@ -83,6 +90,7 @@ class ControlServer:
         """Start to send lines to a viewer."""
         viewer.watching, viewer.frames = True, frames
         self._update_watching()
+        self._update_listeners(viewer)
         if backlog:
             for line in self._backlog.lines(self.inspector, frames=frames):
                 viewer.put(line)
@@ -121,6 +129,7 @@ class ControlServer:
         elif len(self._viewers) > MAX_VIEWERS:
             viewer.end(f"{MAX_VIEWERS} viewers are already connected, which is the maximum")
         else:
+            viewer.listeners = self.greeting.listeners
             viewer.reply(**msgspec.to_builtins(self.greeting))
             viewer.flush()
 
@@ -158,6 +167,12 @@ class ControlServer:
             reply(error=f"{request.do}: {error}")
             return
         fields.run(self, viewer, reply)
+
+    def _update_listeners(self, viewer: Viewer) -> None:
+        if viewer.listeners is not self.greeting.listeners:
+            viewer.listeners = self.greeting.listeners
+            viewer.reply(listeners=msgspec.to_builtins(viewer.listeners))
+            viewer.flush()
 
     def _forget(self, viewer: Viewer) -> None:
         self._viewers.remove(viewer)

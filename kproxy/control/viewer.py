@@ -5,10 +5,10 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from kproxy.control.protocol import MAX_REQUEST_BYTES
+from kproxy.control.protocol import MAX_REQUEST_BYTES, Listening
 from kproxy.trace.encoding import encode_json, encode_line
 from kproxy.trace.lines import FORMAT, GapLine
 from kproxy.trace.timestamps import timestamp
@@ -44,6 +44,7 @@ class Viewer:
     ) -> None:
         self.watching = False
         self.frames = False
+        self.listeners: Sequence[Listening] = ()  # as sent
         self._socket = sock
         self._selector = selector
         self._on_request = on_request
@@ -64,7 +65,7 @@ class Viewer:
         self._update_events()
 
     def reply(self, **fields: Any) -> None:
-        """Send a reply, which is never dropped."""
+        """Send a line that is never dropped, e.g. a reply."""
         self._out += encode_json(fields) + b"\n"
 
     def put(self, line: bytes) -> None:

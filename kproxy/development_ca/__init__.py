@@ -1,1 +1,1 @@
-"""A certificate authority for development: it makes certificates for ``--tls-cert``; clients are told to trust it."""
+"""A certificate authority (CA) for development: certificates for ``--tls-cert``, and instructions for clients."""

@@ -14,11 +14,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _CA_NAME = "kproxy development CA"
 _CLOCK_SKEW = datetime.timedelta(hours=1)
-_MOST_CN = 64  # characters, of X.520
+_LONGEST_CN = 64  # characters (X.520)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class PemPair:
     """A certificate and its private key, as PEM."""
 
     certificate: bytes
@@ -27,18 +27,18 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A CA, and a certificate that it has signed. The CA can sign nothing but certificates of servers and clients."""
+    """A CA and a certificate that it has signed. The CA cannot sign other CAs."""
 
-    ca: Made
-    leaf: Made
+    ca: PemPair
+    leaf: PemPair
 
 
 def create(hosts: Sequence[str], days: int) -> Authority:
-    """Make a CA and a certificate for hosts; both are valid for so many days.
+    """Make a CA and a certificate for hosts.
 
     Args:
         hosts: Host names, wildcards (``*.kafka.example.com``) and IP addresses.
-        days: From now on.
+        days: How long both are valid, from now.
 
     Raises:
         ValueError: A host cannot be in a certificate.
@@ -46,17 +46,17 @@ def create(hosts: Sequence[str], days: int) -> Authority:
     names = [_general_name(host) for host in hosts]
     ca_key, leaf_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _CA_NAME)])
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:_MOST_CN])])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:_LONGEST_CN])])
     ca_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
     ca = (
-        _begun(issuer, issuer, ca_key.public_key(), days)
+        _builder(issuer, issuer, ca_key.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(ca=True), critical=True)
         .add_extension(ca_id, critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     leaf = (
-        _begun(subject, issuer, leaf_key.public_key(), days)
+        _builder(subject, issuer, leaf_key.public_key(), days)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(ca=False), critical=True)
@@ -70,7 +70,9 @@ def create(hosts: Sequence[str], days: int) -> Authority:
     return Authority(_as_pem(ca, ca_key), _as_pem(leaf, leaf_key))
 
 
-def _begun(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int) -> x509.CertificateBuilder:
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder()
@@ -108,9 +110,9 @@ def _general_name(host: str) -> x509.GeneralName:
     return x509.DNSName(host)
 
 
-def _as_pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Made:
+def _as_pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> PemPair:
     pkcs8, nothing = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    return Made(
+    return PemPair(
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(serialization.Encoding.PEM, pkcs8, nothing),
     )

@@ -20,7 +20,7 @@ def save(directory: Path, authority: Authority) -> None:
     """Write all files into a directory, which is created if need be.
 
     Raises:
-        FileExistsError: One of them is there; nothing is written.
+        FileExistsError: One of them exists; nothing is written.
         OSError: They cannot be written.
     """
     contents = {
@@ -43,7 +43,7 @@ def check_absent(paths: Iterable[Path]) -> None:
 
 
 def write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that does not exist yet; nobody else can read it before it has its mode.
+    """Create a file with its mode set from the start, so that nobody else can read a key.
 
     Raises:
         OSError: It exists, or cannot be written.

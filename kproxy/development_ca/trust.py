@@ -1,4 +1,4 @@
-"""How clients are made to trust a CA."""
+"""Instructions that make clients trust a CA."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ Use security.protocol=SASL_SSL instead of SSL if clients log in. They must conne
 
 
 def instructions(path: str) -> str:
-    """What to configure in Java, librdkafka, Python, Go and Node; `path` is the CA's certificate (PEM)."""
+    """The settings for Java, librdkafka, Python, Go and Node; `path` is the CA's certificate (PEM)."""
     return _INSTRUCTIONS.format(path=path)

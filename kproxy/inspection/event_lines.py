@@ -1,4 +1,4 @@
-"""Trace lines for everything except decoded frames: findings, gaps, SASL tokens."""
+"""Trace lines for everything except decoded frames: findings, gaps, SASL tokens, ends of connections."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any, Protocol
 from dissectors import rules
 from dissectors.connections.events import (
     BytesSkipped,
+    ConnectFailure,
+    ConnectionEnded,
     Direction,
     Event,
     InspectionFailed,
@@ -16,14 +18,18 @@ from dissectors.connections.events import (
 from dissectors.failures import Failure
 from dissectors.findings import Finding
 from dissectors.trackers.state import ConnectionState
+from kproxy.inspection.inspected_connection import InspectedConnection
 from kproxy.trace.lines import (
     FORMAT,
+    CloseLine,
     EditEntry,
     ExcerptEntry,
     FindingEntry,
     FindingLine,
     GapLine,
     Line,
+    OpenLine,
+    RepeatEntry,
     RequestLine,
     ResponseLine,
 )
@@ -45,7 +51,7 @@ class Ends(Protocol):
 
     @property
     def principal(self) -> str | None:
-        """Who the client has logged in as by now."""
+        """Who the client has logged in as."""
 
 
 def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
@@ -148,8 +154,39 @@ def gap_line(connection_id: str, event: BytesSkipped | ProxyHeaderReceived) -> G
     )
 
 
+def not_connected_lines(
+    connection_id: str, client: str, server: str, *, since: int, at: int, how: str
+) -> tuple[OpenLine, CloseLine]:
+    """Lines for a connection that was never established: attempted `since`, given up `at` (ns)."""
+    opened = OpenLine(v=FORMAT, ts=timestamp(since), connection_id=connection_id, client=client, server=server)
+    by = "server" if how == ConnectFailure.REFUSED else None
+    return opened, CloseLine(
+        v=FORMAT, ts=timestamp(at), connection_id=connection_id, client=client, server=server, by=by, how=str(how)
+    )
+
+
+def close_line(state: InspectedConnection, ended: ConnectionEnded) -> CloseLine:
+    """The line about the end of a connection."""
+    return CloseLine(
+        v=FORMAT,
+        ts=timestamp(ended.at),
+        connection_id=state.connection_id,
+        client=state.client,
+        server=state.server,
+        principal=state.principal,
+        by=ended.by,
+        how=ended.how,
+        request_bytes=state.bytes[0],
+        response_bytes=state.bytes[1],
+        requests=state.frames[0],
+        responses=state.frames[1],
+        unanswered=len(ended.unanswered),
+        repeated=[RepeatEntry(*which, count) for which, count in sorted(state.connection_state.repeated.items())],
+    )
+
+
 def token_line(ends: Ends, event: TokenReceived) -> RequestLine | ResponseLine:
-    """A frame of which nothing but its size is told, and whom it has logged in."""
+    """The line of a SASL token: its size and the principal, but not its content."""
     kind = RequestLine if event.direction is Direction.REQUEST else ResponseLine
     return kind(
         v=FORMAT,

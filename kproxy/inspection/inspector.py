@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from dissectors import rules
 from dissectors.connections.connection import Connection
 from dissectors.connections.events import (
     FRAME_EVENTS,
     BytesSkipped,
+    ConnectFailed,
+    ConnectFailure,
     ConnectionEnded,
     ConnectionOpened,
     Direction,
@@ -27,73 +26,18 @@ from dissectors.connections.events import (
 from dissectors.connections.framing import MAX_DECODED_BYTES
 from dissectors.failures import Failure
 from dissectors.findings import Finding
+from dissectors.trackers.advertised_addresses import AdvertisedAddresses
 from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.brokers import Brokers
 from dissectors.trackers.in_flight import InFlight
-from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState, RunState
-from kproxy.inspection.event_lines import finding_line, gap_line, token_line
+from kproxy.inspection.event_lines import close_line, finding_line, gap_line, not_connected_lines, token_line
 from kproxy.inspection.frame_lines import FrameLines
+from kproxy.inspection.inspected_connection import InspectedConnection, OpenConnection, Progress, principal
+from kproxy.inspection.late_responses import WaitingResponse, late_responses
 from kproxy.inspection.stall_lines import StallLines
-from kproxy.trace.lines import (
-    FORMAT,
-    CloseLine,
-    Detail,
-    Line,
-    OpenLine,
-    RepeatEntry,
-    RequestLine,
-    ResponseLine,
-    StallLine,
-)
+from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine, RequestLine, ResponseLine, StallLine
 from kproxy.trace.timestamps import timestamp
-
-
-class OpenConnection(NamedTuple):
-    """An open connection: bytes and complete frames per direction; `waiting` are its unanswered requests."""
-
-    opened: OpenLine
-    bytes: tuple[int, int]
-    frames: tuple[int, int]
-    in_flight: int
-    waiting: Iterator[RequestLine]
-
-
-class Progress(NamedTuple):
-    """How far one direction of a connection was inspected: bytes up to the end of a frame, and whole frames."""
-
-    bytes: int
-    frames: int
-    at_frame: bool = True  # a frame begins behind them
-
-
-class WaitingResponse(NamedTuple):
-    """A request without a response: its waiting time (s), and how many others wait on its connection."""
-
-    request: RequestLine
-    seconds: int
-    others: int
-
-
-#: A waiting request is reported when its response is this late (s), later once an hour.
-LATE_STEPS = (5, 15, 60, 300, 900, 3600)
-
-
-@dataclass(slots=True)
-class _State:
-    opened: OpenLine
-    connection_id: str
-    client: str
-    server: str
-    connection: Connection
-    connection_state: ConnectionState
-    bytes: list[int] = field(default_factory=lambda: [0, 0])
-    frames: list[int] = field(default_factory=lambda: [0, 0])
-    in_part: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0), (0, 0)])
-    reported: tuple[int, int] = (-1, 0)  # offset of the last request reported as waiting, and the steps passed
-
-    @property
-    def principal(self) -> str | None:
-        return self.connection_state.state(Authentication).principal
 
 
 class Inspector:
@@ -113,11 +57,11 @@ class Inspector:
     ) -> None:
         self._name = name
         self._detail = detail
-        self._run_state = RunState(rules.trackers(InFlight, Authentication))
+        self._run_state = RunState(rules.trackers(AdvertisedAddresses, Authentication, Brokers, InFlight))
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
         self._stall_lines = StallLines()
-        self._connections: dict[int, _State] = {}
+        self._connections: dict[int, InspectedConnection] = {}
         self.frames = frames
 
     @property
@@ -173,11 +117,8 @@ class Inspector:
             midstream=midstream,
             sample=sample,
         )
-        state = _State(
+        state = InspectedConnection(
             opened,
-            opened.connection_id,
-            client,
-            server,
             Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes),
             ConnectionState(self._run_state, opened.connection_id),
         )
@@ -204,7 +145,7 @@ class Inspector:
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
         lines: list[Line] = [
-            finding_line(connection_state.connection_id, event, finding, _principal(connection_state))
+            finding_line(connection_state.connection_id, event, finding, principal(connection_state))
             for connection_state, event in self._run_state.deadlines.passed(at)
             for finding in rules.check(event, connection_state)
         ]
@@ -236,6 +177,31 @@ class Inspector:
     def tls_failed(self, number: int, failed: TlsFailed) -> list[Line]:
         """TLS with one of the two peers failed."""
         return self._lines(self._connections[number], [failed])
+
+    def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
+        """A client could not connect to an address that it was given in a response.
+
+        Other attempts are no matter of Kafka and have no lines, unless `always` is set. An attempt that was made has
+        lines of its own; an unknown name is a finding alone.
+
+        Args:
+            number: Identifies the attempt, as in `open`.
+            failed: What happened.
+            since: The time of the first attempt (ns).
+            always: Whether the address is known to be Kafka's.
+        """
+        brokers, advertised = self._run_state.state(Brokers), self._run_state.state(AdvertisedAddresses)
+        found = advertised.find(failed, brokers)
+        lines: list[Line] = []
+        if found is not None:
+            state: ConnectionState = found.connection
+            state.observe(failed)
+            made = (state.connection_id, failed)
+            lines += [finding_line(*made, finding, principal(state)) for finding in rules.check(failed, state)]
+        if (found is not None or always) and failed.reason is not ConnectFailure.NAME_NOT_FOUND:
+            ends = (f"{self._name}-{number}", failed.client, failed.server)
+            lines += not_connected_lines(*ends, since=since, at=failed.at, how=failed.reason)
+        return lines
 
     def lose(
         self, number: int, direction: Direction, size: int, *, at: int, reason: str, frames: int | None = None
@@ -273,22 +239,7 @@ class Inspector:
         assert isinstance(ended, ConnectionEnded)
         ended.by, ended.how = by, how
         lines += self._lines(state, events)
-        closed = CloseLine(
-            v=FORMAT,
-            ts=timestamp(at),
-            connection_id=state.connection_id,
-            client=state.client,
-            server=state.server,
-            principal=state.principal,
-            by=by,
-            how=how,
-            request_bytes=state.bytes[0],
-            response_bytes=state.bytes[1],
-            requests=state.frames[0],
-            responses=state.frames[1],
-            unanswered=len(ended.unanswered),
-            repeated=[RepeatEntry(*which, count) for which, count in sorted(state.connection_state.repeated.items())],
-        )
+        closed = close_line(state, ended)
         return [*lines, closed, *self._stalls(self._stall_lines.observe, closed, at=at)]
 
     @property
@@ -306,17 +257,7 @@ class Inspector:
 
     def still_waiting(self, *, at: int) -> Iterator[WaitingResponse]:
         """The oldest unanswered request of each connection whose response has become late by another step."""
-        for state in self._connections.values():
-            oldest = state.connection_state.state(InFlight).oldest(state.connection_state)
-            if oldest is None:
-                continue
-            request, due = oldest
-            step = _steps((at - due) // SECOND)
-            offset, reported = state.reported
-            if step > (reported if offset == request.offset else 0):
-                state.reported = request.offset, step
-                line = self._frame_lines.repeat_request(state, request)
-                yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1)
+        return late_responses(self._connections.values(), self._frame_lines, at=at)
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""
@@ -329,12 +270,12 @@ class Inspector:
         """Report a bug in kproxy outside any connection, e.g. in reading a packet; once per run."""
         return self._failed(None, Failure.of(step, error), at=at)
 
-    def _failed(self, state: _State | None, failure: Failure, *, at: int) -> list[Line]:
+    def _failed(self, state: InspectedConnection | None, failure: Failure, *, at: int) -> list[Line]:
         connection_state = self._run if state is None else state.connection_state
         event = InspectionFailed(at, failure)
         findings = rules.check(event, connection_state)
-        connection_id, principal = connection_state.connection_id, _principal(connection_state)
-        return [finding_line(connection_id, event, finding, principal) for finding in findings]
+        where, who = connection_state.connection_id, principal(connection_state)
+        return [finding_line(where, event, finding, who) for finding in findings]
 
     def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
         try:
@@ -343,7 +284,9 @@ class Inspector:
             self._stall_lines = StallLines()
             return self._failed(None, Failure.of("following a group", error), at=at)
 
-    def _start_over(self, state: _State, direction: Direction, size: int, error: Exception, *, at: int) -> list[Line]:
+    def _start_over(
+        self, state: InspectedConnection, direction: Direction, size: int, error: Exception, *, at: int
+    ) -> list[Line]:
         """Framing failed on these bytes because of a bug: skip them, and resynchronize on the next ones."""
         failure = Failure.of("cutting bytes into frames", error)
         state.connection = Connection(midstream=True, max_decoded_bytes=self._max_decoded_bytes)
@@ -355,7 +298,7 @@ class Inspector:
         return [*lines, gap, *self._stalls(self._stall_lines.observe, gap, at=at)]
 
     def _frame_line(
-        self, state: _State, event: RequestReceived | ResponseReceived, findings: list[Finding]
+        self, state: InspectedConnection, event: RequestReceived | ResponseReceived, findings: list[Finding]
     ) -> RequestLine | ResponseLine:
         make = self._frame_lines.request if isinstance(event, RequestReceived) else self._frame_lines.response
         try:
@@ -368,7 +311,7 @@ class Inspector:
                 event.message = event.message.without_body(failure)
             return make(state, event, findings)  # type: ignore[arg-type]
 
-    def _lines(self, state: _State, events: list[Event]) -> list[Line]:
+    def _lines(self, state: InspectedConnection, events: list[Event]) -> list[Line]:
         lines: list[Line] = []
         connection_state = state.connection_state
         for event in events:
@@ -390,12 +333,3 @@ class Inspector:
                 lines += self._stalls(self._stall_lines.observe, gap, at=event.at)
             lines.extend(finding_line(state.connection_id, event, finding, state.principal) for finding in findings)
         return lines
-
-
-def _principal(connection_state: ConnectionState) -> str | None:
-    return connection_state.state(Authentication).principal
-
-
-def _steps(seconds: int) -> int:
-    """The number of steps that have passed."""
-    return bisect_right(LATE_STEPS, seconds) + max(0, seconds // LATE_STEPS[-1] - 1)

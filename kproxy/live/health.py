@@ -8,17 +8,18 @@ from typing import Any, Final
 
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay
+from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 
 _CONNECT_S: Final = 0.8  # Kubernetes waits a second for the whole answer
-_REACHED_FOR_S: Final = 10.0  # so long an upstream that answered is not asked again
+_REACHED_FOR_S: Final = 10.0  # an upstream that answered is not checked again for this time
 _FAILED_FOR_S: Final = 1.0
 
 
 class Health:
-    """Judges by the clients' connections, and connects to the upstreams itself if these prove nothing.
+    """Decides by the clients' connections; without any, connects to the upstreams itself.
 
-    Otherwise a proxy that gets no clients because it is not ready would never become ready again.
+    Otherwise, a proxy that gets no clients because it is not ready would never become ready again.
 
     Attributes:
         draining: The relay is about to end.
@@ -33,15 +34,15 @@ class Health:
         self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
 
     async def report(self) -> tuple[bool, dict[str, Any]]:
-        """Whether clients can be served, and a report for people; inspection is mentioned, but never decides."""
+        """Whether clients can be served, and a report for people. The state of the inspector does not count."""
         listening = self._relay.addresses
         down = self._relay.down
-        unreachable = {str(address): down[address] for address in self._relay.upstreams if address in down}
+        unreachable = {str(address): down[address] for address in self._relay.listeners.upstreams if address in down}
         if self.draining:
             status = "draining"
         elif not listening:
             status = "not listening"
-        elif self._relay.lacks_resources:
+        elif self._relay.listeners.lacks_resources:
             status = "cannot accept connections: no file descriptors or no memory left"
         elif failures := await self._failed_upstreams():
             status = "no upstream can be reached"
@@ -53,15 +54,17 @@ class Health:
         return status == "ok", report
 
     async def _failed_upstreams(self) -> dict[str, str]:
-        """Why each upstream cannot be reached, if that holds for all of them."""
-        upstreams = self._relay.upstreams
-        if self._relay.is_connected and not all(each in self._relay.down for each in upstreams):
+        """If all upstreams are unreachable, the reason for each."""
+        upstreams = self._relay.listeners.upstreams
+        if self._relay.clients.is_connected and not all(each in self._relay.down for each in upstreams):
             return {}
-        async with self._lock:  # one check for everybody who asks
+        async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
             if loop.time() >= self._checked_until:
-                reasons = await asyncio.gather(*(check_upstream(each, _CONNECT_S) for each in upstreams.values()))
-                failures = {str(each): why for each, why in zip(upstreams, reasons, strict=True) if why is not None}
+                errors = await asyncio.gather(*(check_upstream(each, _CONNECT_S) for each in upstreams.values()))
+                failures = {
+                    str(each): reason(error) for each, error in zip(upstreams, errors, strict=True) if error is not None
+                }
                 self._failures = failures if len(failures) == len(upstreams) else {}
                 self._checked_until = loop.time() + (_FAILED_FOR_S if self._failures else _REACHED_FOR_S)
             return self._failures

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from kproxy.live.relay_metrics import RelayMetrics
 
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_FRESH_S: Final = 1.0  # metrics are not computed more often, however many ask
+_FRESH_S: Final = 1.0  # metrics are not computed more often
 
 
 class HttpEndpoint:
-    """The paths of ``--http``; `addresses` are listened on."""
+    """The paths of ``--http``; `addresses` are those of the listening sockets."""
 
     def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
         self.addresses: list[str] = []
@@ -65,7 +65,7 @@ class HttpEndpoint:
 
 @asynccontextmanager
 async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresReader) -> AsyncIterator[HttpEndpoint]:
-    """Answer requests while the block lasts; say where.
+    """Answer requests while the block lasts.
 
     Raises:
         ListenError: The address cannot be listened on.

@@ -1,7 +1,7 @@
 """A small HTTP/1 server for the relay's process: GET and HEAD, one request for each connection, bounded in every way.
 
-It shares its loop with the traffic, so a client can hold little: a request head of 8 KiB, a connection of five
-seconds, and one of 256 places. Where all are taken, the oldest connection is closed, and slow clients keep nobody out.
+It shares its loop with the traffic, so a client gets little: a request head of 8 KiB, a connection of five seconds,
+and one of 256 connections. When all are in use, the oldest is closed, so slow clients cannot keep others out.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class HttpServer:
 
     Args:
         sockets: Listening and non-blocking; closed by `close`.
-        respond: Gives the response to a path, without its query.
-        on_failure: Takes what `respond` raised; the client gets status 500.
+        respond: Returns the response to a path without its query.
+        on_failure: Takes the exception of `respond`; the client gets status 500.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class HttpServer:
 
     @property
     def addresses(self) -> list[str]:
-        """What is listened on, with the real port."""
+        """The addresses of the listening sockets, with the real port."""
         return [acceptor.name for acceptor in self._acceptors]
 
     def close(self) -> None:
-        """Listen no more, and close all connections."""
+        """Close the listening sockets and all connections."""
         for acceptor in self._acceptors:
             acceptor.close()
         for task in self._tasks:
@@ -83,7 +83,7 @@ class HttpServer:
             acceptor.start()
 
     def _pause(self, _error: OSError) -> None:
-        """There are no file descriptors left. The relay reports that."""
+        """No file descriptor is left. The relay reports that."""
         for acceptor in self._acceptors:
             acceptor.stop()
         self._loop.call_later(_ACCEPT_RETRY_S, self._start)
@@ -107,7 +107,7 @@ class HttpServer:
                 await self._loop.sock_sendall(sock, _encoded(method, response))
                 sock.shutdown(socket.SHUT_WR)
                 discarded = 0
-                # Without this, bytes that were not read would become a reset, which overtakes the response.
+                # Otherwise unread bytes cause a reset, which overtakes the response.
                 while discarded < _DISCARDED_BYTES and (data := await self._loop.sock_recv(sock, 16384)):
                     discarded += len(data)
 

@@ -1,4 +1,4 @@
-"""What the inspector's process counts for Prometheus, from the lines of the trace.
+"""Counts the lines of the trace for Prometheus, in the inspector's process.
 
 Labels are bounded: APIs, error names and rule codes are those that kproxy knows, and everything else is ``unknown``.
 Only this module and `kproxy.live.relay_metrics` import prometheus-client, and only `--http` imports them.
@@ -46,7 +46,7 @@ class InspectorMetrics(Collector):
     """Counts lines in plain numbers; prometheus-client sees them only when they are read, once a second.
 
     Args:
-        in_flight: Gives the number of requests that are not answered.
+        in_flight: Returns the number of unanswered requests.
     """
 
     def __init__(self, in_flight: Callable[[], int]) -> None:

@@ -13,11 +13,11 @@ from typing import NoReturn
 
 from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
 from kproxy.outputs.stderr import warn
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.proxy.inspector_figures import FiguresWriter
 
-#: Exit status of an inspector that has said why.
+#: Exit status of an inspector that has reported the reason.
 FAILED = 1
 
 _CHUNK = 1 << 20
@@ -26,27 +26,27 @@ _HUNG_UP = select.POLLHUP | select.POLLERR
 
 
 def ignore_stop_signals() -> None:
-    """The signals that end the relay are its own: its other processes end when it does."""
+    """Ignore the signals that end the relay: its other processes end with it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
-def inspect(watch: InspectorOptions, seen: socket.socket, table: InspectedTable) -> NoReturn:
-    """Inspect what comes from the tap until its end, then end this process.
+def inspect(options: InspectorOptions, tap: socket.socket, table: InspectedTable) -> NoReturn:
+    """Inspect the tap's messages until its end, then end this process.
 
-    So the trace is finished also when the relay is killed.
+    So the trace is also completed if the relay is killed.
     """
     status = FAILED
     try:
-        _InspectorLoop(watch, seen, table).run()
+        _InspectorLoop(options, tap, table).run()
         status = 0
-    except Exception as error:  # noqa: BLE001  # whatever it is: nobody is left to handle it
-        _say_why(error)
+    except Exception as error:  # noqa: BLE001  # there is no caller to handle it
+        _report_failure(error)
     finally:
         os._exit(status)
 
 
-def _say_why(error: Exception) -> None:
+def _report_failure(error: Exception) -> None:
     if os.environ.get("KPROXY_TRACEBACK"):
         traceback.print_exception(error)
     warn(
@@ -58,31 +58,31 @@ def _say_why(error: Exception) -> None:
 class _InspectorLoop:
     """Reads the tap and serves viewers."""
 
-    def __init__(self, watch: InspectorOptions, seen: socket.socket, table: InspectedTable) -> None:
-        self._watch = watch
-        self._seen = seen
+    def __init__(self, options: InspectorOptions, tap: socket.socket, table: InspectedTable) -> None:
+        self._options = options
+        self._tap = tap
         self._table = table
         self._selector = selectors.DefaultSelector()
         self._decoder = tap_protocol.TapDecoder()
-        self._watcher: InspectionSink | None = None
-        self._figures = FiguresWriter(seen)
+        self._sink: InspectionSink | None = None
+        self._figures = FiguresWriter(tap)
         self._received_at = time.monotonic()
         self._ended = False
 
     def run(self) -> None:
-        """Until the tap ends."""
-        self._seen.setblocking(False)
-        self._selector.register(self._seen, selectors.EVENT_READ, self._receive)
+        """Run until the tap ends."""
+        self._tap.setblocking(False)
+        self._selector.register(self._tap, selectors.EVENT_READ, self._receive)
         try:
             try:
                 self._turn()
             finally:
-                self._selector.unregister(self._seen)
-            if self._watcher is not None:
-                self._watcher.close()
+                self._selector.unregister(self._tap)
+            if self._sink is not None:
+                self._sink.close()
         except Exception:
-            if self._watcher is not None:
-                self._watcher.give_up()
+            if self._sink is not None:
+                self._sink.give_up()
             raise
 
     def _turn(self) -> None:
@@ -91,41 +91,41 @@ class _InspectorLoop:
             for key, events in self._selector.select(_SECOND):
                 key.data(events)
             now = time.monotonic()
-            if self._watcher is None or self._ended:
+            if self._sink is None or self._ended:
                 continue
             if now - self._received_at >= _SECOND:
                 self._received_at = now
-                self._watcher.idle()
+                self._sink.idle()
             if now - ticked_at >= _SECOND:
                 ticked_at = now
-                self._watcher.tick()
-                self._send_figures(self._watcher)
+                self._sink.tick()
+                self._send_figures(self._sink)
 
-    def _send_figures(self, watcher: InspectionSink) -> None:
-        if self._figures.is_ready() and (text := watcher.metrics_text()) is not None:
+    def _send_figures(self, sink: InspectionSink) -> None:
+        if self._figures.is_ready() and (text := sink.metrics_text()) is not None:
             self._figures.send(text)
 
     def _receive(self, _events: int) -> None:
         try:
-            data = self._seen.recv(_CHUNK)
+            data = self._tap.recv(_CHUNK)
         except BlockingIOError:
             return
         except ConnectionError:
             data = b""
         self._ended = not data
         for message in self._decoder.receive_data(data):
-            if isinstance(message, tap_protocol.Hello):
-                self._watcher = InspectionSink(
-                    self._watch, message, self._selector, relay_ended=self._relay_ended, table=self._table
+            if isinstance(message, tap_messages.Hello):
+                self._sink = InspectionSink(
+                    self._options, message, self._selector, relay_ended=self._relay_ended, table=self._table
                 )
-            elif self._watcher is not None:
-                self._watcher.observe(message)
-        if self._watcher is not None:
-            self._watcher.flush()
+            elif self._sink is not None:
+                self._sink.observe(message)
+        if self._sink is not None:
+            self._sink.flush()
         self._received_at = time.monotonic()
 
     def _relay_ended(self) -> bool:
-        """Whether the other end of the tap is closed, also while there is something left to read."""
+        """Whether the other end of the tap is closed, also if data is left to read."""
         poll = select.poll()
-        poll.register(self._seen, 0)
+        poll.register(self._tap, 0)
         return self._ended or any(events & _HUNG_UP for _, events in poll.poll(0))

@@ -1,4 +1,4 @@
-"""What the inspector has finished, for another one that may have to continue."""
+"""Records what the inspector has finished, so that another one can continue."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from kproxy.proxy.inspected import InspectedTable
 
 
 class ProgressLog:
-    """Collects which connections have moved on, and stores how far once their lines are in the trace.
+    """Collects the connections with progress, and stores it once their lines are in the trace.
 
     Args:
-        table: Where to; None stores nothing.
-        inspector: Knows how far.
+        table: Where to store it; None stores nothing.
+        inspector: Has the progress.
     """
 
     def __init__(self, table: InspectedTable | None, inspector: Inspector) -> None:
@@ -23,12 +23,12 @@ class ProgressLog:
         self._missed: list[tuple[int, int, int]] = []
 
     def opened(self, number: int, slot: int | None) -> None:
-        """A connection has begun, and has this slot of the table."""
+        """A connection was opened with this slot of the table."""
         if slot is not None and self._table is not None:
             self._slots[number] = slot
 
     def moved(self, number: int) -> None:
-        """Something of a connection was inspected."""
+        """Some bytes of a connection were inspected."""
         if number in self._slots:
             self._moved.add(number)
 
@@ -39,11 +39,11 @@ class ProgressLog:
             self._ended.append(slot)
 
     def missed(self, connections: int, size: int, frames: int) -> None:
-        """Connections that came and went unseen were mentioned."""
+        """The trace gets a gap line about connections that were never announced."""
         self._missed.append((connections, size, frames))
 
     def store(self) -> None:
-        """Everything up to now is in the trace: it need not become a gap."""
+        """Store the progress: everything so far is in the trace."""
         if self._table is None:
             return
         for number in self._moved:

@@ -1,4 +1,4 @@
-"""What the relay's process shows Prometheus: its own figures, then those that the inspector has sent."""
+"""The metrics for Prometheus: those of the relay, then those that the inspector has sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kproxy.proxy.tap import Tap
 
 
 class RelayMetrics(Collector):
-    """Reads the figures when they are asked for, so relaying costs nothing more."""
+    """Reads the figures on request, so relaying does not become slower."""
 
     def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
         self._relay = relay
@@ -25,7 +25,7 @@ class RelayMetrics(Collector):
         self._registry.register(self)
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format; without those of the inspector while there is none."""
+        """All figures in Prometheus' text format; those of the inspector only while one runs."""
         own = generate_latest(self._registry)
         return own if self._tap.lost else own + self._figures.text
 
@@ -33,7 +33,7 @@ class RelayMetrics(Collector):
         """The relay's figures, for prometheus-client."""
         relay, tap, totals = self._relay, self._tap, self._relay.totals
         yield InfoMetricFamily("kproxy_build", "The version of kproxy.", {"version": __version__})
-        yield GaugeMetricFamily("kproxy_connections_open", "Client connections that are open.", relay.open_connections)
+        yield GaugeMetricFamily("kproxy_connections_open", "Client connections that are open.", len(relay.clients))
         text = "Client connections that were accepted."
         yield CounterMetricFamily("kproxy_connections_accepted", text, totals.connections)
         text = "Client connections that were refused because the upstream was unreachable."

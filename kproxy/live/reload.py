@@ -13,20 +13,20 @@ from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay
 
-#: Gives the listeners that the configuration has now, or None after it has said what is wrong.
+#: Returns the listeners of the configuration; None if it is invalid, which was reported.
 Reload: TypeAlias = Callable[[], Sequence[Listener] | None]
 
 
 @asynccontextmanager
 async def reload_on_signal(relay: Relay, reload: Reload) -> AsyncIterator[None]:
-    """Have SIGHUP change the relay's listeners while the block lasts; connections that are open stay."""
+    """Change the relay's listeners on SIGHUP while the block lasts. Open connections stay."""
     loop = asyncio.get_running_loop()
 
     async def apply() -> None:
         with reloading(lambda: relay.pairs):
             listeners = await asyncio.to_thread(reload)
             if listeners is None:
-                warn("the configuration was not reloaded: kproxy goes on as before")
+                warn("the configuration was not reloaded: kproxy continues as before")
                 return
             for failure in await relay.reconfigure(listeners):
                 warn(failure)

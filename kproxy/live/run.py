@@ -11,6 +11,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from dissectors.connections.tls_failures import remedy
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.http_endpoint import serve_http
@@ -30,7 +31,9 @@ from kproxy.proxy.loop import run as run_loop
 from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay, serve
+from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
+from kproxy.proxy.tls.failure import TlsError
 
 #: Seconds for connections to become quiet after SIGTERM.
 DRAIN_S = 5.0
@@ -53,27 +56,30 @@ def run(
     reload: Reload | None = None,
     http: Address | None = None,
 ) -> bool:
-    """Relay until SIGINT or SIGTERM, then let the inspector finish; whether one inspector saw everything to the end.
+    """Relay until SIGINT or SIGTERM, then let the inspector finish.
 
     Args:
-        listeners: Where to listen, and where that leads.
+        listeners: The addresses to listen on, and their upstreams.
         watch: What the inspector does.
         strict: The relay waits for the inspector, so that nothing is dropped.
-        check: Do not start unless every upstream answers.
+        check: Start only if every upstream answers.
         stop_with_stdin: The end of standard input ends the relay too.
-        broker: The built-in broker that the listeners lead to instead of their upstreams: all its nodes with its first
-            listener, then all with its next.
-        watch_command: The command that shows the traffic elsewhere; a terminal is told.
+        broker: Options of the built-in broker, which replaces the upstreams: the first listeners are for its nodes'
+            first listener, the next for their second.
+        watch_command: The command that shows the traffic elsewhere; printed on a terminal.
         rewriting: What the relay changes in frames.
         sample: The share of connections that is inspected, above 0 to 1; None inspects all.
-        reload: Called at SIGHUP; gives the listeners as they are to be now, None if that failed.
-        http: Where health and metrics are served.
+        reload: Called at SIGHUP; returns the listeners of the configuration, None if that failed.
+        http: The address for health and metrics.
+
+    Returns:
+        Whether one inspector saw everything to the end.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
     """
     with start_spawner(watch) as spawner:
-        with spawner.spawn() as tap:  # at its end the inspector ends, whatever happened
+        with spawner.spawn() as tap:  # closing it ends the inspector
             outcome = run_loop(
                 _relay(
                     listeners,
@@ -97,20 +103,20 @@ def run(
 
 
 class _Outcome(Enum):
-    """What became of inspection while the relay ran."""
+    """How inspection went while the relay ran."""
 
     WHOLE = auto()
     RESTARTED = auto()
-    LOST = auto()  # which the user was told
+    LOST = auto()  # and reported
 
 
 def _ended_well(statuses: Sequence[int]) -> bool:
-    """Whether the inspector that was there when the relay ended has seen everything; if not, the user is told."""
+    """Whether the last inspector has seen everything to the end; if not, report it."""
     match statuses:
         case [0]:
             return True
         case [status]:
-            if status != FAILED:  # otherwise it has said why
+            if status != FAILED:  # otherwise it has reported the reason
                 warn(str(InspectorLost(ending(status))))
         case _:
             warn(str(InspectorLost(SPAWNER_LOST)))
@@ -157,11 +163,11 @@ async def _relay(
         endpoint = None
         if http is not None and figures is not None:
             endpoint = await stack.enter_async_context(serve_http(http, relay, tap, figures))
-        with stop_on_signals() as stop:  # from here on: whoever is told that it runs may end it
+        with stop_on_signals() as stop:  # from here on: a user who reads that it runs may stop it
             if sample is not None:
                 say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
             if options is not None:
-                _invite(broker, listeners, relay, stop.ask if stop_with_stdin else lambda: None)
+                _announce_built_in(broker, listeners, relay, stop.ask if stop_with_stdin else lambda: None)
             else:
                 for listened, upstream in relay.pairs:
                     say(f"listening on {listened} -> {upstream}")
@@ -189,7 +195,7 @@ async def _built_in(
     stack: AsyncExitStack, listeners: Sequence[Listener], options: BrokerOptions
 ) -> tuple[Sequence[Listener], Broker]:
     """Start the built-in broker behind the listeners."""
-    # The broker has its own 200 modules: a proxy before another broker starts without them.
+    # The broker has 200 modules of its own, which a proxy in front of another broker does not load.
     from kproxy.broker import Broker
     from kproxy.broker.storage import DataDirectoryError
 
@@ -202,8 +208,10 @@ async def _built_in(
     return [replace(listener, upstream=TcpAddress("127.0.0.1", port)) for listener, port in ports], broker
 
 
-def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_of_stdin: Callable[[], None]) -> None:
-    """Have clients told where the relay listens, tell the user, and take commands from standard input."""
+def _announce_built_in(
+    broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_of_stdin: Callable[[], None]
+) -> None:
+    """Advertise the relay's listeners, print how to connect, and take commands from standard input."""
     from kproxy.broker.console import HELP, listen_to_stdin
     from kproxy.broker.quirks.engine import Quirks
 
@@ -212,7 +220,7 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
         assert isinstance(listener.listen, TcpAddress)
         host = listener.listen.host or "localhost"
         shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
-        broker.advertise(name, node.id, shown, relay.port(listener))
+        broker.advertise(name, node.id, shown, relay.listeners.port(listener))
     for name in broker.listeners:
         servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
         protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""
@@ -226,8 +234,15 @@ def _invite(broker: Broker, listeners: Sequence[Listener], relay: Relay, at_end_
 
 async def _check(listeners: Sequence[Listener]) -> None:
     for upstream, listener in {listener.upstream: listener for listener in listeners}.items():
-        if why := await check_upstream(listener):
+        if (error := await check_upstream(listener)) is not None:
             raise UserError(
-                f"upstream {upstream} is unreachable: {why}; start it, or use --no-check to start kproxy without it",
+                f"upstream {upstream} is unreachable: {reason(error)}; {_remedy(error)}, "
+                "or use --no-check to start kproxy without it",
                 UNREACHABLE,
             )
+
+
+def _remedy(error: OSError) -> str:
+    if not isinstance(error, TlsError):
+        return "start it"
+    return remedy("server", "server" if error.by_peer else "proxy", error.reason) or "check the broker's log"

@@ -1,4 +1,4 @@
-"""Tells systemd, or whoever started kproxy, how far it is: the datagrams of sd_notify(3)."""
+"""Reports the state of kproxy to systemd or another service manager: the datagrams of sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 def notify(*states: str, status: str | None = None) -> None:
     """Send states such as ``READY=1``, and a sentence for people, to ``$NOTIFY_SOCKET``.
 
-    Nothing happens if that is not set, and an error is ignored: a service manager that does not listen is no reason to
-    stop relaying. Never waits.
+    Does nothing if that is not set. Errors are ignored: the relay must continue without a service manager. Never waits.
     """
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):  # "vsock:" is for virtual machines as a whole
@@ -32,7 +31,7 @@ def ready(relayed: Iterable[tuple[str, str]]) -> None:
 
 @contextmanager
 def reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
-    """The configuration is read again while the block lasts; `relayed` gives what `ready` takes."""
+    """The configuration is read again while the block lasts; `relayed` returns the argument of `ready`."""
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     notify("RELOADING=1", f"MONOTONIC_USEC={now_us}", status="reading the configuration")
     try:

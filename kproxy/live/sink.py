@@ -1,4 +1,4 @@
-"""Where the lines of a live proxy go: trace files, the terminal, viewers."""
+"""Writes the lines of a live proxy to trace files, to the terminal, and to viewers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dissectors.connections.events import BEHIND, RESTARTED, TlsFailed
-from dissectors.connections.tls_failures import TlsReason
+from dissectors.connections.events import RESTARTED
 from kproxy import __version__
 from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.summary import strip
-from kproxy.inspection.inspector import Inspector, Progress
+from kproxy.inspection.inspector import Inspector
+from kproxy.live.message_inspection import MessageInspection, run_gap
 from kproxy.live.progress import ProgressLog
 from kproxy.outputs.console import Console
 from kproxy.outputs.finding_selection import Selection
@@ -29,17 +29,17 @@ from kproxy.outputs.rate_limit import RateLimit
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import error_text, give_up_output
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.encoding import encode_line
-from kproxy.trace.lines import FORMAT, Detail, GapLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
 from kproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
     from kproxy.live.inspector_metrics import InspectorMetrics
 
-#: After so long without a word from the tap it counts as idle.
+#: The tap is idle after this time without a message.
 IDLE_NS = 1_000_000_000
 
 
@@ -47,9 +47,15 @@ IDLE_NS = 1_000_000_000
 class InspectorOptions:
     """What the inspector's process does with the traffic.
 
-    `output` and `selection` say what is shown, `detail` is how much of each frame the trace has. The trace is written
-    to `directory`, compressed if `compress` is set; None writes none. `built_in` is true if the built-in broker is
-    upstream. `metrics` has it count for Prometheus, which needs the extra of that name.
+    Attributes:
+        output: How the terminal shows it.
+        selection: Which findings are shown.
+        detail: How much of each frame the trace has.
+        directory: Of the trace; None writes none.
+        compress: Whether the trace is compressed.
+        control: The socket for viewers.
+        built_in: Whether the upstream is the built-in broker.
+        metrics: Whether to count for Prometheus, which needs the extra of that name.
     """
 
     output: OutputOptions
@@ -63,111 +69,64 @@ class InspectorOptions:
 
 
 class InspectionSink:
-    """Takes what the tap says, message by message.
+    """Inspects the tap's messages, and writes the resulting lines.
 
     Args:
-        watch: What to do with it.
+        options: What to do with the traffic.
         hello: The tap's first message.
-        selector: Of the loop that serves the control socket too.
-        relay_ended: Whether the relay is gone.
-        table: Where to store how far the inspection has come, for an inspector that continues it.
+        selector: Of the event loop, which also serves the control socket.
+        relay_ended: Returns whether the relay has ended.
+        table: Where to store how far the inspection is, for the next inspector.
     """
 
     def __init__(
         self,
-        watch: InspectorOptions,
-        hello: tap_protocol.Hello,
+        options: InspectorOptions,
+        hello: tap_messages.Hello,
         selector: selectors.BaseSelector,
         *,
         relay_ended: Callable[[], bool] = lambda: False,
         table: InspectedTable | None = None,
     ) -> None:
-        self._selection = watch.selection
-        self._output = output_for(watch.output, sys.stdout, self._selection)
+        self._selection = options.selection
+        self._output = output_for(options.output, sys.stdout, self._selection)
         self._shown = True
         self._throttle = RateLimit(sys.stdout)
-        self._detail = watch.detail
+        self._detail = options.detail
         node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
         self._inspector = Inspector(f"{node}-{hello.pid}", self._output.detail(self._detail))
         self._trace: TraceWriter | None = None
-        if watch.directory is not None:
-            self._trace = TraceWriter(watch.directory, node=node, compress=watch.compress, warn=warn)
+        if options.directory is not None:
+            self._trace = TraceWriter(options.directory, node=node, compress=options.compress, warn=warn)
         self._control: ControlServer | None = None
-        if watch.control is not None:
+        if options.control is not None:
             self._control = ControlServer(
-                watch.control, selector, _greeting(watch, hello, node), self._inspector, relay_ended=relay_ended
+                options.control, selector, _greeting(options, hello, node), self._inspector, relay_ended=relay_ended
             )
         self._tally = RunSummary()
         self._metrics: InspectorMetrics | None = None
-        if watch.metrics:
+        if options.metrics:
             self._metrics = _metrics_of(self._inspector)
         self._at = hello.at
-        self._missed = 0
-        self._left_out: int | None = None
         self._progress = ProgressLog(table, self._inspector)
+        self._messages = MessageInspection(self._inspector, self._progress, sample=hello.sample)
         self._hello = hello
         if hello.restarts:
-            self._take_all([_gap(hello.at, 0, 0, f"{RESTARTED}: nothing was inspected for {_outage_s(hello):.3f} s")])
+            outage_s = (hello.at - hello.lost_at) / 1e9
+            self._take_all([run_gap(hello.at, f"{RESTARTED}: nothing was inspected for {outage_s:.3f} s")])
 
-    def observe(self, message: tap_protocol.Message) -> None:
-        """Take one message of the tap."""
+    def observe(self, message: tap_messages.Message) -> None:
+        """Take one message of the tap after the first."""
         self._at = message.at
-        try:
-            lines = self._lines(message)
-        except Exception as error:  # noqa: BLE001  # a bug that one message provokes: the others are still inspected
-            lines = self._inspector.fail("inspecting a message of the relay", error, at=self._at)
-        self._take_all(lines)
-        if isinstance(message, tap_protocol.TapData | tap_protocol.TapSkipped | tap_protocol.TapGap):
-            self._progress.moved(message.connection_id)
-        elif isinstance(message, tap_protocol.Close):
-            self._progress.closed(message.connection_id)
-
-    def _lines(self, message: tap_protocol.Message) -> list[Line]:
-        inspector = self._inspector
-        if isinstance(message, tap_protocol.TapData):
-            return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
-        if isinstance(message, tap_protocol.Open):
-            self._progress.opened(message.connection_id, message.slot)
-            resumed = None
-            if message.resumed is not None:
-                resumed = Progress(*message.resumed[0]), Progress(*message.resumed[1])
-            return inspector.open(
-                message.connection_id, message.client, message.server, at=message.at, listener=message.listener,
-                tls=message.tls, resumed=resumed, sample=self._hello.sample,
-            )  # fmt: skip
-        if isinstance(message, tap_protocol.TapSkipped):
-            return inspector.skip(
-                message.connection_id, message.direction, message.head, message.size, at=message.at, reason=BEHIND
-            )
-        if isinstance(message, tap_protocol.TapGap):
-            # After a restart, no frames means that no boundaries are known.
-            frames = message.frames or None if message.restarted else message.frames
-            return inspector.lose(
-                message.connection_id, message.direction, message.size, at=message.at,
-                reason=RESTARTED if message.restarted else BEHIND, frames=frames,
-            )  # fmt: skip
-        if isinstance(message, tap_protocol.Close):
-            return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
-        if isinstance(message, tap_protocol.TapTlsFailed):
-            return inspector.tls_failed(message.connection_id, TlsFailed(
-                message.at, message.side, message.by, TlsReason(message.reason), message.name, message.detail
-            ))  # fmt: skip
-        if isinstance(message, tap_protocol.TapReplaced):
-            inspector.replace_next(message.connection_id, message.direction, message.frame)
-        if isinstance(message, tap_protocol.Missed):
-            self._missed += message.connections
-            self._progress.missed(message.connections, message.size, message.frames)
-            reason = RESTARTED if message.restarted else BEHIND
-            count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
-            return [_gap(message.at, message.size, message.frames, f"{reason}: {count}")]
-        if isinstance(message, tap_protocol.Bye):
-            self._left_out = message.left_out
-        return []
+        if isinstance(message, tap_messages.ListenersChanged) and self._control is not None:
+            self._control.announce_listeners([Listening(*pair) for pair in message.listeners])
+        self._take_all(self._messages.lines(message))
+        self._messages.add_progress(message)
 
     def _take_all(self, lines: Iterable[Line]) -> None:
-        """Take lines. A bug that one provokes is reported once in a run; if that fails too, the inspector has failed.
+        """Take lines. A bug that a line triggers is reported once per run; if that fails too, the inspector has failed.
 
-        An OSError is not of one line: the disk or the terminal is.
+        An OSError is raised: its cause is the disk or the terminal, and not a line.
         """
         for line in lines:
             try:
@@ -181,10 +140,10 @@ class InspectionSink:
     def _take(self, line: Line) -> None:
         frame = None
         if isinstance(line, RequestLine | ResponseLine) and self._detail is not Detail.RAW:
-            frame, line.frame = line.frame, None  # it was made for viewers
+            frame, line.frame = line.frame, None  # it is only for viewers
         if self._metrics is not None:
             self._metrics.add(line)
-        selected = self._selection.of(line)  # the trace has them all
+        selected = self._selection.of(line)  # the trace has all of them
         if selected is not None:
             self._tally.add(selected)
             if self._shown and self._throttle.allows():
@@ -200,7 +159,7 @@ class InspectionSink:
             self._control.publish(summary, frame)
 
     def _show(self, act: Callable[[], object]) -> None:
-        """Use the output; its reader may leave (`| head`), its disk be full, while the trace goes on."""
+        """Use the output. If its reader leaves (`| head`) or its disk is full, the trace continues."""
         if not self._shown:
             return
         try:
@@ -212,11 +171,11 @@ class InspectionSink:
                 warn(f"output stopped: {error_text(error)}")
 
     def metrics_text(self) -> bytes | None:
-        """What was counted for Prometheus, None if that is not wanted."""
+        """The figures for Prometheus; None if they are not counted."""
         return None if self._metrics is None else self._metrics.text()
 
     def flush(self) -> None:
-        """Write out everything received so far."""
+        """Write everything received so far."""
         if self._trace is not None:
             self._trace.flush(at=self._at)
         if self._trace is None or not self._trace.is_holding:
@@ -226,7 +185,7 @@ class InspectionSink:
         self._show(self._output.close)
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Do periodic work; call it every second."""
         for waiting in self._inspector.still_waiting(at=self._at):
             if self._shown and self._throttle.allows():
                 self._show(partial(self._output.still_waiting, waiting, timestamp(self._at)))
@@ -235,7 +194,7 @@ class InspectionSink:
             self._control.tick()
 
     def idle(self) -> None:
-        """The tap was silent for a while, so everything up to then has been received: let deadlines pass."""
+        """The tap was idle for `IDLE_NS`, so everything up to then has arrived: check deadlines."""
         self._at = max(self._at, time.time_ns())
         self._take_all(self._inspector.tick(at=self._at - IDLE_NS))
         self.flush()
@@ -243,9 +202,8 @@ class InspectionSink:
             self._trace.tick(at=self._at)
 
     def give_up(self) -> None:
-        """The inspector has failed: what it has seen until now is kept, and that there was more."""
-        gap = GapLine(v=FORMAT, ts=timestamp(self._at), connection_id="", direction="both", bytes=0,
-                      reason="the inspector failed: later traffic is missing")  # fmt: skip
+        """The inspector has failed: keep what it has seen, with a line that says that more is missing."""
+        gap = run_gap(self._at, "the inspector failed: later traffic is missing")
         if self._trace is not None:
             self._trace.add(gap, at=self._at)
             self._trace.close(at=self._at)
@@ -255,7 +213,7 @@ class InspectionSink:
             self._control.close(remove=False)
 
     def close(self) -> None:
-        """The relay is gone: end what is open, finish the trace, let viewers go, show the summary."""
+        """The relay has ended: close connections, trace and viewers; show the summary."""
         self._take_all(self._inspector.close_all(at=self._at, how="proxy ended"))
         self._throttle.close()
         self._show(self._output.close)
@@ -263,9 +221,12 @@ class InspectionSink:
             self._trace.close(at=self._at)
         if self._control is not None:
             self._control.close()
-        if not self._tally.connections and not self._missed and not self._left_out:
-            return  # nothing happened, e.g. because the relay could not start
+        if self._tally.connections or self._messages.missed or self._messages.left_out:
+            self._show_summary()
+
+    def _show_summary(self) -> None:
         console = Console(stderr=True)
+        missed, left_out = self._messages.missed, self._messages.left_out
         with suppress(OSError):  # as `warn`
             console.print()
             if self._hello.restarts:
@@ -275,12 +236,12 @@ class InspectionSink:
                 console.print(f"since {since} UTC: the inspector was restarted {count}", highlight=False)
             self._tally.show(console)
             if self._hello.sample is not None:
-                left_out = "" if self._left_out is None else f"; {self._left_out} connections were left out"
-                console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{left_out}", highlight=False)
+                more = "" if left_out is None else f"; {left_out} connections were left out"
+                console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{more}", highlight=False)
             if self._trace is not None and not self._trace.lost:
                 console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
-        if self._missed:
-            warn(f"{self._missed} connections were not inspected: the inspector could not keep up or was restarted")
+        if missed:
+            warn(f"{missed} connections were not inspected: the inspector could not keep up or was restarted")
         if self._trace is not None and self._trace.lost:
             warn(f"{self._trace.lost} trace lines are missing: the trace could not be written")
 
@@ -288,12 +249,12 @@ class InspectionSink:
 def _metrics_of(inspector: Inspector) -> InspectorMetrics | None:
     try:
         from kproxy.live.inspector_metrics import InspectorMetrics
-    except ImportError:  # the relay reports what is missing to those who ask for metrics
+    except ImportError:  # the relay reports the missing extra
         return None
     return InspectorMetrics(lambda: inspector.in_flight)
 
 
-def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> Greeting:
+def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:
     return Greeting(
         kproxy=__version__,
         protocol=PROTOCOL,
@@ -301,20 +262,9 @@ def _greeting(watch: InspectorOptions, hello: tap_protocol.Hello, node: str) -> 
         node=node,
         started=timestamp(hello.started),
         listeners=[Listening(*pair) for pair in hello.listeners],
-        trace=None if watch.directory is None else str(watch.directory.absolute()),
-        detail=watch.detail,
-        built_in=watch.built_in,
+        trace=None if options.directory is None else str(options.directory.absolute()),
+        detail=options.detail,
+        built_in=options.built_in,
         restarts=hello.restarts,
         sample=hello.sample,
     )
-
-
-def _gap(at: int, size: int, frames: int, reason: str) -> GapLine:
-    """A gap of no single connection."""
-    return GapLine(
-        v=FORMAT, ts=timestamp(at), connection_id="", direction="both", bytes=size, frames=frames, reason=reason
-    )
-
-
-def _outage_s(hello: tap_protocol.Hello) -> float:
-    return (hello.at - hello.lost_at) / 1e9

@@ -1,8 +1,8 @@
-"""The spawner: a process that does nothing but fork inspectors, because the relay cannot.
+"""The spawner: a process that only forks inspectors, because the relay cannot.
 
-The relay has threads and an event loop: a child forked from it would have copies of locks that no thread there ever
-releases. The spawner is forked before there are any, and stays as it was then. It keeps the control socket, so that
-viewers find an inspector's successor at the same path.
+The relay has threads and an event loop: a child forked from it would have copies of locks that no thread of the child
+releases. The spawner is forked before these exist. It keeps the control socket, so that viewers find the next inspector
+at the same path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kproxy.proxy.inspected import InspectedTable
 
 _STATUS: Final = struct.Struct(">i")
 _SPAWN: Final = b"s"
-#: What is reported of an inspector that could not be forked.
+#: The status of an inspector that could not be forked.
 NOT_STARTED: Final = 255
 
 
@@ -30,7 +30,7 @@ class Spawner:
 
     Attributes:
         channel: Not blocking.
-        table: How far inspectors have come.
+        table: How far connections were inspected.
     """
 
     def __init__(self, pid: int, channel: socket.socket, table: InspectedTable) -> None:
@@ -40,10 +40,10 @@ class Spawner:
         self._pid: int | None = pid
 
     def spawn(self) -> socket.socket:
-        """Have an inspector started, once the one before has ended; the tap's end of its socket. Never waits.
+        """Start an inspector after the previous one has ended; return the tap's end of its socket. Never waits.
 
         Raises:
-            OSError: There are no file descriptors left, or the spawner is gone.
+            OSError: No file descriptor is left, or the spawner has ended.
         """
         tap, seen = socket.socketpair()
         with seen:
@@ -65,12 +65,12 @@ class Spawner:
         return [status for (status,) in _STATUS.iter_unpack(data)] or None
 
     def dismiss(self) -> None:
-        """Start no more inspectors: the spawner ends after the last one, and removes the control socket."""
+        """Start no more inspectors: after the last one, the spawner removes the control socket and ends."""
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
 
     def close(self) -> list[int]:
-        """Wait until the last inspector has ended, and the spawner; what it reports, as `statuses`."""
+        """Wait until the last inspector and the spawner have ended; return the remaining `statuses`."""
         statuses: list[int] = []
         if self._pid is None:
             return statuses
@@ -85,11 +85,11 @@ class Spawner:
 
 
 @contextmanager
-def start_spawner(watch: InspectorOptions) -> Iterator[Spawner]:
+def start_spawner(options: InspectorOptions) -> Iterator[Spawner]:
     """Fork the spawner; wait for it at the end, if `close` was not called.
 
-    To be called before there are threads or a loop. The spawner ignores the signals that end the relay, and ends when
-    the relay and the last inspector have.
+    Call it before there are threads or a loop. The spawner ignores the signals that end the relay. It ends after the
+    relay and the last inspector.
     """
     table = InspectedTable()
     channel, theirs = socket.socketpair()
@@ -98,10 +98,10 @@ def start_spawner(watch: InspectorOptions) -> Iterator[Spawner]:
     pid = os.fork()
     if pid == 0:
         channel.close()
-        _serve(watch, theirs, table)
+        _serve(options, theirs, table)
     theirs.close()
-    if watch.control is not None:
-        watch.control.socket.close()  # viewers must not be left waiting when there is nobody to accept them
+    if options.control is not None:
+        options.control.socket.close()  # otherwise viewers would wait although no process accepts them
     spawner = Spawner(pid, channel, table)
     try:
         yield spawner
@@ -109,25 +109,25 @@ def start_spawner(watch: InspectorOptions) -> Iterator[Spawner]:
         spawner.close()
 
 
-def _serve(watch: InspectorOptions, channel: socket.socket, table: InspectedTable) -> NoReturn:
-    """Fork an inspector for each socket that comes, one after the other."""
+def _serve(options: InspectorOptions, channel: socket.socket, table: InspectedTable) -> NoReturn:
+    """Fork an inspector for each socket that arrives, one after the other."""
     ignore_stop_signals()
     try:
         while True:
             data, received, _, _ = socket.recv_fds(channel, len(_SPAWN), 1)
             if not data:
                 break
-            channel.sendall(_STATUS.pack(_run_inspector(watch, channel, received[0], table)))
-    except OSError:  # the relay is gone
+            channel.sendall(_STATUS.pack(_run_inspector(options, channel, received[0], table)))
+    except OSError:  # the relay has ended
         pass
     finally:
-        if watch.control is not None:
-            watch.control.remove()
+        if options.control is not None:
+            options.control.remove()
         os._exit(0)
 
 
-def _run_inspector(watch: InspectorOptions, channel: socket.socket, seen: int, table: InspectedTable) -> int:
-    """Fork an inspector, and wait for its end; its exit status."""
+def _run_inspector(options: InspectorOptions, channel: socket.socket, seen: int, table: InspectedTable) -> int:
+    """Fork an inspector and wait for its end; return its exit status."""
     try:
         pid = os.fork()
     except OSError:
@@ -135,7 +135,7 @@ def _run_inspector(watch: InspectorOptions, channel: socket.socket, seen: int, t
         return NOT_STARTED
     if pid == 0:
         channel.close()
-        inspect(watch, socket.socket(fileno=seen), table)
+        inspect(options, socket.socket(fileno=seen), table)
     os.close(seen)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""Restarts the inspector when it has failed or was killed, and gives up on one that fails again and again."""
+"""Restarts the inspector when it has failed or was killed, and gives up if it fails repeatedly."""
 
 from __future__ import annotations
 
@@ -10,24 +10,28 @@ from typing import Final
 from kproxy.live.inspector_process import FAILED
 from kproxy.live.spawner import NOT_STARTED, Spawner
 from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report
+from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 
-#: So many restarts within so many seconds, and no more; each waits twice as long as the one before, from 1 s.
+#: At most this many restarts within this many seconds. Each waits twice as long as the previous one, from 1 s.
 MOST_RESTARTS: Final = 5
 WINDOW_S: Final = 60.0
+
+#: Without file descriptors, an inspector cannot be started: seconds between attempts.
+SHORTAGE_RETRY_S: Final = 1.0
 
 SPAWNER_LOST: Final = "the process that starts inspectors was killed"
 
 
 class RestartPolicy:
-    """When to restart what has failed; times are in seconds, of any clock that does not go back."""
+    """When to restart a process that has failed; times are in seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self._failures: deque[float] = deque()
 
     def delay(self, now: float) -> float | None:
-        """It has failed now: the seconds until it is started again, None if it is not."""
+        """The process has failed now: the seconds until its restart, or None for no restart."""
         while self._failures and now - self._failures[0] >= WINDOW_S:
             self._failures.popleft()
         if len(self._failures) >= MOST_RESTARTS:
@@ -37,30 +41,31 @@ class RestartPolicy:
 
 
 class Supervisor:
-    """Connects the tap to a new inspector when the last one has ended; a part of the relay's loop that never waits.
+    """Connects the tap to a new inspector when the last one has ended. Runs in the relay's loop and never waits.
 
     Args:
-        spawner: Starts inspectors; it has started one.
-        tap: Sends to that one.
+        spawner: Has started the first inspector.
+        tap: Sends to that inspector.
         report: Takes events that the user should know about.
     """
 
     def __init__(self, spawner: Spawner, tap: Tap, report: Report) -> None:
-        self.failed = False  # an inspector has ended before the relay
+        self.failed = False  # whether an inspector has ended before the relay
         self._spawner = spawner
         self._tap = tap
         self._report = report
         self._closed = False
+        self._waits_for_resources = False  # as the user knows
         self._loop = asyncio.get_running_loop()
         self._policy = RestartPolicy()
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(spawner.channel, self._on_readable)
 
     def close(self, *, restart: bool = False) -> None:
-        """The relay is about to end: start no inspector later.
+        """The relay is about to end: start no more inspectors.
 
         Args:
-            restart: If one was due later, start it now, so that the trace says what is missing.
+            restart: If a restart is scheduled, do it now, so that the trace reports what is missing.
         """
         if self._closed:
             return
@@ -100,8 +105,15 @@ class Supervisor:
         except OSError as error:
             if self._closed:
                 self._give_up(reason(error))
-                return
-            self._on_ended(f"it could not be started: {reason(error)}")
+            elif is_shortage(error):  # not the inspector's fault: try until there are descriptors
+                if not self._waits_for_resources:
+                    self._report(InspectorRestarting(f"it could not be started: {reason(error)}", SHORTAGE_RETRY_S))
+                self._waits_for_resources = True
+                self._timer = self._loop.call_later(SHORTAGE_RETRY_S, self._restart)
+            else:
+                self._on_ended(f"it could not be started: {reason(error)}")
+        else:
+            self._waits_for_resources = False
 
     def _give_up(self, why: str) -> None:
         if not self._tap.gone:
@@ -111,7 +123,7 @@ class Supervisor:
 
 
 def ending(status: int) -> str:
-    """How an inspector has ended, from its exit status (below 0 the signal)."""
+    """How an inspector has ended, from its exit status (below 0: the signal)."""
     if status < 0:
         try:
             return f"killed by {signal.Signals(-status).name}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from dissectors.failures import Failure
 from kproxy.errors import UserError
 from kproxy.inspection.event_lines import failure_line
-from kproxy.inspection.inspector import WaitingResponse
+from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.stderr import warn
 from kproxy.trace.encoding import as_mapping

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from rich.color import ColorSystem
 from rich.style import Style
 
-from kproxy.inspection.inspector import WaitingResponse
+from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.console import Console
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kproxy.inspection.inspector import WaitingResponse
+from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.headings import Headings
 from kproxy.outputs.output import Output
 from kproxy.outputs.text import TextOutput

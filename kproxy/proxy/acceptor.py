@@ -13,13 +13,14 @@ _ACCEPTED_AT_ONCE: Final = 64  # then the event loop has its turn
 
 
 class Acceptor:
-    """Hands every accepted socket, non-blocking, to `on_client` with what its peer is called.
+    """Passes each accepted socket, non-blocking, to `on_client`, with the address of its peer.
 
     Args:
         sock: Listening and non-blocking; closed by `close`.
         on_client: Owns the socket from then on.
-        on_shortage: Called when the system has nothing left for another connection. The client stays in the system's
-            queue, and the socket readable: without `stop` this would be called without end.
+        on_shortage: Called if the system has no resources for another connection. The client stays in the system's
+            queue, and the socket stays readable: this must call `stop`, or it is called again at once.
+        check: Called with an open descriptor before each client; may raise an OSError for `on_shortage`.
     """
 
     def __init__(
@@ -27,36 +28,39 @@ class Acceptor:
         sock: socket.socket,
         on_client: Callable[[socket.socket, str], None],
         on_shortage: Callable[[OSError], None],
+        check: Callable[[int], None] = lambda descriptor: None,
     ) -> None:
         self.name = name(sock.getsockname(), sock.family)
         self._socket = sock
         self._on_client = on_client
         self._on_shortage = on_shortage
+        self._check = check
         self._loop = asyncio.get_running_loop()
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed."""
+        """Whether `close` has not been called."""
         return self._socket.fileno() >= 0
 
     def start(self) -> None:
-        """Accept from now on, or again after `stop`; nothing after `close`."""
+        """Accept connections from now on. Does nothing after `close`."""
         if self.is_open:
             self._loop.add_reader(self._socket, self._accept)
 
     def stop(self) -> None:
-        """Leave clients waiting in the system's queue."""
+        """Accept nobody: clients wait in the system's queue."""
         if self.is_open:
             self._loop.remove_reader(self._socket)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the listening socket."""
         self.stop()
         self._socket.close()
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
+                self._check(self._socket.fileno())
                 accepted, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError):
                 return

@@ -1,4 +1,4 @@
-"""Reads what stands after ``--listen`` and ``--upstream``."""
+"""Parses the addresses of ``--listen`` and ``--upstream``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_UNIX_PATH = 107  # bytes, sun_path less its final zero
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """A host, as name or number, and a port; no host stands for loopback, IPv4 and IPv6."""
+    """A host name or IP address, and a port. None as host is loopback, IPv4 and IPv6."""
 
     host: str | None
     port: int
@@ -38,10 +38,10 @@ Address: TypeAlias = TcpAddress | UnixAddress
 def parse_listen(text: str, option: str = "--listen") -> Address:
     """Read ``9092`` or ``:9092`` (loopback), ``HOST:9092``, ``[::1]:9092``, ``unix:/path``; port 0 takes a free one.
 
-    `option` is where the user gave it.
+    `option` is the option with the address, for messages.
 
     Raises:
-        ValueError: One sentence that says what to write instead.
+        ValueError: One sentence with the valid form.
     """
     return _parse(text, option, least_port=0)
 
@@ -50,7 +50,7 @@ def parse_upstream(text: str) -> Address:
     """Read ``HOST:9092``, ``[::1]:9092``, ``unix:/path``, or ``9092`` for a broker on this machine.
 
     Raises:
-        ValueError: One sentence that says what to write instead.
+        ValueError: One sentence with the valid form.
     """
     return _parse(text, "--upstream", least_port=1)
 

@@ -1,10 +1,10 @@
-"""AdvertisedListeners: a listener of the relay for each broker that responses name, as ``--advertise`` wants it."""
+"""AdvertisedListeners: with ``--advertise``, a listener of the relay for each broker in responses."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from dissectors.connections.addresses import LOOPBACK, canonical
 from dissectors.interception.addresses import AddressRewriter, BrokerAddress
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress
+from kproxy.proxy.bound_listeners import BoundListeners
 from kproxy.proxy.broker_names import BrokerNames
 from kproxy.proxy.events import (
     BrokerListenerClosed,
@@ -22,13 +23,16 @@ from kproxy.proxy.events import (
     Report,
 )
 from kproxy.proxy.listener import BoundListener, Listener
+from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import ListenError, listen
 
-#: A broker that no complete list has named for so long has left. One that restarts is back before.
+#: A broker has left if no complete list contained it for this long. Brokers restart in less time.
 GONE_AFTER_S: Final = 60.0
-#: The largest clusters have a few hundred; a faulty response must not open any number of ports.
+#: Without file descriptors, clients get the broker's own address until a later response finds some.
+_SHORTAGE_RETRY_S: Final = 1.0
+#: The largest clusters have a few hundred. The limit keeps a faulty response from opening ports without end.
 MAX_BROKERS: Final = 1000
-#: Where the port that a broker should have is taken, others are tried in these steps.
+#: If the port of a broker is taken, others are tried in these steps.
 _STEP: Final = 1000
 _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104
 _LARGEST_PORT = 65535
@@ -36,13 +40,13 @@ _LARGEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Advertise:
-    """What clients are told instead of a broker's own address.
+    """What clients get instead of a broker's own address.
 
     Attributes:
-        host: None for the host that is listened on; where that is a wildcard, the address that the client reached.
-        base: The broker with node id N gets port `base` + N; None for one more than the bootstrap listener's port.
-        ports: Node id to port, for those that have another.
-        names: Each broker has a name of its own, and all the same port.
+        host: None for the host of the listener; if that is a wildcard, for the address that the client reached.
+        base: The broker with node id N gets port `base` + N. None for one more than the bootstrap listener's port.
+        ports: Node id to port, for brokers with a port of their own.
+        names: A host name for each broker; all brokers have the same port.
     """
 
     host: str | None = None
@@ -53,9 +57,9 @@ class Advertise:
 
 @dataclass(slots=True, eq=False)
 class _Broker:
-    """A broker, and the listener that leads to it; None where none could be had.
+    """A broker and its listener; `bound` is None if no listener could be opened.
 
-    Where brokers have names, that listener has no sockets: the bootstrap listener takes its clients.
+    If brokers have names, the listener has no sockets: the bootstrap listener accepts its clients.
     """
 
     address: BrokerAddress
@@ -66,23 +70,18 @@ class _Broker:
 class AdvertisedListeners:
     """Opens listeners for brokers, retargets them when brokers move, and closes them when brokers leave.
 
-    What one bootstrap listener leads to is one view of a cluster: there a node id stands for one broker. Views share
-    the listeners of brokers that have the same id and address in both.
+    Each bootstrap listener has a view of its cluster, in which a node id identifies one broker. Views share the
+    listeners of brokers that have the same id and address in both.
 
     Args:
-        options: What clients are told.
-        bind: Makes a bound listener accept, given its sockets.
-        report: Called with what the user should know.
+        options: The addresses that clients get.
+        listeners: Of the relay: opens, retargets and closes those of brokers.
+        report: Called with events for the user.
     """
 
-    def __init__(
-        self,
-        options: Advertise,
-        bind: Callable[[BoundListener, Sequence[socket.socket]], None],
-        report: Report,
-    ) -> None:
+    def __init__(self, options: Advertise, listeners: BoundListeners, report: Report) -> None:
         self._options = options
-        self._bind = bind
+        self._listeners = listeners
         self._report = report
         self._bootstraps: list[BoundListener] = []
         self._views: dict[BoundListener, dict[int, _Broker]] = {}
@@ -95,11 +94,33 @@ class AdvertisedListeners:
         self._bootstraps.append(bound)
         self._views[bound] = {}
 
+    def remove_bootstrap(self, bound: BoundListener) -> None:
+        """A bootstrap listener was closed. Another one of the same cluster takes over its brokers, if there is one."""
+        brokers = self._views.pop(bound)
+        self._bootstraps.remove(bound)
+        heir = next(
+            (each for each, view in self._views.items() if any(broker in view.values() for broker in brokers.values())),
+            None,
+        )
+        bound.bootstrap = heir  # for its open connections
+        for view in self._views.values():  # brokers that the closed listener itself served get a listener of their own
+            for node_id in [node_id for node_id, broker in view.items() if broker.bound is bound]:
+                del view[node_id]
+        for node_id, broker in brokers.items():
+            if broker.bound is None or broker.bound is bound or broker.bound in self._bootstraps:
+                continue
+            if heir is not None and self._views[heir].setdefault(node_id, broker) is broker:
+                broker.bound.bootstrap = heir
+            elif not any(broker in view.values() for view in self._views.values()):
+                self._listeners.close(broker.bound)
+                upstream = str(broker.bound.listener.upstream)
+                self._report(BrokerListenerClosed(node_id, upstream, "its bootstrap listener was removed"))
+
     def rewriter(self, bound: BoundListener, reached: str) -> AddressRewriter:
-        """What rewrites the responses of one connection.
+        """Return the rewriter for the responses of one connection.
 
         Args:
-            bound: The listener that the client came to.
+            bound: The listener that accepted the client.
             reached: The IP address that the client reached.
         """
 
@@ -109,12 +130,12 @@ class AdvertisedListeners:
         return AddressRewriter(translate, self._newer_version)
 
     def by_name(self, bound: BoundListener, name: str) -> BoundListener:
-        """What a connection to `bound` leads to whose client asked for this host name."""
+        """Return the listener for a connection to `bound` whose client requested this host name."""
         names = self._options.names
         node_id = None if names is None else names.node_id(name)
         if node_id is None:
             return bound
-        for view in (self._views[bound], *self._views.values()):
+        for view in (self._views.get(bound, {}), *self._views.values()):
             if (broker := view.get(node_id)) is not None and broker.bound is not None:
                 return broker.bound
         return bound
@@ -122,7 +143,9 @@ class AdvertisedListeners:
     def _translate(
         self, bound: BoundListener, reached: str, addresses: list[BrokerAddress], complete: bool
     ) -> list[tuple[str, int] | None]:
-        view = self._views[bound.bootstrap or bound]
+        view = self._views.get(bound.bootstrap or bound)
+        if view is None:  # its bootstrap listener was removed
+            return [None] * len(addresses)
         now = time.monotonic()
         own = self._own_addresses(reached)
         names = self._options.names
@@ -141,7 +164,7 @@ class AdvertisedListeners:
         return places
 
     def _place(self, broker: _Broker, bootstrap: BoundListener, reached: str) -> tuple[str, int] | None:
-        """Host and port that clients are told; None where they are told the broker's own."""
+        """Return the host and port that clients get; None if they get the broker's own."""
         if broker.bound is None:
             return None
         if self._options.names is not None:
@@ -149,7 +172,7 @@ class AdvertisedListeners:
         return self._host(broker.bound, reached), broker.bound.port
 
     def _broker(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> _Broker:
-        """The broker with this id and address; a listener is opened or retargeted if need be."""
+        """Return the broker with this id and address; open or retarget its listener if needed."""
         view = self._views[bootstrap]
         known = view.get(address.node_id)
         if known is not None and known.address == address:
@@ -168,7 +191,7 @@ class AdvertisedListeners:
                 return view[address.node_id]
         if known is not None and known.bound is not None and known.bound not in self._bootstraps:
             self._report(BrokerMoved(address.node_id, str(known.bound.listener.upstream), str(upstream)))
-            known.bound.listener = replace(known.bound.listener, upstream=upstream)
+            self._listeners.retarget(known.bound, replace(known.bound.listener, upstream=upstream))
             known.address = address
             return known
         if len(view) >= MAX_BROKERS:
@@ -183,33 +206,37 @@ class AdvertisedListeners:
 
     def _open(self, bootstrap: BoundListener, address: BrokerAddress, now: float) -> BoundListener | None:
         upstream = TcpAddress(address.host, address.port)
-        leading_there = replace(bootstrap.listener, upstream=upstream)
+        template = replace(bootstrap.listener, upstream=upstream)
         if self._options.names is not None:
             place = TcpAddress(*self._options.names.place(address.node_id, bootstrap.port))
             self._report(BrokerListening(address.node_id, str(upstream), str(place)))
-            return BoundListener(leading_there, bootstrap=bootstrap)
-        why = "all ports are taken"
+            return BoundListener(template, bootstrap=bootstrap)
+        failure = "all ports are taken"
         for port in self._ports(bootstrap, address.node_id):
             sockets: list[socket.socket] = []
             try:
                 for host in bootstrap.hosts:
                     sockets += listen(TcpAddress(host, port), "--advertise")
             except ListenError as error:
-                why = str(error)
+                failure = str(error)
                 for sock in sockets:
                     sock.close()
+                if error.cause is not None and is_shortage(error.cause):
+                    self._listeners.pause_for(error.cause)
+                    self._reopen_at[address.node_id] = now + _SHORTAGE_RETRY_S
+                    return None
                 continue
-            listener = replace(leading_there, listen=TcpAddress(bootstrap.hosts[0], port))
+            listener = replace(template, listen=TcpAddress(bootstrap.hosts[0], port))
             made = BoundListener(listener, bootstrap=bootstrap)
-            self._bind(made, sockets)
+            self._listeners.add(made, sockets)
             self._report(BrokerListening(address.node_id, str(upstream), made.acceptors[0].name))
             return made
         self._reopen_at[address.node_id] = now + GONE_AFTER_S
-        self._report(BrokerNotListening(address.node_id, str(upstream), why))
+        self._report(BrokerNotListening(address.node_id, str(upstream), failure))
         return None
 
     def _ports(self, bootstrap: BoundListener, node_id: int) -> Sequence[int]:
-        """The ports to try for a broker, best first."""
+        """Return the ports to try for a broker, best first."""
         if node_id in self._options.ports:
             return [self._options.ports[node_id]]
         base = self._options.base if self._options.base is not None else bootstrap.port + 1
@@ -221,12 +248,12 @@ class AdvertisedListeners:
     def _host(self, bound: BoundListener, reached: str) -> str:
         if self._options.host is not None:
             return self._options.host
-        asked = (bound.bootstrap or bound).listener.listen
-        assert isinstance(asked, TcpAddress)
-        return reached if asked.host in _WILDCARDS else asked.host or "localhost"
+        address = (bound.bootstrap or bound).listener.listen
+        assert isinstance(address, TcpAddress)
+        return reached if address.host in _WILDCARDS else address.host or "localhost"
 
     def _own_addresses(self, reached: str) -> set[tuple[str, int]]:
-        """The addresses that lead to the relay: brokers that advertise these need no other."""
+        """Return the relay's own addresses. Brokers that advertise one of these keep it."""
         brokers = (broker for view in self._views.values() for broker in view.values())
         bound = {
             *self._bootstraps,
@@ -249,8 +276,9 @@ class AdvertisedListeners:
                 continue
             if any(broker in other.values() for other in self._views.values()):
                 continue
-            broker.bound.close()
-            self._report(BrokerListenerClosed(node_id, str(broker.bound.listener.upstream)))
+            self._listeners.close(broker.bound)
+            upstream = str(broker.bound.listener.upstream)
+            self._report(BrokerListenerClosed(node_id, upstream, "the broker has left the cluster"))
 
     def _newer_version(self, api_key: int, api_version: int) -> None:
         if (api_key, api_version) not in self._newer and len(self._newer) < 1000:
@@ -265,14 +293,14 @@ def _is_same(one: Address, other: TcpAddress) -> bool:
 
 
 def local_address(sock: socket.socket) -> str:
-    """The IP address that a client reached; an IPv4 address where a socket for both kinds has taken it."""
+    """Return the IP address that a client reached; IPv4 as such, even if a dual-stack socket accepted it."""
     with suppress(OSError, IndexError, TypeError):
         return str(sock.getsockname()[0]).removeprefix("::ffff:").partition("%")[0]
     return "localhost"
 
 
 def check_listeners(listeners: Sequence[Listener], options: Advertise) -> str | None:
-    """Why addresses cannot be advertised for these listeners, None if they can."""
+    """Return why addresses cannot be advertised for these listeners; None if they can."""
     for each in listeners:
         if isinstance(each.listen, UnixAddress):
             return f"--advertise needs TCP: clients cannot be directed to {each.listen}"

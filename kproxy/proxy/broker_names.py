@@ -1,4 +1,4 @@
-"""BrokerNames: a host name for each broker, so that one TLS port can lead to all of them (SNI)."""
+"""BrokerNames: a host name for each broker, so that one TLS port serves all of them (SNI)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class BrokerNames:
     """Names made of a pattern, e.g. ``broker-$id.kafka.example.com``.
 
     Attributes:
-        pattern: With ``$id`` where the node id goes, once.
-        port: That clients are told; None for the one that the bootstrap listener has.
+        pattern: A host name with ``$id`` in place of the node id, once.
+        port: The port that clients get; None for that of the bootstrap listener.
     """
 
     pattern: str
@@ -29,14 +29,14 @@ class BrokerNames:
         object.__setattr__(self, "_expression", re.compile(expression, re.ASCII | re.IGNORECASE))
 
     def place(self, node_id: int, port: int) -> tuple[str, int]:
-        """Host and port of a broker, where the bootstrap listener has this port."""
+        """Return the advertised host and port of a broker; `port` is that of the bootstrap listener."""
         return self.pattern.replace(PLACEHOLDER, str(node_id)), self.port or port
 
     def node_id(self, name: str) -> int | None:
-        """The broker with this name; None if it is the name of none."""
+        """Return the node id in a name; None if the name does not match the pattern."""
         found = self._expression.fullmatch(name)
         return None if found is None else int(found[1])
 
     def is_one(self, host: str, address_port: int, port: int) -> bool:
-        """Whether an address is already one that clients are told, where the bootstrap listener has `port`."""
+        """Whether an address is already an advertised one; `port` is that of the bootstrap listener."""
         return self.node_id(host) is not None and address_port == (self.port or port)

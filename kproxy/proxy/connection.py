@@ -18,7 +18,7 @@ _SIDES = ("client", "server")
 
 
 class Ending(NamedTuple):
-    """Who ended a connection first (client, server, proxy), and how: fin, reset, shutdown."""
+    """Who ended a connection first (client, server, proxy), and how (fin, reset, shutdown)."""
 
     by: str
     how: str
@@ -32,8 +32,8 @@ class RelayedConnection:
     Args:
         client, server: The sockets.
         buffer: See `Side`.
-        tapped: Shown everything, as plaintext.
-        tls: Established on the client's and the server's socket; None where a peer speaks plaintext.
+        tapped: Gets everything, as plaintext.
+        tls: The established TLS streams of client and server; None for a peer without TLS.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class RelayedConnection:
 
     @property
     def request_bytes(self) -> int:
-        """Bytes that came from the client."""
+        """Bytes received from the client."""
         return self._client.received
 
     @property
     def response_bytes(self) -> int:
-        """Bytes that came from the server."""
+        """Bytes received from the server."""
         return self._server.received
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
-        """Write what was read to the other side, then show it to the tap."""
+        """Write what was read to the other side, then copy it to the tap."""
         failure = side.peer.send(chunk)
         if self._tapped is not None:
             self._tapped.streams[side.direction].data(chunk, at)
@@ -71,7 +71,7 @@ class RelayedConnection:
             side.peer.lose(failure)
 
     async def run(self) -> None:
-        """Relay until both sides are closed, then report to the tap who ended the connection, and how."""
+        """Relay until both sides are closed, then report the end of the connection to the tap."""
         try:
             for side in self._sides:
                 side.start()
@@ -89,12 +89,12 @@ class RelayedConnection:
             side.close()
 
     def abort(self) -> None:
-        """Close both sides at once, with a reset: what they received may be incomplete."""
+        """Close both sides immediately, with a reset: what they received may be incomplete."""
         for side in self._sides:
             side.reset()
 
     def press(self, pressed: bool) -> None:
-        """Stop reading until the inspector has caught up, or go on."""
+        """Stop reading until the inspector has caught up, or continue."""
         for side in self._sides:
             if pressed:
                 side.hold(Held.TAP)
@@ -102,7 +102,7 @@ class RelayedConnection:
                 side.release(Held.TAP)
 
     def half_closed(self, side: Side) -> None:
-        """This side has sent everything; the other direction may continue."""
+        """The peer of this side will send nothing more; the other direction may continue."""
         self._note(side, "fin")
         if side.peer.ended:
             for each in self._sides:
@@ -111,21 +111,22 @@ class RelayedConnection:
             side.peer.finish()
 
     def lost(self, side: Side, error: OSError | None) -> None:
-        """The socket of this side is closed: with an error if its peer or the network ended it, without if we did."""
+        """The socket of this side is closed; `error` is set if its peer or the network closed it."""
         if error is not None:
             self._note(side, "reset")
         if side.peer.gone:
             self._over.set()
-        elif self._ending and self._ending.how == "reset":
+        elif self._ending and self._ending.how in ("reset", "tls"):
             side.peer.reset()
         else:
             side.peer.close()
 
     def tls_failed(self, side: Side, error: TlsError) -> None:
-        """TLS with this side's peer broke off."""
+        """TLS with this side's peer failed."""
         name = _SIDES[side.direction]
+        by = name if error.by_peer else "proxy"
+        self._ending = self._ending or Ending(by, "tls")
         if self._tapped is not None:
-            by = name if error.by_peer else "proxy"
             self._tapped.tls_failed(name, by, error.reason, None, error.detail, time.time_ns())
 
     def _side(self, direction: Direction, sock: socket.socket, buffer: memoryview, tls: TlsStream | None) -> Side:

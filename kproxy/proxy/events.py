@@ -1,15 +1,19 @@
-"""Events of a relay that its user should know about; each prints as one sentence."""
+"""Events of a relay for its user; `str` gives each as one sentence."""
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+_TOO_MANY_FILES: Final = os.strerror(errno.EMFILE).lower()
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamUnreachable:
-    """A client was turned away; not repeated until the reason changes or the upstream answers."""
+    """A client was refused. Not repeated until the reason changes or the upstream answers."""
 
     upstream: str
     reason: str
@@ -20,7 +24,7 @@ class UpstreamUnreachable:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamReachable:
-    """The upstream could not be reached before."""
+    """A client was connected to an upstream that was unreachable before."""
 
     upstream: str
 
@@ -29,18 +33,19 @@ class UpstreamReachable:
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptPaused:
-    """The system has nothing left for another connection; clients wait. Not repeated within a minute."""
+class OutOfResources:
+    """File descriptors or memory are short. Reported once; again only after a minute without shortage."""
 
     reason: str
 
     def __str__(self) -> str:
-        return f"cannot accept more connections for now: {self.reason}; raise the limit (ulimit -n)"
+        hint = "; raise the limit (ulimit -n)" if self.reason == _TOO_MANY_FILES else ""
+        return f"cannot accept more connections for now: {self.reason}; open connections are not affected{hint}"
 
 
 @dataclass(frozen=True, slots=True)
 class InspectorLost:
-    """Nothing is inspected from here on; the relay goes on."""
+    """Inspection has ended for good; the relay continues."""
 
     reason: str
 
@@ -50,7 +55,7 @@ class InspectorLost:
 
 @dataclass(frozen=True, slots=True)
 class InspectorRestarting:
-    """The inspector is gone, and another one will begin in `delay` seconds; the relay goes on."""
+    """The inspector has ended, and another one begins in `delay` seconds; the relay continues."""
 
     reason: str
     delay: float
@@ -61,7 +66,7 @@ class InspectorRestarting:
 
 @dataclass(frozen=True, slots=True)
 class InspectorResumed:
-    """Another inspector has begun. The counts are those of what none has inspected, up to now."""
+    """Another inspector has begun. The counts are those of traffic that no inspector has seen, up to now."""
 
     seconds: float
     bytes: int
@@ -101,7 +106,7 @@ class BrokerListening:
 
 @dataclass(frozen=True, slots=True)
 class BrokerMoved:
-    """With ``--advertise``: a broker has another address, and its listener leads there now."""
+    """With ``--advertise``: a broker has another address, which is now the upstream of its listener."""
 
     node_id: int
     before: str
@@ -113,13 +118,14 @@ class BrokerMoved:
 
 @dataclass(frozen=True, slots=True)
 class BrokerListenerClosed:
-    """With ``--advertise``: a broker has left the cluster, and its listener is closed."""
+    """With ``--advertise``: the listener of a broker was closed."""
 
     node_id: int
     upstream: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"broker {self.node_id} ({self.upstream}) has left the cluster: its listener is closed"
+        return f"closed the listener of broker {self.node_id} ({self.upstream}): {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +145,7 @@ class BrokerNotListening:
 
 @dataclass(frozen=True, slots=True)
 class NewerVersion:
-    """Responses of an API version that the schemas do not have may carry addresses that are not rewritten."""
+    """Responses of an API version without a schema may have addresses, which are not rewritten."""
 
     api_key: int
     api_version: int
@@ -153,7 +159,7 @@ class NewerVersion:
 
 @dataclass(frozen=True, slots=True)
 class NotHeld:
-    """A frame that may carry addresses was too large to be held, and was forwarded as it is. Once per API."""
+    """A frame that may have addresses was too large to be held and was forwarded unchanged. Once per API."""
 
     api_key: int
     size: int
@@ -168,7 +174,7 @@ class NotHeld:
 Event: TypeAlias = (
     UpstreamUnreachable
     | UpstreamReachable
-    | AcceptPaused
+    | OutOfResources
     | InspectorLost
     | InspectorRestarting
     | InspectorResumed

@@ -1,4 +1,4 @@
-"""Where Kafka frames end in a stream of chunks, from nothing but their length prefixes."""
+"""Finds the ends of Kafka frames in a stream of chunks, by their length prefixes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 
 _LENGTH = struct.Struct(">i")
 
-#: A longer length prefix is none. Whatever begins with letters, or as TLS does, is over it.
+#: A larger length prefix is invalid. Text and TLS begin with larger ones.
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 
 
 class Boundaries:
-    """One direction of a connection. Costs the same for a chunk of any size that lies inside one frame.
+    """One direction of a connection. A chunk inside one frame costs the same for any size.
 
     Attributes:
-        framed: False once a length prefix could not be one: from there on there are no boundaries.
-        between: The next byte is the first of a frame, as far as is known: so every chunk's, without framing.
+        framed: False after an invalid length prefix: from there on, no boundaries are known.
+        between: The next byte is the first of a frame; always true without framing.
     """
 
     __slots__ = ("_left", "_prefix", "between", "framed")
@@ -25,11 +25,11 @@ class Boundaries:
     def __init__(self) -> None:
         self.framed = True
         self.between = True
-        self._left = 0  # bytes of the frame in progress that are still to come, once its length is known
-        self._prefix = b""  # the first bytes of a length prefix that a chunk cut
+        self._left = 0  # remaining bytes of the frame in progress, if its length is known
+        self._prefix = b""  # the first bytes of an incomplete length prefix
 
     def ends(self, chunk: bytes) -> Sequence[int]:
-        """Take the next bytes; return the offsets in them at which a frame has come to its end."""
+        """Take the next bytes; return the offsets in them at which frames end."""
         size = len(chunk)
         if size < self._left:
             self._left -= size
@@ -37,7 +37,7 @@ class Boundaries:
         if not self.framed:
             return ()
         ends: list[int] = []
-        position = self._left - len(self._prefix)  # of the frame looked at, from the start of this chunk
+        position = self._left - len(self._prefix)  # start of the current frame, from the start of this chunk
         if position > 0:
             ends.append(position)
         while size - position >= 4:

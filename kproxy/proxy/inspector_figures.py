@@ -1,4 +1,4 @@
-"""Figures that the inspector's process sends back to the relay: text with its length in front, about once a second."""
+"""Figures that the inspector's process sends to the relay about once a second: text after its length."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import socket
 import struct
 from typing import Final
 
-#: A longer text is a fault of the inspector.
+#: A longer text is an error of the inspector.
 MAX_BYTES: Final = 4 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">I")
 
 
 class FiguresReader:
-    """The relay's end: keeps the last whole text.
+    """The relay's end: keeps the last complete text.
 
     Attributes:
         text: Empty until an inspector has sent one.
-        inspectors: How many inspectors there have been.
+        inspectors: The number of inspectors so far.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class FiguresReader:
         self._broken = False
 
     def begin(self) -> None:
-        """An inspector begins, perhaps after another one."""
+        """An inspector begins."""
         self.inspectors += 1
         self.text = b""
         self._buffer.clear()
@@ -51,10 +51,10 @@ class FiguresReader:
 
 
 class FiguresWriter:
-    """The inspector's end. It never waits: a text is left out while the last one is on its way.
+    """The inspector's end. It never waits: no text is sent while the last one is incomplete.
 
     Args:
-        sock: Not blocking; belongs to the caller.
+        sock: Non-blocking; belongs to the caller.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -62,16 +62,16 @@ class FiguresWriter:
         self._rest = memoryview(b"")
 
     def is_ready(self) -> bool:
-        """Send what is left; whether there is room for another text."""
+        """Send the rest of the last text; return whether another one can be sent."""
         while self._rest:
             try:
                 sent = self._socket.send(self._rest)
-            except OSError:  # no room; a relay that is gone shows when the tap is read
+            except OSError:  # no room, or the relay has ended, which reading the tap shows
                 return False
             self._rest = self._rest[sent:]
         return True
 
     def send(self, text: bytes) -> None:
-        """Send a text, or its beginning; to be called if `is_ready`."""
+        """Send a text, or its beginning. Call it only after `is_ready` has returned true."""
         self._rest = memoryview(_LENGTH.pack(len(text)) + text)
         self.is_ready()

@@ -1,4 +1,4 @@
-"""A relayed connection whose frames may be changed on their way."""
+"""A relayed connection whose frames interceptors can change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from dissectors.connections.events import Direction
-from dissectors.interception.intercepted_connection import Delivery, InterceptedConnection
+from dissectors.interception.intercepted_connection import InterceptedConnection
+from dissectors.interception.intercepted_stream import Delivery
 from kproxy.proxy.connection import Ending, RelayedConnection
 from kproxy.proxy.side import Held, Side
 from kproxy.proxy.tapped_connection import TappedConnection
@@ -17,10 +18,10 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class InterceptingConnection(RelayedConnection):
-    """Sends what interceptors make of the frames; the tap is shown what arrived, and what was sent instead.
+    """Sends what the interceptors decide. The tap gets what was received, and what was sent instead.
 
     Args:
-        frames: Decides what is sent.
+        frames: Applies the interceptors.
     """
 
     def __init__(
@@ -37,29 +38,32 @@ class InterceptingConnection(RelayedConnection):
         self._delayed: tuple[deque[Delivery], deque[Delivery]] = (deque(), deque())
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
-        """Send what interceptors make of the bytes that this side has received."""
-        self._apply(self._frames.receive_data(side.direction, chunk), at)
+        """Apply the interceptors to what this side has received, and send the result."""
+        deliveries = self._frames.receive_data(side.direction, chunk)
+        if len(deliveries) == 1:
+            _, received, sent, delay, close = deliveries[0]
+            if sent is received and not (delay or close or self._delayed[side.direction]):
+                super().pass_on(side, sent, at)
+                return
+        self._apply(deliveries, at)
 
     def half_closed(self, side: Side) -> None:
-        """Send what is held of a frame that will never be whole, then end the direction."""
+        """Send what is held of an incomplete frame, then end the direction."""
         self._apply(self._frames.end(side.direction), time.time_ns())
         super().half_closed(side)
 
-    def _apply(self, outputs: Sequence[Delivery], at: int) -> None:
-        if len(outputs) == 1 and outputs[0].sent is outputs[0].received and not self._delayed[outputs[0].direction]:
-            self._send(outputs[0].direction, outputs[0].sent)
-        else:
-            for direction in Direction:
-                self._send_all(direction, [output for output in outputs if output.direction is direction])
+    def _apply(self, deliveries: Sequence[Delivery], at: int) -> None:
+        for direction in Direction:
+            self._send_all(direction, [each for each in deliveries if each.direction is direction])
         if self._tapped is not None:
-            for output in outputs:
-                stream = self._tapped.streams[output.direction]
-                if output.sent is not output.received and output.received and output.sent:
-                    stream.replaced(output.sent, at)
-                stream.data(output.received or output.sent, at)
+            for each in deliveries:
+                stream = self._tapped.streams[each.direction]
+                if each.sent is not each.received and each.received and each.sent:
+                    stream.replaced(each.sent, at)
+                stream.data(each.received or each.sent, at)
 
     def _send_all(self, direction: Direction, outputs: Sequence[Delivery]) -> None:
-        """Send outputs in order, as far as none is delayed; the others follow when their time has come."""
+        """Send outputs in order, up to the first that is delayed; the others follow later."""
         delayed = self._delayed[direction]
         pieces = []
         for index, output in enumerate(outputs):
@@ -78,7 +82,7 @@ class InterceptingConnection(RelayedConnection):
         self._send(direction, b"".join(pieces))
 
     def _resume(self, direction: Direction) -> None:
-        """The oldest delayed output is due."""
+        """Send the oldest delayed output, and those behind it."""
         delayed = self._delayed[direction]
         outputs = [delayed[0]._replace(delay=0.0), *list(delayed)[1:]]
         delayed.clear()

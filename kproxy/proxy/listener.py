@@ -1,4 +1,4 @@
-"""Listeners: where clients come, and where their connections lead."""
+"""Listeners: an address for clients, and the upstream of their connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kproxy.proxy.tls.contexts import PLAINTEXT, TlsPolicy
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where to listen, where the connections that come there lead, and which of the two ends use TLS."""
+    """An address to listen on, the upstream of its connections, and the TLS of both ends."""
 
     listen: Address
     upstream: Address
@@ -31,7 +31,7 @@ class Listener:
 class BoundListener:
     """A listener with its sockets; `listener` may get another upstream at any time.
 
-    `bootstrap` is the listener of the command line that it was opened for, None if it is one itself.
+    With ``--advertise``, the listener of a broker has the configured listener that it was opened for as `bootstrap`.
     """
 
     listener: Listener
@@ -40,27 +40,27 @@ class BoundListener:
 
     @property
     def now(self) -> Listener:
-        """What holds for the next connection: a broker's listener has the TLS that its bootstrap listener has now."""
+        """The listener for the next connection: a broker's listener has the current TLS of its bootstrap listener."""
         if self.bootstrap is None:
             return self.listener
         return replace(self.listener, tls=self.bootstrap.listener.tls)
 
     @property
     def port(self) -> int:
-        """The port that a listener on TCP has, be it one that the system chose."""
+        """The TCP port, also if the system chose it."""
         return int(self.acceptors[0].name.rpartition(":")[2])
 
     @property
     def hosts(self) -> list[str]:
-        """The IP addresses that a listener on TCP has."""
+        """The IP addresses of a TCP listener."""
         return [acceptor.name.rpartition(":")[0].strip("[]") for acceptor in self.acceptors]
 
     @property
     def is_open(self) -> bool:
-        """Whether it is listened on."""
+        """Whether it has an open socket."""
         return any(acceptor.is_open for acceptor in self.acceptors)
 
     def close(self) -> None:
-        """Listen no more; connections go on."""
+        """Close the sockets. Connections stay open."""
         for acceptor in self.acceptors:
             acceptor.close()

@@ -1,35 +1,52 @@
-"""Runs the proxy's event loop until somebody asks for the end.
+"""Runs the proxy's event loop until a signal stops it.
 
-It is asyncio's own: uvloop, measured beside it, answered no faster and passed fewer bytes.
+It is asyncio's own loop: with uvloop, measured in the same run, latency was the same and throughput lower.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import resource
 import signal
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end, with as many open files as the system allows."""
+    """Run `main` with as many open files as the system allows."""
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS names a limit that it does not accept
+    with suppress(ValueError, OSError):  # macOS reports a limit that it does not accept
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
+    _keep_freed_memory()
     return asyncio.run(main)
 
 
+def _keep_freed_memory() -> None:
+    """Make malloc keep up to 64 MiB that were freed, instead of returning them to the system.
+
+    It would return the memory of every frame that is held, and the system would fill the same pages with zeros for the
+    next one: three times the CPU for Fetch responses of 1 MB. Only glibc has these options.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
 class StopRequest(asyncio.Event):
-    """Set when somebody asks for the end.
+    """Set when the proxy is to stop.
 
     Attributes:
-        gently: SIGTERM asked: what is under way may end first.
-        at_once: Set when somebody asks again.
+        gently: Busy connections may continue for a while (SIGTERM).
+        at_once: Set by a second request.
     """
 
     def __init__(self) -> None:
@@ -38,7 +55,7 @@ class StopRequest(asyncio.Event):
         self.at_once = asyncio.Event()
 
     def ask(self, *, gently: bool = False) -> None:
-        """Ask for the end, or for the second time."""
+        """Request the stop; the second request means at once."""
         if self.is_set():
             self.at_once.set()
         self.gently = gently
@@ -47,7 +64,7 @@ class StopRequest(asyncio.Event):
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """An event that Ctrl-C and SIGTERM set; after the block a Ctrl-C cancels whatever is still being done."""
+    """Return an event that Ctrl-C and SIGTERM set. After the block, Ctrl-C cancels what still runs."""
     loop = asyncio.get_running_loop()
     stop = StopRequest()
     signals = (signal.SIGINT, signal.SIGTERM)

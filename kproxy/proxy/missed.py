@@ -1,36 +1,36 @@
-"""Connections that came and went without being told of one by one: only their sums are."""
+"""Connections that opened and closed without being announced: only their sums are sent."""
 
 from __future__ import annotations
 
-from kproxy.proxy.tap_protocol import Missed
+from kproxy.proxy.tap_messages import Missed
 
 
 class MissedConnections:
-    """Sums, until an inspector is told; kept apart by whether there was one at the time."""
+    """Sums that are not sent yet, separately for the times with and without an inspector."""
 
     def __init__(self) -> None:
-        self._untold = {restarted: Missed(0, 0, 0, 0, restarted) for restarted in (False, True)}
-        self._told = (0, 0, 0)  # connections, bytes and frames, to all inspectors
+        self._unsent = {restarted: Missed(0, 0, 0, 0, restarted) for restarted in (False, True)}
+        self._sent = (0, 0, 0)  # connections, bytes and frames, in all messages
 
     def add(self, connections: int, size: int, frames: int, *, restarted: bool) -> None:
-        """So many connections, with so many bytes and frames; `restarted`: there was no inspector."""
-        before = self._untold[restarted]
-        self._untold[restarted] = before._replace(
+        """Add connections with their bytes and frames; `restarted` is true if no inspector ran."""
+        before = self._unsent[restarted]
+        self._unsent[restarted] = before._replace(
             connections=before.connections + connections, size=before.size + size, frames=before.frames + frames
         )
 
     def take(self, at: int) -> list[Missed]:
-        """What is to be told at `at`; it counts as told from now on."""
-        messages = [missed._replace(at=at) for missed in self._untold.values() if missed.connections]
+        """Return the messages to send at `at`; their sums count as sent."""
+        messages = [missed._replace(at=at) for missed in self._unsent.values() if missed.connections]
         for each in messages:
-            connections, size, frames = self._told
-            self._told = connections + each.connections, size + each.size, frames + each.frames
-            self._untold[each.restarted] = Missed(0, 0, 0, 0, each.restarted)
+            connections, size, frames = self._sent
+            self._sent = connections + each.connections, size + each.size, frames + each.frames
+            self._unsent[each.restarted] = Missed(0, 0, 0, 0, each.restarted)
         return messages
 
     def take_back(self, confirmed: tuple[int, int, int]) -> Missed:
-        """The inspector is gone: what it was told and has not confirmed is untold again; the sum of what is now."""
-        connections, size, frames = (told - known for told, known in zip(self._told, confirmed, strict=True))
+        """The inspector is lost: what it has not confirmed is to be sent again. Return the sum of that."""
+        connections, size, frames = (sent - known for sent, known in zip(self._sent, confirmed, strict=True))
         self.add(connections, size, frames, restarted=True)
-        self._told = confirmed
-        return self._untold[True]
+        self._sent = confirmed
+        return self._unsent[True]

@@ -7,7 +7,7 @@ import socket
 import time
 
 from kproxy.proxy.listener import Listener
-from kproxy.proxy.sockets import connect, name, reason, set_tcp_options
+from kproxy.proxy.sockets import connect, name, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
 from kproxy.proxy.tls.failure import TlsError
@@ -16,16 +16,16 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class Opening:
-    """Shakes hands with the client, connects to the upstream, shakes hands there; plain peers are not waited for.
+    """Establishes TLS with the client if wanted, connects to the upstream, and establishes TLS there if wanted.
 
     Attributes:
-        listener: Where the client came, and where it leads; may be another once the client's TLS is established.
-        tls: Of the client and the upstream, as far as it is established.
+        listener: The listener of the client. Its TLS handshake may select another one.
+        tls: Of the client and the upstream, if established.
 
     Args:
         number: Of the connection, in the trace.
         accepted: The client's socket.
-        client: What the client is called.
+        client: The client's address.
         listener: See above.
     """
 
@@ -37,18 +37,18 @@ class Opening:
         self._accepted = accepted
         self._client = client
         self._local = name(accepted.getsockname(), accepted.family)
-        self._side = "client"  # the one that is dealt with
+        self._side = "client"  # the peer of the current step
 
     @property
     def at_upstream(self) -> bool:
-        """The client is ready."""
+        """Whether the client is ready and the current step is with the upstream."""
         return self._side == "server"
 
-    async def meet_client(self, within: float) -> str | None:
-        """Establish TLS if the listener has it; return the host name that the client asked for.
+    async def open_client(self, within: float) -> str | None:
+        """Establish TLS if the listener has it; return the host name that the client requested (SNI).
 
         Raises:
-            TlsError: It cannot be; the client was told.
+            TlsError: The handshake failed; the client got an alert.
         """
         if self.listener.tls.client is None:
             return None
@@ -57,11 +57,11 @@ class Opening:
         self.tls = (stream, None)
         return stream.requested_name
 
-    async def meet_upstream(self, connect_within: float, handshake_within: float) -> socket.socket:
-        """Connect to the upstream, with TLS if the listener wants that.
+    async def open_upstream(self, connect_within: float, handshake_within: float) -> socket.socket:
+        """Connect to the upstream, with TLS if the listener has it.
 
         Raises:
-            OSError: It cannot be reached; a `TlsError` if that is because of TLS.
+            OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
         """
         self._side = "server"
         upstream, stream = await connect_upstream(self.listener, connect_within, handshake_within)
@@ -69,12 +69,12 @@ class Opening:
         return upstream
 
     def tapped(self, tap: Tap, server: str) -> TappedConnection:
-        """Tell the tap of the connection; `server` is what the upstream is called."""
+        """Announce the connection to the tap; `server` is the upstream's address or name."""
         tls = self.listener.tls.client is not None
         return tap.open(self._number, self._at, self._client, server, self._local, tls=tls)
 
     def fail(self, tap: Tap, error: OSError | None) -> None:
-        """Tell the tap of a connection on which nothing is relayed; without an error because the relay ends."""
+        """Report to the tap that nothing is relayed on the connection; without an error because the relay ends."""
         tapped = self.tapped(tap, str(self.listener.upstream))
         by, how = "proxy", "shutdown" if error is None else "unreachable"
         now = time.time_ns()
@@ -89,10 +89,10 @@ class Opening:
 async def connect_upstream(
     listener: Listener, connect_within: float, handshake_within: float = HANDSHAKE_TIMEOUT_S
 ) -> tuple[socket.socket, TlsStream | None]:
-    """Connect to the upstream of a listener, with TLS if the listener wants that.
+    """Connect to the upstream of a listener, with TLS if the listener has it.
 
     Raises:
-        OSError: It cannot be reached; a `TlsError` if that is because of TLS.
+        OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
     """
     upstream = await connect(listener.upstream, connect_within)
     try:
@@ -106,12 +106,12 @@ async def connect_upstream(
         raise
 
 
-async def check_upstream(listener: Listener, within: float = 3.0) -> str | None:
-    """Why the upstream cannot be reached, None if it can: a connection is made and closed again."""
+async def check_upstream(listener: Listener, within: float = 3.0) -> OSError | None:
+    """Connect to the upstream and disconnect; return why that failed, or None."""
     try:
         upstream, stream = await connect_upstream(listener, within, within)
     except OSError as error:
-        return reason(error)
+        return error
     with upstream:
         if stream is not None:
             await asyncio.get_running_loop().sock_sendall(upstream, stream.end())

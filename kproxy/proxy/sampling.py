@@ -11,7 +11,7 @@ def parse_sample(text: str) -> float:
     """A share of connections, above 0 and at most 1, from ``0.1`` or ``10%``.
 
     Raises:
-        ValueError: It is none; with a sentence for the user.
+        ValueError: The text is not a share; the message is a sentence for the user.
     """
     number, percent, rest = text.strip().partition("%")
     try:
@@ -26,12 +26,12 @@ def parse_sample(text: str) -> float:
 
 
 def is_chosen(client: str, number: int, share: float) -> bool:
-    """Whether a connection is inspected: by a hash, so that it depends on nothing that clients have in common.
+    """Whether a connection is inspected. A hash decides, so that similar clients are treated differently.
 
     Args:
         client: The client's address.
         number: Of the connection, counted from the start of the relay.
-        share: Of the connections that are chosen.
+        share: The share of connections to choose.
     """
     digest = blake2b(f"{client} {number}".encode(), digest_size=_HASH_BYTES).digest()
     return int.from_bytes(digest, "big") < share * (1 << 8 * _HASH_BYTES)

@@ -1,4 +1,4 @@
-"""Buffers on their way to a socket: whoever adds one never waits."""
+"""A queue of buffers for a socket. Adding a buffer never waits."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-#: What a queued buffer costs beside its content, so that many small ones count as the memory that they take.
+#: Memory of a queued buffer besides its content.
 BUFFER_COST: Final = 64
-_PATIENCE_S = 0.001  # small buffers wait that long for others: a system call each would cost more than all the rest
-_WORTH_SENDING = 64 * 1024  # bytes that wait for no others
-_GATHERED = 64  # buffers in one system call
+_PATIENCE_S = 0.001  # small buffers wait this long for others: one system call per buffer would dominate the cost
+_WORTH_SENDING = 64 * 1024  # bytes; this many are sent without waiting
+_GATHERED = 64  # buffers per system call
 _SENT_AT_ONCE = 256 * 1024  # bytes; then the event loop has its turn
 _RECEIVED_AT_ONCE = 64 * 1024
 _SOCKET_BUFFER = 1024 * 1024
 
 
 class SendQueue:
-    """Sends what was put in from the event loop, when the socket has room; the order is kept.
+    """Sends buffers in order from the event loop, when the socket has room.
 
     Args:
-        sock: Connected; closed by `close` or when the other end is gone.
-        on_sent: Called when `queued` has shrunk.
-        on_lost: Called once, with what the system said, when the other end is gone; the queue is empty then.
+        sock: Connected; closed by `close` or when the other end has closed.
+        on_sent: Called when `queued` has become smaller.
+        on_lost: Called once with the error when the other end has closed; the queue is empty then.
         on_received: Takes what the other end sends; without it, nothing is read.
     """
 
@@ -45,7 +45,7 @@ class SendQueue:
         self._buffers: deque[bytes | memoryview] = deque()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._scheduled = False  # to be sent without the timer
+        self._scheduled = False  # `_send` runs without the timer
         self._watching = False
         self._empty = asyncio.Event()
         sock.setblocking(False)
@@ -67,7 +67,7 @@ class SendQueue:
             self._timer = self._loop.call_later(_PATIENCE_S, self._send)
 
     async def close(self, patience: float) -> bool:
-        """Send what is queued, then close the socket; False if nothing could be sent for `patience` seconds."""
+        """Send what is queued, then close the socket; False if nothing was sent for `patience` seconds."""
         try:
             while self._buffers:
                 before = self.queued
@@ -153,6 +153,6 @@ class SendQueue:
             self._loop.remove_reader(self._socket)
         self._buffers.clear()
         self.queued = 0
-        self._scheduled = True  # nothing is sent any more
+        self._scheduled = True  # nothing more is sent
         self._empty.set()
         self._socket.close()

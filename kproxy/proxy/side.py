@@ -14,41 +14,41 @@ from kproxy.proxy.tls.failure import TlsError
 
 
 class Relaying(Protocol):
-    """What a side is part of."""
+    """The connection that a side belongs to."""
 
     def pass_on(self, side: Side, chunk: bytes, at: int) -> None:
         """A side has received bytes."""
 
     def half_closed(self, side: Side) -> None:
-        """A side will receive nothing more."""
+        """The peer of a side will send nothing more."""
 
     def lost(self, side: Side, error: OSError | None) -> None:
-        """The socket of a side is closed: with an error if its peer or the network ended it."""
+        """The socket of a side is closed; `error` is set if its peer or the network closed it."""
 
     def tls_failed(self, side: Side, error: TlsError) -> None:
-        """TLS with the peer of a side broke off; `lost` follows."""
+        """TLS with the peer of a side failed; `lost` follows."""
 
 
 class Held(Flag):
     """Why a side is not read."""
 
-    PEER = auto()  # the other side has not taken everything that was read
-    TAP = auto()  # the inspector has not, and nothing may be dropped
+    PEER = auto()  # the other side has unsent bytes
+    TAP = auto()  # the inspector is behind, and nothing may be dropped
     DELAY = auto()  # an interceptor delays what was read
 
 
 class Side:
-    """One socket. What arrives goes to the connection, which writes it to the peer.
+    """One socket. It passes what it receives to the connection, which sends it to the peer.
 
     A side is not read while its peer has unsent bytes. So back-pressure reaches the sender, and at most one read of
     each direction is in memory.
 
-    It watches its socket with the event loop's readers and writers, not with a transport: some patch releases start
-    to read from a transport even if its protocol has called `pause_reading`, and then there is nowhere to write to.
+    It uses the event loop's readers and writers instead of a transport: some patch releases of Python read from a
+    transport although its protocol has called `pause_reading`, and then there is nowhere to write to.
 
     Args:
-        sock: Connected, and not blocking.
-        buffer: Read into; may be shared by all connections of an event loop, which reads one socket after the other.
+        sock: Connected and non-blocking.
+        buffer: For reads. All connections of an event loop can share it: each read is passed on before the next.
     """
 
     peer: Side
@@ -74,7 +74,7 @@ class Side:
         self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
-        """Read from now on, if nothing holds this side."""
+        """Start to read, unless something holds this side."""
         if not self._held and not self.ended:
             self._loop.add_reader(self._socket, self._on_readable)
 
@@ -85,24 +85,24 @@ class Side:
         self._held |= why
 
     def release(self, why: Held) -> None:
-        """The counterpart of `hold`."""
+        """Undo `hold` for this reason."""
         if self._held:
             self._held &= ~why
             self.start()
 
     def finish(self) -> None:
-        """Shut down for writing, once everything is sent."""
+        """Shut down for writing once everything is sent."""
         self._finish = True
         self._settle()
 
     def close(self) -> None:
-        """Read no more, and close the socket once everything is sent."""
+        """Stop reading, and close the socket once everything is sent."""
         self._stop_reading()
         self._close = True
         self._settle()
 
     def reset(self) -> None:
-        """Close the socket at once; the other end sees a reset."""
+        """Close the socket immediately; the other end gets a reset."""
         if not self.gone:
             reset_on_close(self._socket)
             self.lose(None)
@@ -115,18 +115,27 @@ class Side:
         except OSError as error:
             self.lose(error)
             return
-        if not size:
+        if size:
+            self._receive(self._buffer[:size])
+        else:
+            self._receive_end()
+
+    def _receive(self, data: memoryview) -> None:
+        """Take what the socket has received; `data` is valid until the next read."""
+        self.received += len(data)
+        self._connection.pass_on(self, bytes(data), time.time_ns())
+
+    def _receive_end(self) -> None:
+        """The peer will send nothing more."""
+        if not self.ended:
             self._stop_reading()
             self._connection.half_closed(self)
-            return
-        self.received += size
-        self._connection.pass_on(self, bytes(self._buffer[:size]), time.time_ns())
 
     def send(self, chunk: bytes) -> OSError | None:
-        """Send what the system takes, and the rest later; return why this socket takes nothing any more."""
+        """Send what the system takes now, and the rest later; return an error if the socket can send nothing more."""
         if self.gone:
             return None
-        if self._unsent is not None:  # the peer is held, so these bytes are not from there
+        if self._unsent is not None:  # these bytes are not from the peer, which is held
             self._unsent = memoryview(bytes(self._unsent) + chunk)
             return None
         try:
@@ -156,7 +165,7 @@ class Side:
             self._settle()
 
     def _settle(self) -> None:
-        """Do what waits for everything to be sent."""
+        """Shut down or close, if this was requested and everything is sent."""
         if self._unsent is not None or self.gone:
             return
         if self._close:
@@ -168,7 +177,7 @@ class Side:
                 self.lose(error)
 
     def lose(self, error: OSError | None) -> None:
-        """Close the socket, because of an error or because that was asked for."""
+        """Close the socket, on request or because of an error."""
         if self.gone:
             return
         self._stop_reading()

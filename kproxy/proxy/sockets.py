@@ -1,4 +1,4 @@
-"""Sockets: bound for listeners, connected to upstreams, and what the system says when it cannot be."""
+"""Opens listening sockets and connections to upstreams, and words the errors."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ _KEEPALIVE_S = 60  # the system's own two hours would hold a dead connection for
 
 
 class ListenError(UserError):
-    """An address cannot be listened on; one sentence that says what to do."""
+    """An address cannot be listened on; one sentence that says what to do. `cause` is the error of the system."""
+
+    def __init__(self, message: str, cause: OSError | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 def listen(address: Address, option: str = "--listen") -> list[socket.socket]:
-    """Bind and listen; blocks (name lookup, files). `option` is where the user gave the address.
+    """Bind and listen; blocks (name lookup, files). `option` is the option with the address, for messages.
 
     Returns:
-        A non-blocking socket for each IP address behind the name, all on one port. Without a host 127.0.0.1 and,
-        where there is IPv6, ::1. A Unix socket is only for its owner (mode 0600); one that nobody listens on any
-        more is replaced.
+        A non-blocking socket for each IP address of the name, all on one port. Without a host 127.0.0.1 and, if the
+        system has IPv6, ::1. A Unix socket is only for its owner (mode 0600); one without a listener is replaced.
 
     Raises:
-        ListenError: The address is in use, not allowed, or not of this machine.
+        ListenError: The address is in use, not permitted, or not of this machine.
     """
     if isinstance(address, UnixAddress):
         return [_listen_unix(Path(address.path), option)]
@@ -43,10 +46,10 @@ def listen(address: Address, option: str = "--listen") -> list[socket.socket]:
 
 
 def remove_stale(path: Path, option: str = "--listen") -> None:
-    """Remove the file of a Unix socket that nobody listens on; blocks.
+    """Remove the file of a Unix socket without a listener; blocks.
 
     Raises:
-        ListenError: Somebody does, or the file is no socket.
+        ListenError: A process listens on it, or the file is not a socket.
     """
     if not path.exists():
         return
@@ -65,10 +68,10 @@ def remove_stale(path: Path, option: str = "--listen") -> None:
 
 
 async def connect(address: Address, within: float) -> socket.socket:
-    """Connect to the first address behind the name that answers, within that many seconds in all.
+    """Connect to the first address of the name that answers, within this many seconds in total.
 
     Raises:
-        OSError: Nothing answered; `reason` makes words of it.
+        OSError: No address answered; `reason` words it.
     """
     loop = asyncio.get_running_loop()
     failure: OSError = TimeoutError(f"no answer within {within:g} s")
@@ -79,10 +82,10 @@ async def connect(address: Address, within: float) -> socket.socket:
                 sock = socket.socket(family, socket.SOCK_STREAM)
                 sock.setblocking(False)
                 try:
-                    # An address that swallows packets must leave time for the others.
+                    # An address that drops packets must leave time for the others.
                     async with asyncio.timeout(within / len(targets)):
                         await loop.sock_connect(sock, target)
-                    sock.getpeername()  # of a Unix socket with a full backlog, asyncio believes it is connected
+                    sock.getpeername()  # asyncio considers a Unix socket with a full backlog connected
                 except BaseException as error:
                     sock.close()
                     if not isinstance(error, OSError):
@@ -103,14 +106,14 @@ def reason(error: OSError) -> str:
 
 
 def name(sock_address: Any, family: int) -> str:
-    """An address as `getpeername` gives it, as it stands in traces: ``127.0.0.1:9092``, ``[::1]:9092``, ``unix:``."""
+    """An address of `getpeername` as text, as in traces: ``127.0.0.1:9092``, ``[::1]:9092``, ``unix:``."""
     if family == socket.AF_UNIX:
         return str(UnixAddress(os.fsdecode(sock_address)))
     return str(TcpAddress(sock_address[0], sock_address[1]))
 
 
 def set_tcp_options(sock: socket.socket) -> None:
-    """Send small frames at once, and notice within minutes that a peer has vanished; does nothing to a Unix socket.
+    """Send small frames at once, and detect within minutes that a peer is unreachable; not for Unix sockets.
 
     Raises:
         OSError: The socket is dead.
@@ -123,13 +126,13 @@ def set_tcp_options(sock: socket.socket) -> None:
 
 
 def reset_on_close(sock: socket.socket) -> None:
-    """Let the peer see a reset, not an orderly end, when the socket is closed."""
+    """Send the peer a reset instead of a FIN when the socket is closed."""
     with contextlib.suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class _PortTaken(Exception):
-    """The port that was free on one address is taken on another."""
+    """The port that is free on one address is in use on another."""
 
 
 def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
@@ -157,7 +160,7 @@ def _listen_tcp(address: TcpAddress, option: str) -> list[socket.socket]:
                     continue
                 if error.errno == errno.EADDRINUSE and address.port == 0 and sockets:
                     raise _PortTaken from None
-                raise ListenError(_refusal(TcpAddress(host, port), error, option)) from None
+                raise ListenError(_refusal(TcpAddress(host, port), error, option), error) from None
             sock.setblocking(False)
             port = sock.getsockname()[1]
             sockets.append(sock)
@@ -175,7 +178,7 @@ def _listen_unix(path: Path, option: str) -> socket.socket:
             path.chmod(0o600)  # before listen(): until then nobody can connect
             sock.listen(_BACKLOG)
         except OSError as error:
-            raise ListenError(_refusal(UnixAddress(str(path)), error, option)) from None
+            raise ListenError(_refusal(UnixAddress(str(path)), error, option), error) from None
         stack.pop_all()
         return sock
 
@@ -188,6 +191,8 @@ def _refusal(address: Address, error: OSError, option: str) -> str:
             return f"{address} is not an address of this machine: choose another with {option}"
         case errno.EACCES | errno.EPERM:
             return f"no permission to listen on {address}: choose another address with {option}"
+        case errno.EMFILE:
+            return f"cannot listen on {address}: {reason(error)}; raise the limit (ulimit -n)"
         case _:
             return f"cannot listen on {address}: {reason(error)}; choose another address with {option}"
 
@@ -197,10 +202,10 @@ async def _targets(address: Address) -> list[tuple[int, Any]]:
         return [(socket.AF_UNIX, address.path)]
     host, port = address.host or "localhost", address.port
     try:
-        try:  # a number needs no lookup, and so no thread
+        try:  # an IP address needs no lookup, and so no thread
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except socket.gaierror:
             infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except UnicodeError:  # a broker may advertise anything, e.g. a name with a label of 64 characters
+    except UnicodeError:  # a broker may advertise any text, e.g. a label of 64 characters
         raise socket.gaierror(socket.EAI_NONAME, "no host name") from None
     return [(family, target) for family, _, _, _, target in infos]

@@ -1,7 +1,7 @@
-"""The messages between the relay's tap and the inspector's process, as bytes and back.
+"""Encodes and decodes the messages that the relay's tap sends to the inspector's process.
 
 The stream is a version byte, then messages: a head (kind u8, direction u8, connection id u64, nanoseconds since the
-epoch u64, length u32, big-endian) and a payload of that length. What is frequent is binary, what is rare is JSON.
+epoch u64, length u32, big-endian) and a payload of that length. Payloads of frequent messages are binary, others JSON.
 """
 
 from __future__ import annotations
@@ -9,170 +9,33 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from dissectors.connections.events import Direction
+from kproxy.proxy.tap_messages import (
+    Bye,
+    Close,
+    End,
+    Hello,
+    ListenersChanged,
+    Message,
+    Missed,
+    Open,
+    TapData,
+    TapGap,
+    TapReplaced,
+    TapSkipped,
+    TapTlsFailed,
+)
 
 VERSION: Final = 1
 HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
 
-_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED = range(1, 12)
+_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED, _LISTENERS = range(1, 13)
 _HEAD = struct.Struct(">BBQQI")
 _SIZE = struct.Struct(">I")
 _COUNTS = struct.Struct(">QQ?")
 _DIRECTIONS = tuple(Direction)
-
-Resumed: TypeAlias = tuple[tuple[int, int, bool], tuple[int, int, bool]]
-
-
-class Hello(NamedTuple):
-    """The first message: who relays, and between what, as ``(listener, upstream)``.
-
-    `started` is when the relay began, `restarts` how many inspectors there were before this one, `lost_at` when the
-    last of them was lost (both ns since the epoch). `sample` is the share of connections that is inspected.
-    """
-
-    at: int
-    node: str
-    pid: int
-    listeners: list[tuple[str, str]]
-    started: int
-    restarts: int = 0
-    lost_at: int = 0
-    sample: float | None = None
-
-
-class Open(NamedTuple):
-    """A connection was accepted. `server` is the upstream's address; its name, if it could not be reached.
-
-    `slot` is its place in the `InspectedTable`. `resumed`, of a connection that an earlier inspector has seen: for each
-    direction the bytes and frames that it has inspected, and whether a frame begins behind them.
-    """
-
-    connection_id: int
-    at: int
-    client: str
-    server: str
-    listener: str
-    tls: bool
-    slot: int | None = None
-    resumed: Resumed | None = None
-
-
-class TapData(NamedTuple):
-    """The next bytes of one direction, cut anywhere."""
-
-    connection_id: int
-    direction: Direction
-    at: int
-    payload: bytes
-
-
-class TapReplaced(NamedTuple):
-    """The frame that was sent in place of the next one of this direction, whose bytes follow as `TapData`."""
-
-    connection_id: int
-    direction: Direction
-    at: int
-    frame: bytes
-
-
-class TapSkipped(NamedTuple):
-    """A whole frame that was relayed and not sent here.
-
-    `size` is its length prefix, `head` its first bytes with that prefix, `HEAD_BYTES` at most. `at` is when it ended.
-    """
-
-    connection_id: int
-    direction: Direction
-    at: int
-    size: int
-    head: bytes
-
-
-class TapGap(NamedTuple):
-    """`size` bytes that were relayed and are not sent here.
-
-    Either whole frames (`frames` of them), or the rest of the frame of which the last `TapData` held the beginning
-    (`frames` is 0): in both cases the next byte is the first of a frame. Not so where the stream is none of Kafka
-    frames, or ended in the gap. `restarted`: there was no inspector; otherwise it was behind.
-    """
-
-    connection_id: int
-    direction: Direction
-    at: int
-    size: int
-    frames: int
-    restarted: bool = False
-
-
-class End(NamedTuple):
-    """One direction ended; `how` is ``fin`` (nothing more will come) or ``reset``."""
-
-    connection_id: int
-    direction: Direction
-    at: int
-    how: str
-
-
-class TapTlsFailed(NamedTuple):
-    """TLS with one side failed; the fields are those of `TlsFailed`."""
-
-    connection_id: int
-    at: int
-    side: str
-    by: str
-    reason: str
-    name: str | None
-    detail: str
-
-
-class Close(NamedTuple):
-    """A connection is over.
-
-    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), tls (no
-    handshake), shutdown (of the proxy). The bytes are what was relayed, whatever became of it here.
-    """
-
-    connection_id: int
-    at: int
-    by: str
-    how: str
-    request_bytes: int
-    response_bytes: int
-
-
-class Missed(NamedTuple):
-    """Connections that came and went while there was no room to tell of them; since the last such message.
-
-    `size` and `frames` are those of both directions. `restarted`: there was no inspector.
-    """
-
-    at: int
-    connections: int
-    size: int
-    frames: int = 0
-    restarted: bool = False
-
-
-class Bye(NamedTuple):
-    """The last message. Bytes and frames dropped are those of all `TapSkipped` and `TapGap`.
-
-    `left_out` are the connections that were not chosen to be inspected.
-    """
-
-    at: int
-    connections: int
-    request_bytes: int
-    response_bytes: int
-    dropped_bytes: int
-    dropped_frames: int
-    left_out: int = 0
-
-
-Message: TypeAlias = (
-    Hello | Open | TapData | TapReplaced | TapSkipped | TapGap | TapTlsFailed | End | Close | Missed | Bye
-)
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -180,17 +43,21 @@ def encode_hello(hello: Hello) -> bytes:
     return bytes([VERSION]) + _rare(_HELLO, 0, hello.at, hello[1:])
 
 
+def encode_listeners(changed: ListenersChanged) -> bytes:
+    return _rare(_LISTENERS, 0, changed.at, changed.listeners)
+
+
 def encode_open(opened: Open) -> bytes:
     return _rare(_OPEN, opened.connection_id, opened.at, opened[2:])
 
 
 def encode_data_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
-    """What stands before the payload of `TapData`, which follows as it is: no copy is made of it."""
+    """The head of a `TapData`. The payload follows separately, so that it is not copied."""
     return _HEAD.pack(_DATA, direction, connection_id, at, size)
 
 
 def encode_replaced_head(connection_id: int, direction: Direction, at: int, size: int) -> bytes:
-    """What stands before the frame of `TapReplaced`, which follows as it is."""
+    """The head of a `TapReplaced`. The frame follows separately."""
     return _HEAD.pack(_REPLACED, direction, connection_id, at, size)
 
 
@@ -229,18 +96,18 @@ def _rare(kind: int, connection_id: int, at: int, fields: Any) -> bytes:
 
 
 class TapDecoder:
-    """The receiving end: bytes in chunks of any size in, whole messages out."""
+    """Decodes messages from chunks of any size."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        self._need = 0  # bytes that `_rest` must have before it is worth a look
+        self._need = 0  # bytes that `_rest` needs for the next message
         self._begun = False
 
     def receive_data(self, data: bytes) -> list[Message]:
-        """Take the next bytes; return the messages that they completed, in order.
+        """Take the next bytes; return the messages that they complete, in order.
 
         Raises:
-            ValueError: This is no tap, or one of another version.
+            ValueError: The stream has another version.
         """
         if self._rest:
             self._rest += data
@@ -279,6 +146,10 @@ def _read_hello(_id: int, _direction: Direction, at: int, payload: bytes) -> Hel
     return Hello(at, node, pid, [(listener, upstream) for listener, upstream in listeners], *rest)
 
 
+def _read_listeners(_id: int, _direction: Direction, at: int, payload: bytes) -> ListenersChanged:
+    return ListenersChanged(at, [(listener, upstream) for listener, upstream in json.loads(payload)])
+
+
 def _read_open(connection_id: int, _direction: Direction, at: int, payload: bytes) -> Open:
     client, server, listener, tls, slot, resumed = json.loads(payload)
     if resumed is not None:
@@ -289,6 +160,7 @@ def _read_open(connection_id: int, _direction: Direction, at: int, payload: byte
 
 _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
     _HELLO: _read_hello,
+    _LISTENERS: _read_listeners,
     _OPEN: _read_open,
     _REPLACED: TapReplaced,
     _SKIPPED: lambda id_, way, at, payload: TapSkipped(

@@ -1,11 +1,11 @@
-"""What the tap tells of one connection: its beginning, its end, and both directions."""
+"""What the tap sends of one connection: its beginning, its end, and both directions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.tapped_stream import TappedStream
 
 if TYPE_CHECKING:
@@ -16,18 +16,18 @@ class TappedConnection:
     """Both directions of a connection: `streams`, by `Direction`.
 
     Attributes:
-        announced: The inspector knows of it.
-        inspector: The number of the inspector for which it was last announced, or would have been.
+        announced: The current inspector knows it.
+        inspector: The number of the last inspector to which it was announced, or which had no room for that.
         slot: Its place in the `InspectedTable`.
     """
 
     __slots__ = ("_closed", "_known", "_opened", "_tap", "announced", "inspector", "slot", "streams")
 
-    def __init__(self, tap: Tap, opened: tap_protocol.Open) -> None:
+    def __init__(self, tap: Tap, opened: tap_messages.Open) -> None:
         self._tap = tap
         self._opened = opened
-        self._known = False  # by an inspector, even if that is gone
-        self._closed: tap_protocol.Close | None = None
+        self._known = False  # by any inspector, also a lost one
+        self._closed: tap_messages.Close | None = None
         self.slot = opened.slot
         self.inspector = tap.inspector
         self.announced = False
@@ -42,17 +42,17 @@ class TappedConnection:
 
     @property
     def is_closed(self) -> bool:
-        """The connection is over."""
+        """Whether `close` was called."""
         return self._closed is not None
 
     @property
     def unseen(self) -> tuple[int, int]:
-        """Bytes and frames that no inspector has reported, as far as is known without one that runs."""
+        """Bytes and frames that no inspector has reported, as far as is known while none runs."""
         unseen = [stream.unseen for stream in self.streams]
         return sum(size for size, _ in unseen), sum(frames for _, frames in unseen)
 
     def announce(self, at: int) -> None:
-        """Tell of the connection, if there was no room for that when it began, or an earlier inspector knew it."""
+        """Announce the connection, unless the current inspector knows it."""
         if self.announced:
             return
         opened = self._opened
@@ -63,46 +63,46 @@ class TappedConnection:
         self.announced = self._known = True
 
     def catch_up(self, at: int) -> None:
-        """Tell an inspector that began after this connection of it; what none has inspected becomes a gap."""
+        """Announce the connection to an inspector that began later. What no inspector has seen becomes a gap."""
         tap = self._tap
         if tap.lost or self.inspector == tap.inspector:
             return
         self.inspector = tap.inspector
         self.announced = False
         for stream in self.streams:
-            stream.resume(*tap.inspected(self.slot, stream.direction))
+            stream.resume(*tap.connections.inspected(self, stream.direction))
         tap.count_unseen(*self.unseen)
         if self._closed is not None:
-            self._tell_close(at)
+            self._send_close(at)
         elif not tap.packed:
             self.announce(at)
             for stream in self.streams:
-                stream.settle(at)
+                stream.send_gaps(at)
 
     def tls_failed(self, side: str, by: str, reason: str, name: str | None, detail: str, at: int) -> None:
-        """See `TlsFailed`; left out if there is no room for it."""
+        """Send a `TlsFailed`, if there is room for it."""
         if not self._tap.packed:
             self.announce(at)
             self._tap.put(
-                tap_protocol.encode_tls_failed(tap_protocol.TapTlsFailed(self.id, at, side, by, reason, name, detail))
+                tap_protocol.encode_tls_failed(tap_messages.TapTlsFailed(self.id, at, side, by, reason, name, detail))
             )
 
     def close(self, by: str, how: str, at: int, request_bytes: int, response_bytes: int) -> None:
-        """The connection is over, see `tap_protocol.Close`; the bytes are those relayed each way."""
+        """The connection is closed, see `tap_messages.Close`; the bytes are those relayed in each direction."""
         self.catch_up(at)
-        self._closed = tap_protocol.Close(self.id, at, by, how, request_bytes, response_bytes)
+        self._closed = tap_messages.Close(self.id, at, by, how, request_bytes, response_bytes)
         tap = self._tap
-        tap.forget(self)
+        tap.connections.remove(self)
         if not tap.lost:
-            self._tell_close(at)
+            self._send_close(at)
         elif self._known and not tap.packed:
-            tap.linger(self)
+            tap.keep_closed(self)
         else:
             for stream in self.streams:
-                stream.inspected = (*tap.inspected(self.slot, stream.direction), True)
+                stream.inspected = (*tap.connections.inspected(self, stream.direction), True)
             tap.miss(self)
 
-    def _tell_close(self, at: int) -> None:
+    def _send_close(self, at: int) -> None:
         assert self._closed is not None
         tap, closed = self._tap, self._closed
         if not self.announced and tap.packed:
@@ -112,4 +112,4 @@ class TappedConnection:
         for stream in self.streams:
             stream.finish(at)
         tap.put(tap_protocol.encode_close(*closed._replace(at=at)))
-        tap.linger(self)
+        tap.keep_closed(self)

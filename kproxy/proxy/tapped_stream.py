@@ -1,4 +1,4 @@
-"""What the tap tells of one direction of a connection: which of its bytes are sent, and which only counted."""
+"""What the tap sends of one direction of a connection: which bytes are sent, and which are only counted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.frame_boundaries import Boundaries
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class _Fate(Enum):
-    """What becomes of the frame in progress."""
+    """What happens to the frame in progress."""
 
     SENT = auto()
-    SKIPPED = auto()  # its head is kept
+    SKIPPED = auto()  # only its first bytes are sent
     COUNTED = auto()
     CUT = auto()  # its beginning was sent
 
@@ -31,7 +31,7 @@ class TappedStream:
     Attributes:
         size: Bytes that were relayed.
         frames: Whole frames among them.
-        inspected: Bytes and frames that earlier inspectors have inspected, and whether a frame begins behind them.
+        inspected: Bytes and frames that earlier inspectors have inspected, and whether a frame begins after them.
     """
 
     __slots__ = (
@@ -66,8 +66,9 @@ class TappedStream:
         self._fate = _Fate.SENT if connection.announced else _Fate.COUNTED
         self._head = b""
         self._dropped = 0  # bytes of the frame in progress
-        self._cut = 0  # bytes missing of a frame whose beginning was sent; to be told, as are:
-        self._gap = 0  # the bytes dropped after those
+        # Not sent yet: bytes missing from a frame whose beginning was sent, then the bytes dropped after that frame.
+        self._cut = 0
+        self._gap = 0
         self._gap_frames = 0
 
     @property
@@ -76,10 +77,10 @@ class TappedStream:
         return max(self.size - self.inspected[0], 0), max(self.frames - self.inspected[1], 0)
 
     def resume(self, inspected: int, frames: int) -> None:
-        """A new inspector begins; earlier ones have inspected so many bytes and frames.
+        """Start over for a new inspector. Earlier ones have inspected this many bytes and frames.
 
-        It gets the next frame that begins. What was relayed up to there, and is in no trace, is a gap. If the frame in
-        progress was reported from its head, more is inspected than relayed, and the gap is below 0 until its end.
+        It gets whole frames from the next one on. Bytes before that, if no trace has them, are a gap. If the frame in
+        progress was reported from its first bytes, more is inspected than relayed: the gap is below 0 until its end.
         """
         framed = self._boundaries.framed
         self.inspected = (inspected, frames, framed)
@@ -112,16 +113,16 @@ class TappedStream:
         elif self._fate is _Fate.SENT and not tap.full:
             self._send(chunk, at)
         else:
-            self._sift(chunk, ends, at_start, at)
+            self._send_some(chunk, ends, at_start, at)
 
     def replaced(self, frame: bytes, at: int) -> None:
-        """The next frame to be shown is not what was sent: that is `frame`. Left out if there is no room for it."""
+        """The relay sent `frame` instead of the next frame. Left out if there is no room for it."""
         self._connection.catch_up(at)
         if self._connection.announced and not self._tap.full and not self._tap.lost:
             self._tap.put(tap_protocol.encode_replaced_head(*self._id, at, len(frame)), frame)
 
     def end(self, how: str, at: int) -> None:
-        """The direction has ended, see `tap_protocol.End`."""
+        """The direction has ended, see `tap_messages.End`."""
         self._connection.catch_up(at)
         if self._tap.lost:
             return
@@ -130,19 +131,19 @@ class TappedStream:
             self._tap.put(tap_protocol.encode_end(*self._id, at, how))
 
     def finish(self, at: int) -> None:
-        """Nothing more will come: what was dropped of a frame that never became whole is a gap."""
+        """The direction has ended: bytes dropped from an incomplete frame are a gap."""
         self._break_off()
-        self.settle(at)
+        self.send_gaps(at)
 
-    def settle(self, at: int) -> None:
-        """Tell what was dropped and not told yet, if the connection is known or there is room to tell of it."""
+    def send_gaps(self, at: int) -> None:
+        """Send the gaps, if the connection is announced or there is room to announce it."""
         if not (self._cut or self._gap > 0) or (not self._connection.announced and self._tap.packed):
             return
         self._connection.announce(at)
         if self._cut:
-            self._tap.put(tap_protocol.encode_gap(tap_protocol.TapGap(*self._id, at, self._cut, 0)))
+            self._tap.put(tap_protocol.encode_gap(tap_messages.TapGap(*self._id, at, self._cut, 0)))
         if self._gap:
-            gap = tap_protocol.TapGap(*self._id, at, self._gap, self._gap_frames, self._restarted)
+            gap = tap_messages.TapGap(*self._id, at, self._gap, self._gap_frames, self._restarted)
             self._tap.put(tap_protocol.encode_gap(gap))
         self._cut = self._gap = self._gap_frames = 0
         self._restarted = self._restarted and self._dropped > 0
@@ -155,9 +156,9 @@ class TappedStream:
         else:
             self._tap.put(head, part)
 
-    def _sift(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
-        """Send some frames of the chunk and drop the others; `ends` are where frames end in it."""
-        start, kept = 0, -1  # kept: where bytes to be sent begin
+    def _send_some(self, chunk: bytes, ends: Sequence[int], at_start: bool, at: int) -> None:
+        """Send some frames of the chunk and drop the others; frames end at `ends`."""
+        start, kept = 0, -1  # kept: start of the bytes to send
         for index, end in enumerate(ends if ends and ends[-1] == len(chunk) else (*ends, len(chunk))):
             if at_start:
                 self._fate = self._choose(at)
@@ -183,7 +184,7 @@ class TappedStream:
         """A frame begins."""
         if not self._tap.full:
             self._connection.announce(at)
-            self.settle(at)
+            self.send_gaps(at)
             return _Fate.SENT
         self._tap.fall_behind()
         return _Fate.COUNTED if self._tap.packed or not self._boundaries.framed else _Fate.SKIPPED
@@ -194,11 +195,11 @@ class TappedStream:
             self._head += chunk[start : min(end, start + tap_protocol.HEAD_BYTES - len(self._head))]
 
     def _drop_whole(self, at: int) -> None:
-        """The frame in progress was dropped and has come to its end."""
+        """The frame in progress was dropped and has ended."""
         self._tap.dropped_frames += 1
         if self._fate is _Fate.SKIPPED and not self._tap.packed:
             self._connection.announce(at)
-            self.settle(at)
+            self.send_gaps(at)
             self._tap.put(tap_protocol.encode_skipped(*self._id, at, self._dropped - 4, self._head))
         elif self._fate is _Fate.CUT:
             self._cut += self._dropped
@@ -211,7 +212,7 @@ class TappedStream:
         self._dropped, self._head = 0, b""
 
     def _break_off(self) -> None:
-        """What was dropped of the frame in progress becomes part of the gap, but no frame of it."""
+        """Add what was dropped of the frame in progress to the gap, but not as a frame."""
         if self._dropped:
             self._gap += self._dropped
             self._tap.behind.add(self)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
+from itertools import zip_longest
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dissectors.hexdump import HexError, hexdump, unhex
+from dissectors.hexdump import HexError, hexdump, unhex, unhex_all
 
 METADATA_REQUEST = bytes.fromhex("00000012000300000000000100047465737400000000")
 # Its text is made to be mistaken for bytes: "beef 0010abcd||>" and, at the end, "ab cd".
@@ -262,6 +264,80 @@ def test_reads_hand_written_forms(text: str) -> None:
     assert unhex(text) == METADATA_REQUEST
 
 
+BASE64 = "AAAAEgADAAAAAAABAAR0ZXN0AAAAAA=="
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[0, 0, 0, 18, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0]",  # Java, JSON, Python, Rust
+        "[0 0 0 18 0 3 0 0 0 0 0 1 0 4 116 101 115 116 0 0 0 0]",  # Go, %v
+        "[00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00]",  # Go, [% x]
+        "<<0,0,0,18,0,3,0,0,0,0,0,1,0,4,116,101,115,116,0,0,0,0>>",  # Erlang
+        "<Buffer 00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00>",  # Node
+        '{"type":"Buffer","data":[0,0,0,18,0,3,0,0,0,0,0,1,0,4,116,101,115,116,0,0,0,0]}',
+        "Uint8Array(22) [\n   0, 0, 0, 18, 0, 3, 0, 0, 0, 0, 0,\n   1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0\n]",
+        "byte[] b = {0, 0, 0, 0x12, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, (byte) 0x74, (byte)101, 115, 116, 0, 0, 0, 0};",
+        "byteArrayOf(0, 0, 0, 0x12, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 0x74, 101, 115, 116, 0, 0, 0, 0)",  # Kotlin
+        "let frame = vec![0u8, 0, 0, 0x12_u8, 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0];",
+        "char frame[22] = {0, 0, 0, 18, /* id */ 0, 3, 0, 0, 0, 0, 0, 1, 0, 4, 116, 101, 115, 116, 0, 0, 0, 0};",
+        'bytes.fromhex("00000012000300000000000100047465737400000000")',
+        "Buffer.from('00000012000300000000000100047465737400000000', 'hex')",
+        BASE64,
+        BASE64.rstrip("="),
+        BASE64[:20] + "\n" + BASE64[20:] + "\n",
+        f'base64.b64decode("{BASE64}")',
+        f"Buffer.from('{BASE64}', 'base64')",
+        f"{{'frame': '{BASE64}'}}",
+    ],
+)
+def test_reads_literals_of_languages_and_base64(text: str) -> None:
+    assert unhex(text) == METADATA_REQUEST
+
+
+@given(data=st.binary(min_size=2))
+def test_reads_back_signed_bytes(data: bytes) -> None:
+    assert unhex(str([byte - 256 * (byte > 127) for byte in data])) == data
+
+
+@given(data=st.binary(min_size=5, max_size=300))
+def test_reads_back_base64_of_frames(data: bytes) -> None:
+    frame = len(data).to_bytes(4, "big") + data
+    assert unhex(base64.b64encode(frame).decode()) == frame
+    assert unhex(base64.encodebytes(frame).decode()) == frame
+    assert unhex(base64.urlsafe_b64encode(frame).decode()) == frame
+
+
+def test_hex_with_a_typo_is_not_base64() -> None:
+    with pytest.raises(HexError, match="'g' is not a hex digit"):
+        unhex("000000120003000g")
+
+
+PACKETS = st.binary(min_size=1, max_size=40)
+
+
+def test_several_dumps_are_several_pieces() -> None:
+    assert unhex_all(SCAPY + SCAPY) == [FRAME, FRAME]
+    assert unhex_all(HEXDUMP_C + "\n$ hexdump -C other\n" + HEXDUMP_C) == [FRAME, FRAME]
+    assert unhex_all(TCPDUMP_X + TCPDUMP_X) == [UDP_HEADERS + FRAME] * 2
+    assert unhex_all("one [0, 1]\ntwo [2, 3]") == [b"\0\1", b"\2\3"]
+
+
+@given(
+    client=st.lists(st.binary(min_size=1, max_size=40), min_size=1), server=st.lists(st.binary(min_size=1), min_size=1)
+)
+def test_both_directions_of_a_followed_stream_are_two_pieces(client: list[bytes], server: list[bytes]) -> None:
+    lines: list[str] = []
+    sent = {"": 0, "    ": 0}
+    for ask, reply in zip_longest(client, server, fillvalue=b""):
+        for indent, data in (("", ask), ("    ", reply)):
+            for line in as_followed_stream(data).splitlines():
+                offset, rest = line[4:12], line[12:]
+                lines.append(f"{indent}{int(offset, 16) + sent[indent]:08X}{rest}")
+            sent[indent] += len(data)
+    assert unhex_all("\n".join(lines)) == [b"".join(client), b"".join(server)]
+
+
 def test_reads_named_escapes() -> None:
     assert unhex(r"'\a\b\e\f\n\r\t\v\\\'\"'") == b"\a\b\x1b\f\n\r\t\v\\'\""
 
@@ -304,8 +380,13 @@ def test_reads_the_middle_of_a_dump() -> None:
         ("0x00 *", "line 1, column 6: '*' needs offsets to show how many lines it replaces: dump with -v"),
         ("00 /* length", "line 1, column 4: this comment is not closed: add */"),
         ("GET / HTTP/1.1", "line 1, column 1: 'G' is not a hex digit"),
-        ("{0, 18}", "line 1, column 2: '0' is not hex: prefix it with 0x"),
-        ("{0x00};\n{0x01};", "line 2, column 1: another array begins here: pass one frame at a time"),
+        ("{0, 256}", "line 1, column 5: 256 is not a byte: use -128 to 255"),
+        ("[0, x]", "line 1, column 5: 'x' is not a byte: use 0x00 to 0xff, or -128 to 255"),
+        (
+            "<Buffer 00 00 ... 2 more bytes>",
+            "line 1, column 15: the program that printed this left bytes out: print them all, as hex",
+        ),
+        ("{0x00};\n{0x01};", "line 1, column 1: this is 2 dumps or arrays: pass one here"),
         (
             r"b'\x00",
             "line 1, column 2: this string is not closed on its line: add the quote, or write a line break as \\n",
@@ -322,8 +403,11 @@ def test_reads_the_middle_of_a_dump() -> None:
             re.sub(r"0000040 .*\n\*\n", "", OD_OCTAL),
             "line 3, column 1: expected offset 0000040, got 0000100: lines or bytes are missing or duplicated",
         ),
-        (TCPDUMP_X + TCPDUMP_X, "line 9, column 1: this line of the dump has no offset: remove it or restore it"),
-        (SCAPY + SCAPY, "line 6, column 1: offsets restart at 0: pass one dump at a time"),
+        (
+            XXD.replace("00000010:", "prompt\n00000010:"),
+            "line 2, column 1: this line of the dump has no offset: remove it or restore it",
+        ),
+        (SCAPY + SCAPY, "line 1, column 1: this is 2 dumps or arrays: pass one here"),
         (XXD.replace("6566", "656g"), "line 1, column 39: 'g' is not a hex digit"),
         (XXD.replace("6566", "656"), "line 1, column 36: '656' has an odd number of hex digits"),
         (

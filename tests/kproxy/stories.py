@@ -13,6 +13,8 @@
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
     lose < 100 frames=2 behind                           the same, because the inspector was behind
+    unreachable client=10.0.0.9:50000 server=10.0.0.1:9092 reason=REFUSED
+                                                         a client could not connect
     tls client by=proxy reason=expired                   TLS with that side failed ("2 tls" of connection 2)
     fail LookupError                                     a step of the inspection raises this exception
     close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
@@ -36,7 +38,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import records
-from dissectors.connections.events import BEHIND, Direction, TlsFailed
+from dissectors.connections.events import BEHIND, ConnectFailed, ConnectFailure, Direction, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.edits import Edit, frame_layout, parse, write
 from dissectors.messages.message import ApiLayouts, api_layouts
@@ -74,6 +76,7 @@ class Teller:
     at: int = BEGIN
     lines: list[Line] = field(default_factory=list)
     talks: dict[int, _Talk] = field(default_factory=dict)
+    attempts: int = 0
 
     def tell(self, text: str) -> None:
         """Take the lines of a story."""
@@ -98,6 +101,10 @@ class Teller:
             number = self._connection(found[1])
             failed = TlsFailed(self._now(), found[2], found[3], TlsReason(found[4]))
             self.lines += self.inspector.tls_failed(number, failed)
+        elif found := re.fullmatch(r"unreachable client=(\S+) server=(\S+) reason=(\w+)", line):
+            failed_connect = ConnectFailed(self._now(), found[1], found[2], ConnectFailure[found[3]])
+            self.attempts += 1
+            self.lines += self.inspector.connect_failed(1000 + self.attempts, failed_connect, since=self.at)
         elif found := re.fullmatch(r"fail (\w+)", line):
             self.lines += self.inspector.fail("telling a story", getattr(builtins, found[1])("told"), at=self._now())
         elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):

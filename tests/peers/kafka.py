@@ -6,6 +6,7 @@ import os
 import random
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.peers.processes import dies_with_us, until
@@ -26,8 +27,9 @@ _TOOLS = {
     "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "configs": "kafka.admin.ConfigCommand",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "end-to-end-latency": "org.apache.kafka.tools.EndToEndLatency",
 }
-#: A short-lived JVM starts in half the time like this.
+#: A JVM starts in half the time like this, a broker in a third of it; no test is about the speed of compiled code.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
@@ -36,12 +38,16 @@ def missing() -> str | None:
     return absent("java", "mvn")
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that nobody listens on, below those that the system hands to outgoing connections."""
+    """A port that nobody listens on, below those of outgoing connections; never one that was returned before."""
     while True:
         port = random.randint(15000, 30000)
         with socket.socket() as probe:
-            if probe.connect_ex((HOST, port)):
+            if port not in _given and probe.connect_ex((HOST, port)):
+                _given.add(port)
                 return port
 
 
@@ -66,20 +72,24 @@ class Tools:
     def tool(self, name: str, *arguments: str, seconds: float = 120) -> str:
         """Run one; what it printed. It must not fail."""
         done = subprocess.run(
-            dies_with_us(self._java(_TOOLS[name], *arguments)),
+            dies_with_us(self.command(name, *arguments)),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds,
         )  # fmt: skip
         assert done.returncode == 0, f"{name} exited {done.returncode}: {done.stdout}"
         return done.stdout
 
+    def command(self, name: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
+        """The command that runs one; `jvm` are options of its JVM."""
+        return self._java(_TOOLS[name], *arguments, jvm=jvm)
+
     def start_tool(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a tool that is to run on beside the test, which must end it."""
-        command = dies_with_us(self._java(_TOOLS[name], *arguments))
+        command = dies_with_us(self.command(name, *arguments))
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def _java(self, main_class: str, *arguments: str) -> list[str]:
+    def _java(self, main_class: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
         quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-        return ["java", *_SHORT_LIVED, "-Xmx256m", quiet, "-cp", self._class_path, main_class, *arguments]
+        return ["java", *_SHORT_LIVED, "-Xmx256m", quiet, *jvm, "-cp", self._class_path, main_class, *arguments]
 
 
 class Kafka(Tools):
@@ -95,6 +105,8 @@ class Kafka(Tools):
         advertised: Port on loopback to advertise, by the name of the listener; 0 is its own.
         properties: More lines of server.properties.
         member_of: The node that controls the cluster which this one joins, as a broker only.
+        jvm: Options of its JVM.
+        start: Without it, only configuration and data are prepared, for `launch` and `wait`.
     """
 
     def __init__(
@@ -104,6 +116,9 @@ class Kafka(Tools):
         advertised: dict[str, int],
         properties: dict[str, str],
         member_of: Kafka | None = None,
+        jvm: Sequence[str] = (),
+        *,
+        start: bool = True,
     ) -> None:
         super().__init__(release)
         self.log = directory / "server.log"
@@ -142,14 +157,23 @@ class Kafka(Tools):
         path.write_text("".join(f"{key}={value}\n" for key, value in configuration.items()))
         format_ = self._java("kafka.tools.StorageTool", "format", "-t", "kproxypeersAAAAAAAAAAA", "-c", str(path))
         subprocess.run(format_, check=True, capture_output=True, timeout=120)
-        options = ["-Xmx512m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        options = ["-Xmx512m", *_SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *jvm]
         self._command = ["java", *options, "-cp", self._class_path, "kafka.Kafka", str(path)]
-        self.start()
+        if start:
+            self.start()
 
     def start(self) -> None:
         """Start it, also again after `kill`; it keeps its data and its addresses."""
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Begin to start. It ends with the calling thread, which should be the main one."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(dies_with_us(self._command), stdout=log, stderr=log)
+
+    def wait(self) -> None:
+        """Return when it answers."""
         until(f"Kafka {self.release} answers, see {self.log}", self._answers, seconds=180, every=0.1)
 
     def kill(self) -> None:

@@ -15,10 +15,12 @@ PASSWORD = "Zwetschgen-Datschi-4711"
 _JAAS = "org.apache.kafka.common.security"
 #: server.properties for the listener SASL.
 SASL = {
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
     "listener.name.sasl.plain.sasl.jaas.config": f'{_JAAS}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
     "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
     "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{_JAAS}.scram.ScramLoginModule required;",
+    # Accepts tokens without a signature.
+    "listener.name.sasl.oauthbearer.sasl.jaas.config": f"{_JAAS}.oauthbearer.OAuthBearerLoginModule required;",
     "delegation.token.secret.key": "this one never leaves the broker",
 }
 

@@ -6,14 +6,19 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.peers.kafka import RELEASES, Kafka, missing
+from tests.peers.cluster import Cluster
+from tests.peers.kafka import RELEASES, missing
 from tests.peers.processes import until
 from tests.peers.proxy import Proxy
+from tests.peers.suites import kafka_python
+from tests.peers.suites.all_suites import SUITES
+from tests.peers.suites.comparison import PAST_THE_PROXY, differences, run_directly, run_through, trace_problems
 from tests.peers.toolchains import skip
 from tests.peers.trace import all_findings, read_lines
 
@@ -23,37 +28,24 @@ kafka_client = pytest.importorskip("confluent_kafka")
 kafka_admin = pytest.importorskip("confluent_kafka.admin")
 
 SECONDS = 60
+SUITE_SECONDS = 300
 COUNT = 300  # messages a round
-#: Rules that are about addresses leading past the proxy.
-PAST_THE_PROXY = {"S001", "S002", "S003"}
-
-
-class Cluster:
-    """Brokers that advertise their own addresses; node 1 is the controller too."""
-
-    def __init__(self, release: str, directory: Path, nodes: int) -> None:
-        self._release = release
-        self._directory = directory
-        self.nodes: dict[int, Kafka] = {}
-        for number in range(1, nodes + 1):
-            self.add(number)
-
-    def add(self, number: int) -> None:
-        properties = {"node.id": str(number), "broker.rack": f"r{number}", "default.replication.factor": "3"}
-        properties |= {"offsets.topic.replication.factor": "3", "replica.lag.time.max.ms": "10000"}
-        directory = self._directory / f"node{number}"
-        self.nodes[number] = Kafka(self._release, directory, {}, properties, self.nodes.get(1))
-
-    def kill(self) -> None:
-        for node in self.nodes.values():
-            node.kill()
+PROPERTIES = {
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "replica.lag.time.max.ms": "10000",
+    "num.partitions": "4",
+    "group.min.session.timeout.ms": "1000",
+}
+#: Of kafka-python's suite, what does not assume a single broker. `python -m tests.peers.suites` runs all suites, whole.
+SUITE = ("test_consumer_integration.py", "test_producer_integration.py")
 
 
 @pytest.fixture(scope="module", params=RELEASES)
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if reason := missing():
         skip(reason)
-    cluster = Cluster(request.param, tmp_path_factory.mktemp("cluster"), 3)
+    cluster = Cluster(request.param, tmp_path_factory.mktemp("cluster"), 3, PROPERTIES)
     yield cluster
     cluster.kill()
 
@@ -78,6 +70,19 @@ def consume(settings: dict[str, Any], topics: list[str], count: int) -> list[int
     until(f"{count} messages are read", is_done, seconds=SECONDS)
     consumer.close()
     return sorted(values)
+
+
+@pytest.mark.parametrize("cluster", RELEASES[:1], indirect=True)
+def test_a_clients_own_suite_gives_the_same_results_as_without_the_proxy(cluster: Cluster, tmp_path: Path) -> None:
+    if reason := SUITES["kafka-python"].missing:
+        skip(reason)
+    suite = partial(kafka_python.run, files=SUITE, release=cluster.first.release)
+    direct = run_directly(suite, cluster, tmp_path / "direct", seconds=SUITE_SECONDS)
+    through = run_through(suite, cluster, tmp_path / "through", seconds=SUITE_SECONDS)
+    assert list(direct.outcomes.values()).count("passed") >= 33
+    assert differences([direct], [through]) == {}
+    assert through.trace is not None
+    assert list(trace_problems(through.trace)) == []
 
 
 def test_a_cluster_that_knows_nothing_of_the_proxy_is_reached_through_it_alone(

@@ -1,18 +1,23 @@
-"""Clients log in with PLAIN and SCRAM, set credentials and make a token: none of it can be found in any output."""
+"""Clients log in with every mechanism, set credentials and make a token: none of it can be found in any output."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from tests.peers import clients
 from tests.peers.clients.session import SCRAM_ITERATIONS
+from tests.peers.kafka import free_port
 from tests.peers.lab import PASSWORD, USER, Lab
+from tests.peers.outputs import Viewer, http, read_by_commands
 from tests.peers.proxy import Chain
 from tests.peers.trace import read_lines, trace_files
 
@@ -20,6 +25,9 @@ pytestmark = pytest.mark.peers
 
 SALT = "0123456789abcdef"
 LOGINS = {"confluent": "PLAIN", "kafka_python": "SCRAM-SHA-256", "aio": "SCRAM-SHA-512"}
+WRONG_PASSWORD = "Apfelstrudel-0815-falsch"
+#: APIs whose frames carry secrets.
+SECRET_APIS = {"SaslAuthenticate": 36, "CreateDelegationToken": 38, "AlterUserScramCredentials": 51}
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,8 @@ class Run:
 
     chain: Chain
     secrets: dict[str, bytes]
+    #: By name, other than the trace and the terminal.
+    outputs: dict[str, bytes]
 
 
 @pytest.fixture(scope="module", params=["summary", "full", "raw"])
@@ -42,7 +52,12 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
         f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}" password="{PASSWORD}";\n'
     )
-    with lab.chain("SASL", directory, "--detail", detail, "-v") as chain:
+    port, control = free_port(), directory / "control.sock"
+    control.parent.chmod(0o700)
+    watched = ("--http", str(port), "--control", str(control))
+    tokens = {"token": token_for(USER), "expired token": token_for(USER, exp=1)}
+    with lab.chain("SASL", directory, "--detail", detail, "-v", *watched) as chain:
+        viewer = Viewer(control)
         clients.python_client("credentials", chain.bootstrap, SALT, "PLAIN", USER, PASSWORD)
         for client, mechanism in LOGINS.items():
             topic = f"sasl-{client}-{detail}"
@@ -52,8 +67,43 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
             "delegation-tokens", "--bootstrap-server", chain.bootstrap, "--command-config", str(login),
             "--create", "--max-life-time-period", "-1",
         )  # fmt: skip
+        for library in ("confluent", "kafka_python") if detail == "raw" else ("confluent",):
+            arguments = ("login", library, chain.bootstrap, "0")
+            assert clients.python_client(*arguments, "OAUTHBEARER", USER, tokens["token"]).strip() == "ok"
+            assert "failed" in clients.python_client(*arguments, "OAUTHBEARER", USER, tokens["expired token"])
+            assert "failed" in clients.python_client(*arguments, "PLAIN", USER, WRONG_PASSWORD)
+        outputs = http(port)
         chain.finish()
-        yield Run(chain, secrets_of(chain, token))
+        viewer.close()
+        outputs["control socket"] = bytes(viewer.received)
+        secrets = secrets_of(chain, token) | secrets_of_tokens(tokens) | {"wrong password": WRONG_PASSWORD.encode()}
+        if detail == "raw":
+            outputs |= read_by_commands(chain.proxy.trace, secret_frames(chain))
+        yield Run(chain, secrets, outputs)
+
+
+def token_for(user: str, **claims: Any) -> str:
+    """Without a signature, but with something in it that must not be shown."""
+    now = int(time.time())
+    body = {"sub": user, "iat": now - 60, "exp": now + 3600, "jti": f"jti-{USER}-of-this-token-alone", **claims}
+    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=") for each in ({"alg": "none"}, body))
+    return b".".join((*parts, b"")).decode()
+
+
+def secrets_of_tokens(tokens: dict[str, str]) -> dict[str, bytes]:
+    return {f"claims of the {name}": text.split(".")[1].encode() for name, text in tokens.items()} | {
+        "claim of a token": f"jti-{USER}-of-this-token-alone".encode()
+    }
+
+
+def secret_frames(chain: Chain) -> list[bytes]:
+    """Requests with secrets as they went over the wire: one of each API and mechanism, and every token."""
+    found: list[bytes] = []
+    for connection in chain.front.connections:
+        data = bytes(connection.requests.data)
+        frames = [data[offset : offset + size] for offset, size in connection.requests.frames()]
+        found += [each for each in frames if int.from_bytes(each[4:6], "big") in SECRET_APIS.values()]
+    return sorted(found, key=len)[-20:]
 
 
 def secrets_of(chain: Chain, token: str) -> dict[str, bytes]:
@@ -116,3 +166,13 @@ def test_trace_has_every_frame_but_no_secret(run: Run) -> None:
 def test_terminal_shows_no_secret(run: Run) -> None:
     assert "SaslAuthenticate" in run.chain.proxy.printed
     assert leaks(run.secrets, run.chain.proxy.printed.encode()) == []
+
+
+def test_no_other_output_has_a_secret(run: Run) -> None:
+    assert b"kproxy_" in run.outputs["/metrics"]
+    assert b'"frame":' in run.outputs["control socket"]
+    assert b'"connections":' in run.outputs["control socket"]
+    assert all(
+        b"SaslAuthenticate" in run.outputs[name] for name in run.outputs if name[0] == "-" and "findings" not in name
+    )
+    assert {name: found for name, text in run.outputs.items() if (found := leaks(run.secrets, text))} == {}

@@ -5,16 +5,15 @@ With ``KPROXY_JUDGE=4.3.1`` in the environment they run against that release of 
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from tests.peers.lab import Lab
 from tests.peers.server import serving
-from tests.peers.suites import kafka_python, kgo
-from tests.peers.toolchains import absent, skip
+from tests.peers.suites.all_suites import SUITES, Suite
+from tests.peers.toolchains import skip
 from tests.peers.trace import Line, all_findings, read_lines
 
 pytestmark = pytest.mark.peers
@@ -22,41 +21,8 @@ pytestmark = pytest.mark.peers
 SECONDS = 360
 
 
-@dataclass(frozen=True)
-class Suite:
-    """A suite, and what is known of it.
-
-    Attributes:
-        run: Gives the outcome of each test.
-        missing: Why it cannot run here, or None.
-        passing: So many pass.
-        known: Test -> why it does not pass; on a real Kafka it does not either.
-    """
-
-    run: Callable[..., dict[str, str]]
-    missing: str | None
-    passing: int
-    known: Mapping[str, str]
-
-
-SUITES = {
-    "kafka-python": Suite(
-        kafka_python.run,
-        None if importlib.util.find_spec("kafka") else "needs the Python package kafka: .ci/constraints-peers.txt",
-        55,
-        {"test_kafka_consumer_offsets_for_time_old": "is for brokers before 0.10.1"},
-    ),
-    "kgo": Suite(
-        kgo.run,
-        absent("go"),
-        149,
-        {
-            "TestIssueProduceBrokerTooOldFailsRecords": "is for brokers before 4.0",
-            "TestSCRAMAuth": "wants a listener with SCRAM beside the one without",
-            "TestSCRAMAuthBadCredentials": "wants a listener with SCRAM beside the one without",
-        },
-    ),
-}
+#: Those that CI can run: rskafka's takes minutes to compile.
+NAMES = ("kafka-python", "kgo")
 
 
 @dataclass(frozen=True)
@@ -68,7 +34,7 @@ class Run:
     lines: list[Line]
 
 
-@pytest.fixture(scope="module", params=SUITES)
+@pytest.fixture(scope="module", params=NAMES)
 def run(request: pytest.FixtureRequest, judge: Lab | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     suite = SUITES[request.param]
     if suite.missing:

@@ -14,6 +14,7 @@ import pytest
 
 GO = Path(__file__).with_name("go")
 JS = Path(__file__).with_name("js")
+RUST = Path(__file__).with_name("rust")
 
 
 def absent(*tools: str) -> str | None:

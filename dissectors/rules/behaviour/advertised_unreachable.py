@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.connections.addresses import LOOPBACK, canonical, is_fixed, split
-from dissectors.connections.events import ResponseReceived
+from dissectors.connections.addresses import LOOPBACK, canonical, host_of, is_fixed, split
+from dissectors.connections.events import (
+    ConnectFailed,
+    ConnectFailure,
+    ConnectionEnded,
+    DeadlinePassed,
+    ResponseReceived,
+)
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
+from dissectors.trackers.advertised_addresses import AdvertisedAddress, AdvertisedAddresses
 from dissectors.trackers.broker_lookups import BrokerLookup, BrokerLookups
 from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints, own_address
 from dissectors.trackers.state import ConnectionState
@@ -21,6 +28,8 @@ CODE = "S001"
 #: from the dialled one, and for one that cannot be compared.
 BYPASS_THRESHOLD = 3
 UNCLEAR_THRESHOLD = 5
+#: How long a client that cannot connect may take to ask for the addresses again (ns).
+LOOKUP_AGAIN = 5_000_000_000
 
 
 @rule(
@@ -28,13 +37,21 @@ UNCLEAR_THRESHOLD = 5
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Metadata", "FindCoordinator", "DescribeCluster", "ShareFetch", "ShareAcknowledge"),
-    also=(Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),),  # almost all have no endpoints
-    needs=(Brokers, BrokerLookups),
+    also=(
+        Trigger((ResponseReceived,), ("Produce", "Fetch"), only=FrameFlags.TAGGED),  # almost all have no endpoints
+        Trigger((ConnectFailed, DeadlinePassed, ConnectionEnded)),
+    ),
+    needs=(Brokers, BrokerLookups, AdvertisedAddresses),
     since="0.1",
     blame="network",
 )
-def advertised_unreachable(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+def advertised_unreachable(
+    event: ResponseReceived | ConnectFailed | DeadlinePassed | ConnectionEnded, connection: ConnectionState
+) -> Iterator[Problem]:
     """Checks that clients can reach the addresses that brokers advertise.
+
+    In a capture, attempts to connect that are refused, stay without an answer, or fail because the name is unknown are
+    reported with their reason. A refused attempt counts once it is repeated: a name may have another address.
 
     ## Why it matters
     A client uses its bootstrap address only to look up the cluster's addresses, and does everything else there. If it
@@ -60,6 +77,26 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
     > FindCoordinator v2 {"key": "g"}
     < {"node_id": 1, "host": "localhost", "port": 9092}
     ```
+    The client tries the advertised address, and nothing listens there:
+    ```story
+    open 1 client=10.0.0.9:50001 server=10.0.0.1:29092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    unreachable client=10.0.0.9:50002 server=10.0.0.1:9092 reason=REFUSED
+    +100ms
+    unreachable client=10.0.0.9:50003 server=10.0.0.1:9092 reason=REFUSED
+    +6s
+    ```
+    It cannot resolve the advertised name:
+    ```story
+    open 1 client=10.0.0.9:50001 server=10.0.0.1:29092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "kafka-1", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    unreachable client=10.0.0.9:53101 server=kafka-1 reason=NAME_NOT_FOUND
+    +6s
+    ```
     The broker behind the proxy advertises its own address:
     ```story
     open 1 server=localhost:19092 listener=127.0.0.1:9092
@@ -81,6 +118,17 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
     2> Produce v8 {"acks": -1}
     2< {}
     ```
+    A broker to which clients were connected is restarted:
+    ```story
+    open 1 client=10.0.0.9:50001 server=10.0.0.1:9092
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    close by=server how=fin
+    unreachable client=10.0.0.9:50002 server=10.0.0.1:9092 reason=REFUSED
+    unreachable client=10.0.0.9:50003 server=10.0.0.1:9092 reason=REFUSED
+    +6s
+    ```
     The proxy's own address is advertised:
     ```story
     open 1 server=10.0.0.1:9092 listener=127.0.0.1:9092
@@ -95,11 +143,20 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
     https://github.com/tulios/kafkajs/issues/769
     https://kafka.apache.org/documentation/#brokerconfigs_advertised.listeners
     """
+    unreachable = connection.run.state(AdvertisedAddresses).unreachable(connection)
+    if not isinstance(event, ResponseReceived):
+        yield from _without_response(event, unreachable, connection)
+        return
     if (message := event.message) is None or message.diagnosis is not None or event.request is None:
         return
     if (bypass := own_address(message, connection)) is not None:
         yield from _problem(message, bypass, connection, event.at, _bypass_text(bypass, connection))
         return
+    failed = {(each.broker.host, each.broker.port): each for each in unreachable}
+    for endpoint in endpoints(message) if failed else ():
+        if (advertised := failed.get(endpoint[1:3])) is not None:
+            yield from _problem(message, endpoint, connection, event.at, _failure_text(advertised))
+            return
     client_id = event.request.message.client_id
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
     if not cannot_reach_brokers(lookup, event.at):
@@ -113,6 +170,44 @@ def advertised_unreachable(event: ResponseReceived, connection: ConnectionState)
         f"{(event.at - lookup.since) / 1e9:.1f} s, but never connected to it"
     )
     yield from _problem(message, broker, connection, event.at, text)
+
+
+def _without_response(
+    event: ConnectFailed | DeadlinePassed | ConnectionEnded,
+    unreachable: list[AdvertisedAddress],
+    connection: ConnectionState,
+) -> Iterator[Problem]:
+    """The problem of a client that could not connect and does not ask again, so that no frame shows the address."""
+    if not unreachable:
+        return
+    if isinstance(event, ConnectFailed) and not connection.ended:
+        connection.expect(CODE, (connection.connection_id,), by=event.at + LOOKUP_AGAIN)
+    elif is_new_cause(connection, event.at):
+        broker = unreachable[0].broker
+        yield Problem(
+            _failure_text(unreachable[0]),
+            hint=_hint(connection),
+            expected=connection.dialled,
+            got=broker.address,
+            cause=connection.dialled,
+        )
+
+
+def _failure_text(advertised: AdvertisedAddress) -> str:
+    broker, connection, failure = advertised.broker, advertised.connection, advertised.failure
+    assert failure is not None
+    where = "" if failure.server in (broker.host, broker.address) else f" ({failure.server})"
+    return (
+        f"broker {broker.node_id} is advertised as {broker.address}, but client {host_of(failure.client)}, which "
+        f"dialled {connection.dialled}, cannot connect to it: {_OUTCOMES[failure.reason]}{where}"
+    )
+
+
+_OUTCOMES = {
+    ConnectFailure.REFUSED: "the connection is refused, so nothing listens there",
+    ConnectFailure.NO_ANSWER: "there is no answer, so no machine has that address or a firewall drops the packets",
+    ConnectFailure.NAME_NOT_FOUND: "its name server does not know that name",
+}
 
 
 def cannot_reach_brokers(lookup: BrokerLookup, at: int) -> bool:
@@ -151,9 +246,15 @@ def _problem(message: Message, broker: Endpoint, connection: ConnectionState, at
     yield Problem(
         text,
         **locate(message, *broker.path, "port" if same_host else "host"),
-        hint=f"set the broker's advertised.listeners to an address that this client can reach, here "
-        f"{connection.dialled}, or a name for it; behind a proxy, use the proxy's listener",
+        hint=_hint(connection),
         expected=connection.dialled,
         got=broker.address,
         cause=connection.dialled,
+    )
+
+
+def _hint(connection: ConnectionState) -> str:
+    return (
+        f"set the broker's advertised.listeners to an address that this client can reach, here {connection.dialled}, "
+        f"or a name for it; behind a proxy, use the proxy's listener"
     )

@@ -20,11 +20,16 @@ MAX_DELAY = 10 * 1_000_000_000
 MAX_TOPICS = 10_000
 
 
-class _MissingTopics:
-    """Topics that did not exist when a client requested them with auto-creation: name -> time of the response."""
+class _Topics:
+    """Topics by name, and when.
+
+    `missing`: did not exist when a client requested them with auto-creation. `created`: CreateTopics named them;
+    a broker that has not learned of them yet says that they do not exist.
+    """
 
     def __init__(self) -> None:
-        self.since: BoundedDict[str, int] = BoundedDict(MAX_TOPICS)
+        self.missing: BoundedDict[str, int] = BoundedDict(MAX_TOPICS)
+        self.created: BoundedDict[str, int] = BoundedDict(MAX_TOPICS)
 
 
 @rule(
@@ -65,6 +70,16 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     > Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": true}
     < {"brokers": [{"node_id": 1}], "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
     ```
+    It was created explicitly, and one broker learns of it later than another:
+    ```story
+    > CreateTopics v5 {"topics": [{"name": "orders", "num_partitions": 6}]}
+    < {"topics": [{"name": "orders"}]}
+    2> Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": true}
+    2< {"topics": [{"name": "orders", "error_code": 3}]}
+    +100ms
+    2> Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": true}
+    2< {"brokers": [{"node_id": 1}], "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    ```
     The client does not allow auto-creation:
     ```story
     > Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": false}
@@ -80,11 +95,13 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     message = event.message
     if message is None or message.diagnosis is not None:
         return
-    missing = connection.run.state(_MissingTopics).since
+    topics = connection.run.state(_Topics)
+    missing, created = topics.missing, topics.created
     if isinstance(event, RequestReceived):
-        if missing and message.api == "CreateTopics":
+        if message.api == "CreateTopics" and not message.body.get("validate_only"):
             for topic in message.body["topics"] or ():
                 missing.pop(topic["name"], None)
+                created[topic["name"]] = event.at
         return
     if (
         message.api != "Metadata"
@@ -96,6 +113,9 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     for index, topic in enumerate(message.body["topics"] or ()):
         name = topic.get("name")
         if topic["error_code"] in _BEING_CREATED and not topic["partitions"]:
+            explicit = created.get(name or "")
+            if explicit is not None and event.at - explicit <= MAX_DELAY:
+                continue
             if name and asked.get("allow_auto_topic_creation", True):
                 missing[name] = event.at
         elif missing and topic["error_code"] == 0 and (since := missing.pop(name or "", None)) is not None:

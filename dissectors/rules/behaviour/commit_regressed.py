@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
@@ -11,7 +12,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.trackers.commits import Commits, Key, key_of
-from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.partitions import TopicPartition, topic_of
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -20,6 +21,7 @@ _THRESHOLD = 3
 _MAX_REPORTED = 10
 _MAX_CLIENTS = 1000
 _MAX_ENDS = 50_000
+_LATEST = -1
 
 #: Host and client id.
 _Client = tuple[str, str | None]
@@ -36,20 +38,35 @@ class _Ends:
         self.clients: BoundedDict[_Client, None] = BoundedDict(_MAX_CLIENTS)
         self.offsets: BoundedDict[tuple[_Client, str, int], tuple[str | None, int]] = BoundedDict(_MAX_ENDS)
 
-    def update(self, client: _Client, message: Message, connection: ConnectionState) -> None:
+    def update(self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState) -> None:
         """Store the ends in a Fetch or ListOffsets response.
 
-        Followers may lag, so an end is lowered only if the topic id has changed.
+        Followers may lag, so an end is lowered only if the topic id has changed. ListOffsets has no topic ids.
         """
-        rows, end_of = ("responses", "high_watermark") if message.api == "Fetch" else ("topics", "offset")
+        is_fetch = message.api == "Fetch"
+        rows, end_of = ("responses", "high_watermark") if is_fetch else ("topics", "offset")
+        listed = frozenset() if is_fetch else _latest(event.request_body or {})
         for topic in message.body.get(rows) or ():
             topic_id = topic.get("topic_id")
             name = connection.run.topic_names.get(topic_of(topic), topic_of(topic))
             for row in topic.get("partitions") or ():
-                key, end = (client, name, row.get("partition_index", 0)), row.get(end_of, -1)
+                partition, end = row.get("partition_index", 0), row.get(end_of, -1)
+                if not is_fetch and (name, partition) not in listed:
+                    continue
+                key = client, name, partition
                 known = self.offsets.get(key)
-                if known is None or known[0] != topic_id or known[1] < end:
-                    self.offsets[key] = (topic_id, end)
+                if known is None or known[1] < end or (topic_id is not None and known[0] not in (None, topic_id)):
+                    self.offsets[key] = (topic_id or (known[0] if known else None), end)
+
+
+def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:
+    """The partitions whose end a ListOffsets request asks for; others get the start, or the offset at a time."""
+    return frozenset(
+        (topic_of(topic), row.get("partition_index", 0))
+        for topic in asked.get("topics") or ()
+        for row in topic.get("partitions") or ()
+        if row.get("timestamp") == _LATEST
+    )
 
 
 @rule(
@@ -125,7 +142,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
         return
     if message.api != "OffsetCommit":
         if client in ends.clients:
-            ends.update(client, message, connection)
+            ends.update(client, event, message, connection)
         return
     ends.clients[client] = None
     connection.run.subscribe("S043")

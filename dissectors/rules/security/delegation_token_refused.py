@@ -1,4 +1,4 @@
-"""X021: a delegation token that a broker does not give or take."""
+"""X021: requests about delegation tokens that a broker refuses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dissectors.trackers.triggers import FrameFlags
 #: Why, and what to do. X014 reports DELEGATION_TOKEN_AUTHORIZATION_FAILED.
 _REASONS = {
     Error.DELEGATION_TOKEN_AUTH_DISABLED: (
-        "delegation tokens are switched off",
+        "delegation tokens are disabled",
         "set delegation.token.secret.key on every broker and controller",
     ),
     Error.DELEGATION_TOKEN_NOT_FOUND: (

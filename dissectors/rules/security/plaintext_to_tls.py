@@ -63,7 +63,8 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
     elif not client.uses_tls:
         yield Problem(
             f"server {connection.server} answers with TLS to a client that sends plain Kafka",
-            hint="set security.protocol=SSL or SASL_SSL on the client, or use the port of a plaintext listener",
+            hint="pass --upstream-tls to kproxy, set security.protocol=SSL or SASL_SSL on the client, or use the port "
+            "of a plaintext listener",
             expected="a Kafka response",
             got="a TLS record",
         )

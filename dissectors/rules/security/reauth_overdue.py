@@ -14,6 +14,12 @@ from dissectors.trackers.triggers import FrameFlags
 _LOGIN = frozenset({"SaslHandshake", "SaslAuthenticate"})
 
 
+class _Reported:
+    """The session of a connection that has been reported."""
+
+    expired_at = 0
+
+
 @rule(
     "X010",
     severity=Severity.WARNING,
@@ -67,9 +73,10 @@ def reauth_overdue(event: RequestReceived, connection: ConnectionState) -> Itera
     """
     authentication = connection.state(Authentication)
     expired = authentication.expires_at
-    if expired is None or event.at <= expired or event.message.api in _LOGIN:
+    reported = connection.state(_Reported)
+    if expired is None or event.at <= expired or event.message.api in _LOGIN or expired == reported.expired_at:
         return
-    authentication.expires_at = None  # report once: the broker closes the connection
+    reported.expired_at = expired  # once is enough: the broker closes the connection
     yield Problem(
         f"{event.message.api} of client {connection.client_id!r} was sent {(event.at - expired) / 1e9:.3f} s after "
         "its SASL session expired: the broker closes the connection",

@@ -12,7 +12,7 @@ from dissectors.messages import sensitive
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
-from dissectors.sasl.messages import ServerRefusal
+from dissectors.sasl.messages import OAuthBearerClientFirst, ServerRefusal
 from dissectors.schemas.codes import Error
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.connection_endings import CAUSED_WITHIN
@@ -29,6 +29,9 @@ _HINTS = {
     "OAUTHBEARER": "check the token's issuer, audience, scope and expiry against sasl.oauthbearer.* of the broker",
     "GSSAPI": "check the client's principal and keytab, sasl.kerberos.service.name and the clocks of both",
 }
+_SCRAM = (
+    "check user and password, and that the user has credentials for {} (kafka-configs --describe --entity-type users)"
+)
 _DELEGATED = "check that the delegation token has not expired, and that the password is its HMAC"
 
 
@@ -137,8 +140,13 @@ def sasl_auth_failed(
     mechanism = authentication.mechanism or "SASL"
     what = "re-authentication" if authentication.is_reauthentication else "login"
     failed = f"{mechanism} {what} of client {connection.client_id!r} from {key[1]} at {connection.server} failed"
-    hint = _DELEGATED if authentication.by_token else _HINTS.get(mechanism, _CREDENTIALS)
-    why = reason + _expired(authentication, event.at)
+    if authentication.by_token:
+        hint = _DELEGATED
+    elif mechanism.startswith("SCRAM-"):
+        hint = _SCRAM.format(mechanism)
+    else:
+        hint = _HINTS.get(mechanism, _CREDENTIALS)
+    why = reason + _token_problem(authentication.bearer, event.at)
     cause = f"{mechanism} {authentication.refusal.reason if authentication.refusal else ''}"
     if times < _OFTEN:
         yield Problem(f"{failed}: {why}", hint=hint, cause=cause, **place)
@@ -179,8 +187,13 @@ def _refused(refusal: ServerRefusal) -> str:
     return f"the server answers {refusal.reason or 'an error'}"
 
 
-def _expired(authentication: Authentication, at: int) -> str:
-    expires_at = authentication.token_expires_at
-    if expires_at is None or (over := at / SECOND - expires_at) <= 0:
+def _token_problem(bearer: OAuthBearerClientFirst | None, at: int) -> str:
+    """What is wrong with a bearer token, as far as it can be read."""
+    if bearer is None or bearer.problem:  # X020 reports that
         return ""
-    return f"; the token expired {over:.0f} s before"
+    now = at / SECOND
+    if bearer.expires_at is not None and now > bearer.expires_at:
+        return f"; the token expired {now - bearer.expires_at:.0f} s before"
+    if bearer.not_before is not None and now < bearer.not_before:
+        return f"; the token is not valid yet, but in {bearer.not_before - now:.0f} s"
+    return "; the token is not a JWT" if bearer.is_opaque else ""

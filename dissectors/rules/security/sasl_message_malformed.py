@@ -1,4 +1,4 @@
-"""X020: a SASL message that its mechanism does not have."""
+"""X020: a malformed SASL message."""
 
 from __future__ import annotations
 

@@ -68,10 +68,10 @@ def scram_nonce(
     if is_from_client(event):
         if authentication.final_nonce is not None and authentication.final_nonce != server_nonce:
             yield Problem(
-                f"client {connection.client_id!r} ends its {authentication.mechanism} login with another nonce than "
-                "the server's",
-                hint="a fault of the client, as of librdkafka before 2.6.1: r= of its last message must be the "
-                "server's nonce, byte for byte",
+                f"client {connection.client_id!r} sends a nonce that differs from the server's in the last message of "
+                f"its {authentication.mechanism} login",
+                hint="fix or upgrade the client (librdkafka before 2.6.1 does this): r= of its last message must be "
+                "the server's nonce, byte for byte",
                 **place,
             )
     elif (
@@ -81,7 +81,7 @@ def scram_nonce(
     ):
         yield Problem(
             f"the {authentication.mechanism} nonce of server {connection.server} does not begin with the client's",
-            hint="a fault of the server: its nonce must start with the client's nonce and append its own part",
+            hint="fix the server: its nonce must start with the client's nonce and append its own part",
             blame="broker",
             **place,
         )

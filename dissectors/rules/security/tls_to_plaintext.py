@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.connections.addresses import host_of
 from dissectors.connections.events import Direction, FramingLost
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
@@ -11,7 +12,7 @@ from dissectors.trackers.state import ConnectionState
 
 
 @rule("X001", severity=Severity.ERROR, events=(FramingLost,), since="0.1", blame="client")
-def tls_to_plaintext(event: FramingLost, _: ConnectionState) -> Iterator[Problem]:
+def tls_to_plaintext(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that no client uses TLS on a plaintext Kafka listener.
 
     ## Why it matters
@@ -39,4 +40,10 @@ def tls_to_plaintext(event: FramingLost, _: ConnectionState) -> Iterator[Problem
     https://github.com/linkedin/Burrow/issues/435
     """
     if event.protocol == "TLS" and event.direction is Direction.REQUEST:
-        yield Problem("TLS, not Kafka: " + event.reason, hint=event.hint)
+        yield Problem(
+            f"client {host_of(connection.client)} sends TLS to {connection.server}, where plain Kafka is expected",
+            hint="if the broker's listener is plaintext, set security.protocol=PLAINTEXT or SASL_PLAINTEXT on the "
+            "client; if it uses TLS, pass --tls-cert, --tls-key and --upstream-tls to kproxy, so that it can decode",
+            expected="a Kafka request",
+            got="a TLS record",
+        )

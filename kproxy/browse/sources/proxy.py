@@ -88,16 +88,20 @@ class ProxySource(Source):
             greeting.started,
         )
         restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # it has a new backlog
+        client.on_listeners = lambda: self._show_listeners(client.greeting)
         await client.ask("watch", frames=True, backlog=not is_same or restarted)
         if last_greeting is not None:
             self._add_missed_lines(greeting, is_same=is_same)
         self._greeting = greeting
-        if greeting.built_in:  # the broker's ports are internal: clients know the listeners
-            self.server_names = {each.upstream: each.listen for each in greeting.listeners}
-        self.name = _name(greeting)
+        self._show_listeners(greeting)
         self.phase, self.sentence = SourcePhase.LIVE, ""
         if greeting.trace is not None:
             self.messages.append(f"trace: {greeting.trace}")
+
+    def _show_listeners(self, greeting: Greeting) -> None:
+        if greeting.built_in:  # the broker's ports are internal: clients know the listeners
+            self.server_names = {each.upstream: each.listen for each in greeting.listeners}
+        self.name = _name(greeting)
 
     def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:
         """Add lines about the missing data to the store; close the connections of a proxy that has ended."""

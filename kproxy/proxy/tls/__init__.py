@@ -1,1 +1,1 @@
-"""TLS between the relay and its peers: streams, contexts, handshakes, sides, and why TLS fails."""
+"""TLS between the relay and its peers: streams, contexts, handshakes, sides, and the reasons for failures."""

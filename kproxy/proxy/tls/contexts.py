@@ -1,4 +1,4 @@
-"""TLS contexts from the files that a user names; what is wrong with a file is one sentence."""
+"""Makes TLS contexts from the user's files. An error message is one sentence."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kproxy.proxy.tls.own_certificate import OwnCertificate
 from kproxy.proxy.tls.stream import keep_requested_name
 
 
 @dataclass(frozen=True, slots=True)
 class TlsPolicy:
-    """How a listener speaks to clients and to its upstream; None is plaintext.
+    """The TLS of a listener, with clients and with its upstream; None is plaintext.
 
-    `upstream_name` is what an upstream is to be called, as SNI and in its certificate; None is its own host name.
+    `upstream_name` is sent as SNI and expected in the upstream's certificate; None means the upstream's host name.
     """
 
     client: ssl.SSLContext | None = None
@@ -28,14 +29,14 @@ class TlsPolicy:
 PLAINTEXT: Final = TlsPolicy()
 
 
-class ClientContext(ssl.SSLContext):
-    """For upstreams; `anonymous` is true without a client certificate."""
+class OwnContext(ssl.SSLContext):
+    """A context that knows the certificate it sends to peers; None is no certificate."""
 
-    anonymous = True
+    own: OwnCertificate | None = None
 
 
 class TlsFileError(ValueError):
-    """A file cannot be used; one sentence that says what to do."""
+    """A file cannot be used. The message is one sentence that includes the remedy."""
 
 
 def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
@@ -44,17 +45,18 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     Args:
         certificate: PEM.
         key: PEM, without a password.
-        client_ca: Clients must have a certificate that one of these (PEM) has signed.
+        client_ca: Require client certificates that one of these CAs (PEM) has signed.
 
     Raises:
-        TlsFileError: A file cannot be read, is not what it should be, or the two do not belong together.
+        TlsFileError: A file cannot be read or has the wrong content, or certificate and key do not match.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = OwnContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load(context, "--tls-cert", certificate, "--tls-key", key)
     if client_ca is not None:
         _trust(context, "--tls-client-ca", client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
+    context.own = OwnCertificate(certificate, key, for_clients=True)
     keep_requested_name(context)
     return context
 
@@ -69,17 +71,17 @@ def client_context(
     """For upstreams: TLS 1.2 and 1.3. Blocks: it reads files.
 
     Args:
-        ca: Trust these (PEM) instead of the CAs of the system.
+        ca: Trust these CAs (PEM) instead of those of the system.
         certificate: For brokers that require one (PEM).
         key: Of that certificate (PEM, without a password).
-        verify: Accept only a certificate of a trusted CA that has the name of the upstream.
+        verify: Accept only certificates of a trusted CA with the name of the upstream.
 
     Raises:
-        TlsFileError: A file cannot be read, is not what it should be, or certificate and key do not belong together.
+        TlsFileError: A file cannot be read or has the wrong content, or certificate and key do not match.
     """
-    context = ClientContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = OwnContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # As Java's truststores: a certificate that is trusted itself needs no trusted issuer.
+    # As in Java's truststores: a certificate that is itself trusted needs no trusted issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if not verify:
         context.check_hostname = False
@@ -90,7 +92,7 @@ def client_context(
         context.load_default_certs()
     if certificate is not None and key is not None:
         _load(context, "--upstream-cert", certificate, "--upstream-key", key)
-        context.anonymous = False
+        context.own = OwnCertificate(certificate, key, for_clients=False)
     return context
 
 
@@ -114,7 +116,7 @@ def log_keys(contexts: list[ssl.SSLContext], path: Path) -> None:
 
 
 class _Encrypted(Exception):
-    """OpenSSL asks for the password of a key."""
+    """OpenSSL asked for the password of a key."""
 
 
 def _load(context: ssl.SSLContext, certificate_option: str, certificate: Path, key_option: str, key: Path) -> None:

@@ -1,11 +1,13 @@
-"""TlsError: why TLS with a peer failed, read from what OpenSSL and the system say."""
+"""TlsError: why TLS with a peer failed, derived from the errors of OpenSSL and the system."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from typing import Final
 
 from dissectors.connections.tls_failures import TlsReason, describe
+from kproxy.proxy.tls.own_certificate import OwnCertificate
 
 #: X509_V_ERR_*, see OpenSSL's x509_vfy.h.
 _BY_VERIFY_CODE: Final = {
@@ -15,7 +17,7 @@ _BY_VERIFY_CODE: Final = {
     23: TlsReason.REVOKED,
     **dict.fromkeys((62, 63, 64), TlsReason.NAME_MISMATCH),
 }
-#: Of the name that OpenSSL gives to an alert of the peer: ``TLSV1_ALERT_UNKNOWN_CA``, ``SSLV3_ALERT_BAD_CERTIFICATE``.
+#: By the end of OpenSSL's name for the peer's alert: ``TLSV1_ALERT_UNKNOWN_CA``, ``SSLV3_ALERT_BAD_CERTIFICATE``.
 _BY_ALERT: Final = {
     "UNKNOWN_CA": TlsReason.UNKNOWN_CA,
     "CERTIFICATE_EXPIRED": TlsReason.EXPIRED,
@@ -49,9 +51,9 @@ class TlsError(OSError):
 
     Attributes:
         reason: What went wrong.
-        by_peer: The peer gave up, else this proxy.
-        detail: What OpenSSL says, without its source file.
-        silent: The peer sent nothing at all, as a health check does that only connects.
+        by_peer: The peer gave up, not kproxy.
+        detail: OpenSSL's message, without its source file.
+        silent: The peer sent nothing, like a health check that only connects.
     """
 
     def __init__(self, reason: TlsReason, *, by_peer: bool = False, detail: str = "", silent: bool = False) -> None:
@@ -62,8 +64,17 @@ class TlsError(OSError):
         self.silent = silent
 
 
-def tls_error(error: ssl.SSLError, *, anonymous: bool = False) -> TlsError:
-    """What an error of OpenSSL means. `anonymous`: this proxy has sent no certificate."""
+def tls_error(
+    error: ssl.SSLError, *, anonymous: bool = False, own: OwnCertificate | None = None, names: Sequence[str] = ()
+) -> TlsError:
+    """What an error of OpenSSL means.
+
+    Args:
+        error: Raised by the handshake, or later.
+        anonymous: This proxy has sent no certificate.
+        own: The certificate that it has sent. If the peer's alert does not say why it rejected it, its flaw is why.
+        names: What the peer, a client, may have called this proxy.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message
         return TlsError(_BY_VERIFY_CODE.get(error.verify_code, TlsReason.BAD_CERTIFICATE), detail=detail)
@@ -71,7 +82,9 @@ def tls_error(error: ssl.SSLError, *, anonymous: bool = False) -> TlsError:
     detail = name.replace("_", " ").lower() or "unknown"
     if "ALERT" in name or name.endswith("UNRECOGNIZED_NAME"):
         alert = next((reason for end, reason in _BY_ALERT.items() if name.endswith(end)), TlsReason.OTHER)
-        if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java says so of none at all
+        if anonymous and alert is TlsReason.BAD_CERTIFICATE:  # Java's alert if there is no certificate
             alert = TlsReason.CERTIFICATE_REQUIRED
+        if own is not None and alert is TlsReason.BAD_CERTIFICATE and (flaw := own.flaw(names)):
+            return TlsError(flaw.reason, by_peer=True, detail=flaw.detail)
         return TlsError(alert, by_peer=True, detail=detail)
     return TlsError(_BY_REASON.get(name, TlsReason.OTHER), detail=detail)

@@ -1,9 +1,10 @@
-"""Handshakes on connected sockets. Each waits for its own peer only, and not for ever."""
+"""Handshakes on connected sockets. Each waits for its own peer only, with a timeout."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
 import ssl
 from typing import Final
@@ -24,15 +25,15 @@ async def shake_hands(
     Args:
         sock: Connected; nothing has been read from it.
         context: For a server or a client.
-        server_name: As a client: what to send as SNI, and to find in the certificate.
-        within: Seconds in all.
+        server_name: As a client: the name to send as SNI and to expect in the certificate.
+        within: Timeout in seconds for the whole handshake.
 
     Raises:
-        TlsError: TLS cannot be established. The peer has been sent the alert for it, and the end of the stream.
+        TlsError: TLS cannot be established. The alert and the end of the stream have been sent to the peer.
     """
     try:
         stream = TlsStream(context, server_name)
-    except (ValueError, TypeError) as error:  # a name that a broker advertises may be anything
+    except (ValueError, TypeError) as error:  # brokers can advertise any text as their host
         raise TlsError(TlsReason.OTHER, detail=f"{server_name!r} cannot be the name of a server: {error}") from None
     progress = _Progress()
     try:
@@ -44,16 +45,16 @@ async def shake_hands(
         raise TlsError(TlsReason.CLOSED, by_peer=True, detail=str(error.strerror or error)) from None
     if stream.established:
         return stream
-    _say_why(sock, stream)
+    _send_alert(sock, stream)
     if stream.plaintext:
         raise TlsError(TlsReason.PLAINTEXT)
     if stream.failure is None:
         raise TlsError(TlsReason.CLOSED, by_peer=True, silent=progress.silent)
     if stream.failure.errno == ssl.SSL_ERROR_SYSCALL and (path := context.keylog_filename):
-        # Buffers in memory do not fail. This connection is lost, but no other will be.
+        # Memory buffers do not fail, so it is the key log. Without it, later connections succeed.
         context.keylog_filename = None  # type: ignore[assignment]
         raise TlsError(TlsReason.OTHER, detail=f"{path} cannot be written, so kproxy logs no more TLS secrets")
-    raise tls_error(stream.failure, anonymous=stream.anonymous)
+    raise tls_error(stream.failure, anonymous=stream.anonymous, own=stream.own, names=_names(sock, stream))
 
 
 class _Progress:
@@ -75,7 +76,18 @@ async def _exchange(sock: socket.socket, stream: TlsStream, progress: _Progress)
         stream.receive_data(received)
 
 
-def _say_why(sock: socket.socket, stream: TlsStream) -> None:
+def _names(sock: socket.socket, stream: TlsStream) -> list[str]:
+    """What a client may have called this end: many send SNI for host names only, and not for those without a dot."""
+    if stream.requested_name is not None:
+        return [stream.requested_name]
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return []
+    address = ipaddress.ip_address(sock.getsockname()[0].partition("%")[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    return [str(address), "localhost"] if address.is_loopback else [str(address)]
+
+
+def _send_alert(sock: socket.socket, stream: TlsStream) -> None:
     """Send the alert, if the system takes it at once."""
     with contextlib.suppress(OSError):
         sock.send(stream.data_to_send())

@@ -1,4 +1,4 @@
-"""TlsSide: the side of a relayed connection whose peer speaks TLS."""
+"""TlsSide: a side of a relayed connection whose peer uses TLS."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kproxy.proxy.tls.stream import TlsStream
 
 
 class TlsSide(Side):
-    """Passes plaintext on, and sends what it is given as TLS.
+    """Decrypts what the peer sends and encrypts what it receives.
 
-    A close_notify ends its direction as the end of a plain socket does. If the socket ends without one, the other side
-    is ended without one too: what may be a truncation stays one.
+    A close_notify ends its direction like the FIN of a plain socket. If the socket ends without one, the other side
+    ends without one too, so a truncation remains visible.
 
     Args:
         connection, direction, sock, buffer: As for `Side`.
@@ -31,19 +31,19 @@ class TlsSide(Side):
         self._early = True  # the handshake may have brought plaintext
 
     def start(self) -> None:
-        """Read from now on, beginning with what came together with the handshake."""
+        """Start reading, beginning with data that arrived with the handshake."""
         super().start()
         if self._early and not self._held and not self.ended:
             self._early = False
-            self._take(b"")
+            self._receive(b"")
 
     def finish(self) -> None:
-        """Send close_notify and shut down for writing, once everything is sent."""
+        """Send close_notify, and shut down for writing once everything is sent."""
         self._notify()
         super().finish()
 
     def close(self) -> None:
-        """Read no more; close the socket once everything is sent, close_notify too."""
+        """Stop reading; close the socket once everything is sent, including close_notify."""
         self._stop_reading()
         self._notify()
         super().close()
@@ -58,24 +58,10 @@ class TlsSide(Side):
             return error
         return super().send(encrypted)
 
-    def _on_readable(self) -> None:
-        try:
-            size = self._socket.recv_into(self._buffer)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self.lose(error)
-            return
-        if size:
-            self._take(self._buffer[:size])
-        else:
-            self.truncated = True
-            self._end()
-
-    def _take(self, received: bytes | memoryview) -> None:
-        """Decrypt and pass on; then do what TLS itself asks for."""
+    def _receive(self, data: bytes | memoryview) -> None:
+        """Decrypt and pass on; then do what TLS itself requires."""
         stream = self._stream
-        plaintext = stream.receive_data(received)
+        plaintext = stream.receive_data(data)
         if plaintext:
             self.received += len(plaintext)
             self._connection.pass_on(self, plaintext, time.time_ns())
@@ -84,18 +70,18 @@ class TlsSide(Side):
         if (answer := stream.data_to_send()) and (failed := super().send(answer)) is not None:
             self.lose(failed)
         elif stream.failure is not None:
-            error = tls_error(stream.failure, anonymous=stream.anonymous)
+            error = tls_error(stream.failure, anonymous=stream.anonymous, own=stream.own)
             self._connection.tls_failed(self, error)
             self.lose(error)
         elif stream.closed:
-            self._end()
+            super()._receive_end()
 
-    def _end(self) -> None:
-        if not self.ended:
-            self._stop_reading()
-            self._connection.half_closed(self)
+    def _receive_end(self) -> None:
+        """The socket has ended, perhaps without close_notify."""
+        self.truncated = True
+        super()._receive_end()
 
     def _notify(self) -> None:
-        """Send close_notify, unless that would hide that the other side was cut off."""
+        """Send close_notify, unless it would hide a truncation on the other side."""
         if not (self.gone or self.peer.truncated) and (goodbye := self._stream.end()):
-            super().send(goodbye)  # its failure shows when the socket is shut down or closed
+            super().send(goodbye)  # a failure appears when the socket is shut down or closed

@@ -6,6 +6,8 @@ import contextlib
 import ssl
 from typing import Final
 
+from kproxy.proxy.tls.own_certificate import OwnCertificate
+
 _READ_BYTES: Final = 64 * 1024  # OpenSSL gives one record at a time, 16 KiB at most
 _HANDSHAKE_RECORD: Final = 0x16
 _ALERT_RECORD: Final = 0x15
@@ -13,37 +15,37 @@ _SSL2_HELLO: Final = 0x80  # the high bit of a two-byte length
 
 
 class _Object(ssl.SSLObject):
-    """One side of one connection, with the name that a client has asked for."""
+    """One side of a connection, with the host name that the client requested."""
 
     requested_name: str | None = None
 
 
 class TlsStream:
-    """One end of a TLS connection: as server if the context is one for servers, else as client.
+    """One end of a TLS connection; the context decides whether it is the server or the client.
 
-    Feed what the socket receives to `receive_data`, write what `data_to_send` and `send` return to the socket. Nothing
-    here raises on bytes of the peer: `failure` is set instead. Once it is, `data_to_send` has the alert for the peer.
+    Pass received bytes to `receive_data`; write what `data_to_send` and `send` return to the socket. The peer's bytes
+    never raise an exception: `failure` is set instead. Once it is, `data_to_send` has the alert for the peer.
 
     Attributes:
         established: The handshake is complete.
-        closed: The peer has sent close_notify: nothing more will come. An end of the socket without it is a truncation.
-        failure: Why there can be no more plaintext.
-        plaintext: The peer began with bytes that are not TLS.
-        anonymous: As a client: there is no certificate to send.
+        closed: The peer has sent close_notify, its last message. A socket that ends without it is truncated.
+        failure: The error that ended the connection.
+        plaintext: The peer's first bytes are not TLS.
+        own: The certificate that this end sends, if it has one.
 
     Args:
         context: Made by `kproxy.proxy.tls.contexts`.
-        server_name: As a client: what to send as SNI, and to find in the certificate.
+        server_name: As a client: the name to send as SNI and to expect in the certificate.
 
     Raises:
-        ValueError, TypeError: `server_name` cannot be one.
+        ValueError, TypeError: `server_name` is not a valid host name.
     """
 
     def __init__(self, context: ssl.SSLContext, server_name: str | None = None) -> None:
         self.established = False
         self.closed = False
         self.plaintext = False
-        self.anonymous: bool = getattr(context, "anonymous", False)
+        self.own: OwnCertificate | None = getattr(context, "own", None)
         self.failure: ssl.SSLError | None = None
         self._began = self._ended = False
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -51,12 +53,17 @@ class TlsStream:
         self._object = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
 
     @property
+    def anonymous(self) -> bool:
+        """As a client: there is no certificate to send."""
+        return self.own is None and not self._object.server_side
+
+    @property
     def requested_name(self) -> str | None:
-        """The name that the client has sent as SNI; None without, or as a client."""
+        """The name that the client sent as SNI; None if there was none, or as a client."""
         return self._object.requested_name if isinstance(self._object, _Object) else None
 
     def receive_data(self, data: bytes | memoryview) -> bytes:
-        """Take what the socket has received, in chunks of any size; return the plaintext that it completed.
+        """Process received bytes, in chunks of any size; return the plaintext that they complete.
 
         As a client, begin with no bytes: then `data_to_send` has the ClientHello. The call that completes the
         handshake returns nothing; the next one has the plaintext that came with it.
@@ -74,14 +81,14 @@ class TlsStream:
         return self._decrypt()
 
     def data_to_send(self) -> bytes:
-        """What the handshake, an alert or a key update has for the socket."""
+        """Bytes of the handshake, an alert or a key update that must be sent."""
         return self._outgoing.read()
 
     def send(self, plaintext: bytes) -> bytes:
-        """Encrypt; return what is to be written to the socket.
+        """Encrypt; return the bytes to write to the socket.
 
         Raises:
-            ssl.SSLError: Nothing can be sent any more.
+            ssl.SSLError: The connection can no longer send.
         """
         sent = 0
         view = memoryview(plaintext)
@@ -90,10 +97,10 @@ class TlsStream:
         return self._outgoing.read()
 
     def end(self) -> bytes:
-        """Send nothing more; return the close_notify that is to be written to the socket, once."""
+        """Stop sending; return the close_notify to write to the socket, once."""
         if self.established and self.failure is None and not self._ended:
             self._ended = True
-            with contextlib.suppress(ssl.SSLError):  # SSLWantReadError: the peer's own has not come, and need not
+            with contextlib.suppress(ssl.SSLError):  # SSLWantReadError: there is no need to wait for the peer's
                 self._object.unwrap()
         return self._outgoing.read()
 
@@ -123,7 +130,7 @@ class TlsStream:
 
 
 def keep_requested_name(context: ssl.SSLContext) -> None:
-    """Let the streams of a server's context know the name that their client asks for."""
+    """Make a server's context store the host name that each client requests."""
     context.sslobject_class = _Object
 
     def keep(tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext) -> None:

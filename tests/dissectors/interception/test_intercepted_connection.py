@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.connections.events import Direction
-from dissectors.interception.intercepted_connection import Delivery, InterceptedConnection, TooLarge
+from dissectors.interception.intercepted_connection import InterceptedConnection
+from dissectors.interception.intercepted_stream import Delivery, TooLarge
 from dissectors.interception.interceptor import (
     FORWARD,
     Action,
@@ -24,7 +26,7 @@ from dissectors.schemas.codes import ApiKey
 from tests.kproxy.frames import framed, request, response
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
-HEARTBEAT, METADATA = int(ApiKey.HEARTBEAT), int(ApiKey.METADATA)
+HEARTBEAT, METADATA, PRODUCE = int(ApiKey.HEARTBEAT), int(ApiKey.METADATA), int(ApiKey.PRODUCE)
 
 
 class Deciding:
@@ -117,6 +119,106 @@ def test_bytes_of_other_apis_are_the_same_however_they_are_cut(
     assert [frame for way, frame in deciding.seen if way is REQUEST] == [
         ask for (ask, _), wanted in zip(talk, is_metadata, strict=True) if wanted
     ]
+
+
+class Frame(NamedTuple):
+    """A request and its response, and what becomes of both."""
+
+    request: bytes
+    response: bytes  # empty if the server sends none
+    on_request: Action
+    on_response: Action
+
+
+def produce(number: int, acks: int, padding: bytes = b"", version: int = 12) -> bytes:
+    partition = {"index": 0, "records": padding}
+    body = {"acks": acks, "topic_data": [{"name": "t", "partition_data": [partition]}]}
+    return request("Produce", version, body, correlation_id=number)
+
+
+@st.composite
+def frames(draw: st.DrawFn, *, answers: bool) -> list[Frame]:
+    """A conversation with pipelined requests, some without a response, and some that interceptors handle."""
+    made = []
+    actions: list[Action] = [FORWARD, FORWARD, Delay(1.5), Drop(), Replace(b"\0\0\0\5other")]
+    for number in range(draw(st.integers(1, 8))):
+        key = draw(st.sampled_from([METADATA, HEARTBEAT, PRODUCE]))
+        padding = b"x" * draw(st.sampled_from([0, 1, 300, 2000]))
+        ask = framed(key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big") + padding)
+        reply = framed(number.to_bytes(4, "big") + padding)
+        if key == PRODUCE:
+            acks = draw(st.sampled_from([0, -1]))
+            ask = produce(number, acks, padding)
+            reply = reply if acks else b""
+        on_request, on_response = FORWARD, FORWARD
+        if key == METADATA:
+            answer: list[Action] = [Answer(framed(b"made by an interceptor"))] if answers else []
+            on_request, on_response = draw(st.sampled_from(actions + answer)), draw(st.sampled_from(actions))
+        made.append(Frame(ask, reply, on_request, on_response))
+    return made
+
+
+def outcome(frame: bytes, action: Action) -> tuple[bytes, float]:
+    """What is sent for a frame, and by how much it is delayed."""
+    match action:
+        case Replace(other):
+            return other, 0.0
+        case Delay(seconds):
+            return frame, seconds
+        case Drop() | Answer():
+            return b"", 0.0
+    return frame, 0.0
+
+
+TAILS = [b"", b"\xff\xff\xff\xff" + bytes(30), b"\x16\x03\x01\x02\x00\x01\x00" + bytes(600), metadata(99)[:-1]]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data(), st.booleans(), st.booleans(), st.sampled_from(TAILS), st.integers(0, 3))
+def test_each_frame_becomes_what_was_decided_however_the_bytes_are_cut(
+    data: st.DataObject, answers: bool, only_responses: bool, tail: bytes, lag: int
+) -> None:
+    talk = data.draw(frames(answers=answers))
+    cuts = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 13) | st.integers(0, 3000)), max_size=8)
+
+    def decide(direction: Direction, frame: bytes, header: RequestHeader) -> Action:
+        asked = talk[header.correlation_id]
+        return asked.on_request if direction is REQUEST else asked.on_response
+
+    deciding = Deciding(decide, METADATA)
+    deciding.answers = answers
+    if only_responses:
+        deciding.wants = lambda direction, key, version: direction is RESPONSE and key == METADATA  # type: ignore[method-assign]
+        talk = [each._replace(on_request=FORWARD) for each in talk]
+    connection = InterceptedConnection([deciding])
+    outputs: list[Delivery] = []
+
+    def feed(direction: Direction, *parts: bytes) -> None:
+        starts = [0, *itertools.accumulate(map(len, parts))]  # cuts inside headers are the interesting ones
+        places = [starts[index % len(starts)] + offset for index, offset in data.draw(cuts)]
+        for chunk in chunks(b"".join(parts), places):
+            outputs.extend(connection.receive_data(direction, chunk))
+
+    responses = [each.response if outcome(each.request, each.on_request)[0] else b"" for each in talk]
+    for number in range(0, len(talk), lag + 1):  # up to `lag` requests more are in flight when the server responds
+        feed(REQUEST, *(each.request for each in talk[number : number + lag + 1]))
+        feed(RESPONSE, *responses[number : number + lag + 1])
+    feed(REQUEST, tail)
+    outputs += connection.end(REQUEST)
+
+    requests = [outcome(each.request, each.on_request) for each in talk]
+    assert sent(outputs, REQUEST) == b"".join(frame for frame, _ in requests) + tail
+    assert received(outputs, REQUEST) == b"".join(each.request for each in talk) + tail
+    replies = [
+        (each.on_request.frame, 0.0) if isinstance(each.on_request, Answer) else outcome(reply, each.on_response)
+        for each, reply in zip(talk, responses, strict=True)
+        if reply or isinstance(each.on_request, Answer)
+    ]
+    assert sent(outputs, RESPONSE) == b"".join(frame for frame, _ in replies)
+    assert received(outputs, RESPONSE) == b"".join(responses)
+    for direction, decided in ((REQUEST, requests), (RESPONSE, replies)):
+        delays = [output.delay for output in outputs if output.direction is direction and output.delay]
+        assert delays == [delay for _, delay in decided if delay]
 
 
 def test_what_nobody_wants_is_not_held_back() -> None:
@@ -233,7 +335,7 @@ def test_requests_that_are_never_answered_take_bounded_memory() -> None:
     connection = InterceptedConnection([only(RESPONSE, Drop(), METADATA)])
     for number in range(20_000):
         connection.receive_data(REQUEST, heartbeat(number))
-    assert len(connection._in_flight) == 10_000
+    assert len(connection._pending) == 10_000
 
 
 def test_requests_whose_response_nobody_wants_are_not_remembered() -> None:
@@ -241,7 +343,32 @@ def test_requests_whose_response_nobody_wants_are_not_remembered() -> None:
     deciding.answers = False
     connection = InterceptedConnection([deciding])
     connection.receive_data(REQUEST, heartbeat(1) + metadata(2) + heartbeat(3))
-    assert list(connection._in_flight) == [2]
+    assert len(connection._pending) == 1
     outputs = connection.receive_data(RESPONSE, beat(1) + brokers(2) + beat(3))
     assert sent(outputs, RESPONSE) == beat(1) + brokers(2, "proxy") + beat(3)
-    assert not connection._in_flight
+    assert len(connection._pending) == 0
+
+
+def test_produce_without_acks_takes_little_memory() -> None:
+    deciding = only(RESPONSE, Drop(), PRODUCE)
+    deciding.wants = lambda direction, key, version: direction is RESPONSE and key == PRODUCE  # type: ignore[method-assign]
+    deciding.answers = False
+    connection = InterceptedConnection([deciding])
+    for number in range(1000):
+        connection.receive_data(REQUEST, produce(number, acks=0))
+    assert len(connection._pending) <= 100
+    for number in range(1000, 1300):
+        connection.receive_data(REQUEST, produce(number, acks=1))
+    for number in range(1000, 1300):
+        assert sent(connection.receive_data(RESPONSE, framed(number.to_bytes(4, "big"))), RESPONSE) == b""
+    assert len(connection._pending) == 0
+
+
+def test_interceptors_are_asked_once_for_each_api_version() -> None:
+    asked: list[tuple[Direction, int, int]] = []
+    deciding = only(RESPONSE, FORWARD, METADATA)
+    deciding.wants = lambda *question: asked.append(question) or False  # type: ignore[method-assign, func-returns-value]
+    connection = InterceptedConnection([deciding])
+    for number in range(3):
+        connection.receive_data(REQUEST, heartbeat(number) + metadata(number + 10))
+    assert asked == [(way, key, version) for key, version in ((HEARTBEAT, 0), (METADATA, 1)) for way in Direction]

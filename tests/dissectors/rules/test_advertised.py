@@ -255,3 +255,54 @@ def test_an_address_that_the_proxy_rewrites_leads_nobody_past_it() -> None:
     assert not [finding for finding in line.findings if finding.code in CODES]
     assert line.rewritten == [RewrittenEntry("brokers[0].host", "10.0.0.1", "10.0.0.5")]
     assert line.brokers == ["10.0.0.1:9092"]
+
+
+ADVERTISED = "open 1 client=10.0.0.9:50001 server=10.0.0.1:29092\n" + question("HOST", 9092)
+
+
+def refused(port: int, server: str = "10.0.0.1:9092", client: str = "10.0.0.9") -> str:
+    return f"unreachable client={client}:{port} server={server} reason=REFUSED\n"
+
+
+def test_the_next_response_with_an_address_that_refused_shows_its_bytes() -> None:
+    again = question("10.0.0.1", 9092)
+    [finding] = told(ADVERTISED.replace("HOST", "10.0.0.1"), refused(50002), refused(50003), again, "+6s")
+    assert isinstance(finding, FindingEntry)
+    assert finding.path == "brokers[0].port"
+    assert finding.message.endswith("cannot connect to it: the connection is refused, so nothing listens there")
+
+
+@pytest.mark.parametrize("end", ["+6s", "close by=client how=fin"])
+def test_a_client_that_gives_up_is_reported_all_the_same(end: str) -> None:
+    [finding] = told(ADVERTISED.replace("HOST", "10.0.0.1"), refused(50002), refused(50003), end)
+    assert isinstance(finding, FindingLine)
+    assert finding.got == "10.0.0.1:9092"
+
+
+def test_after_the_connection_ended_it_is_reported_at_once() -> None:
+    assert seen(ADVERTISED.replace("HOST", "10.0.0.1"), "close by=client how=fin", refused(50002), refused(50003)) == [
+        "S001"
+    ]
+
+
+@pytest.mark.parametrize(
+    "attempts",
+    [
+        refused(50002),  # a name may have another address, which works
+        refused(50002, "10.0.0.1:9099") * 3,  # not an address of Kafka
+        refused(50002, client="10.0.0.8") * 3,  # another client
+        refused(50002) * 2 + "open 2 client=10.0.0.9:50004 server=10.0.0.1:9092",
+        "open 2 client=10.0.0.9:50004 server=10.0.0.1:9092\n2 close by=server how=fin\n" + refused(50002) * 3,
+    ],
+)
+def test_other_failed_attempts_are_no_finding(attempts: str) -> None:
+    assert seen(ADVERTISED.replace("HOST", "10.0.0.1"), attempts, "+6s") == []
+
+
+def test_a_name_matches_an_address_with_its_port_that_nobody_reached() -> None:
+    named = ADVERTISED.replace("HOST", "kafka-1.internal")
+    [finding] = told(named, refused(50002, "10.0.7.7:9092") * 2, "+6s")
+    assert "advertised as kafka-1.internal:9092" in finding.message
+    assert finding.message.endswith("nothing listens there (10.0.7.7:9092)")
+    unanswered = "unreachable client=10.0.0.9:50002 server=10.0.7.7:9092 reason=NO_ANSWER"
+    assert "there is no answer" in told(named, unanswered, "+6s")[0].message

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
+from dissectors.connections.tls_failures import TlsReason
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.state import ConnectionState
-from kproxy.trace.lines import CloseLine, FindingEntry
+from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine
 from tests.kproxy.stories import BEGIN, Teller, findings, told
 
 HANDSHAKE = '> SaslHandshake v1 {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
@@ -384,3 +385,69 @@ def test_tls_that_fails_names_side_and_reason_and_each_client_once() -> None:
         ("broker", "TLS with upstream b1:9093 failed: its certificate has expired"),
         ("broker", "TLS with upstream b1:9093 failed: it requires a client certificate"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("side", "by"), [("client", "client"), ("client", "proxy"), ("server", "proxy"), ("server", "server")]
+)
+def test_each_reason_why_tls_fails_has_words_and_a_remedy(side: str, by: str) -> None:
+    only_by_proxy = {TlsReason.PLAINTEXT, TlsReason.TIMEOUT}
+    only_by_peer = {TlsReason.CLOSED, TlsReason.UNKNOWN_NAME}
+    impossible = {
+        ("client", "client"): only_by_proxy | {TlsReason.CERTIFICATE_REQUIRED, TlsReason.UNKNOWN_NAME},
+        ("client", "proxy"): only_by_peer | {TlsReason.NAME_MISMATCH},
+        ("server", "proxy"): only_by_peer | {TlsReason.CERTIFICATE_REQUIRED},
+        ("server", "server"): only_by_proxy | {TlsReason.NAME_MISMATCH},
+    }[side, by]
+    for reason in set(TlsReason) - impossible - {TlsReason.OTHER}:
+        [found] = findings(f"open 1 tls\ntls {side} by={by} reason={reason}\nclose by={by} how=tls", "X022")
+        assert "TLS error" not in found.message, reason
+        assert found.hint, reason
+
+
+def test_a_broker_that_refuses_the_certificate_after_the_handshake_is_one_finding() -> None:
+    once = (
+        "open {0} tls\n{0}> ApiVersions v3\n{0} tls server by=server reason=certificate_required\n"
+        "{0} close by=server how=tls\n"
+    )
+    lines = told("".join(once.format(number) for number in (1, 2, 3, 4)))
+    codes = [line.code for line in lines if isinstance(line, FindingLine)]
+    assert codes == ["X022"]
+
+
+BEARER = HANDSHAKE % ("OAUTHBEARER", "OAUTHBEARER")
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        ("opaque", "; the token is not a JWT"),
+        ({"sub": "u", "nbf": BEGIN // 10**9 + 61}, "; the token is not valid yet, but in 61 s"),
+        ({"sub": "u", "exp": BEGIN // 10**9 - 60}, "; the token expired 60 s before"),
+        ({"sub": "u"}, ""),
+    ],
+)
+def test_a_refused_token_is_named_by_what_can_be_read_of_it(token: object, expected: str) -> None:
+    text = (
+        token
+        if isinstance(token, str)
+        else ".".join(
+            base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode()
+            for each in ({"alg": "RS256"}, token, "s")
+        )
+    )
+    message = f"n,,\x01auth=Bearer {text}\x01\x01".encode().hex()
+    refusal = b'{"status":"invalid_token"}'.hex()
+    story = BEARER + TOKEN % message + f'< {{"auth_bytes": "{refusal}"}}\n' + TOKEN % "01" + '< {"error_code": 58}\n'
+    [found] = findings(story, "X008")
+    assert found.message.endswith(f"(invalid_token){expected}")
+
+
+def test_a_failed_scram_login_names_the_mechanism_of_the_credentials() -> None:
+    [found] = findings(SCRAM + '< {"error_code": 58, "error_message": "no"}\n', "X008")
+    assert "credentials for SCRAM-SHA-256" in (found.hint or "")
+
+
+def test_the_end_of_an_expired_session_is_one_finding() -> None:
+    story = ALICE + "+61s\n> Metadata v9\n> Metadata v9\nclose by=server how=fin\n"
+    assert [each.code for each in findings(story) if each.severity != "info"] == ["X005", "X010"]

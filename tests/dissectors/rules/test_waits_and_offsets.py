@@ -155,6 +155,26 @@ def test_an_offset_of_the_old_topic_lies_behind_the_end_of_the_new_one() -> None
     )
 
 
+LISTED = """> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": %d}]}]}
+< {"topics": [{"name": "t", "partitions": [{"offset": %d}]}]}
+"""
+
+
+def test_the_start_of_a_partition_is_not_its_end() -> None:
+    """As franz-go lists it, by name, between fetches by topic id; found with its own suite."""
+    committed = COMMIT % (50, "") + DONE
+    assert not findings(committed + LISTED % (-2, 0) + COMMIT % (90, "") + DONE, "S043")
+    fetched = committed + NAMED % OLD + FETCHED % (OLD, 100)
+    assert not findings(fetched + LISTED % (-2, 0) + COMMIT % (90, "") + DONE, "S043")
+
+
+def test_a_listed_end_counts_unless_a_later_one_is_known() -> None:
+    committed = COMMIT % (50, "") + DONE
+    assert "ends at 60" in only(committed + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043").message
+    fetched = committed + NAMED % OLD + FETCHED % (OLD, 100)
+    assert not findings(fetched + LISTED % (-1, 60) + COMMIT % (90, "") + DONE, "S043")
+
+
 def test_an_error_is_a_result() -> None:
     assert not findings('> DescribeGroups v5 {"groups": ["g"]}\n< {"groups": [{"error_code": 16}]}', "S045")
     assert not findings('> OffsetDelete v0 {"group_id": "g"}\n< {"error_code": 16}', "S045")

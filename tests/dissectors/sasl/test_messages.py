@@ -123,23 +123,23 @@ def test_scram_errors_of_the_server(data: bytes, reason: str | None) -> None:
 
 
 def test_a_bearer_token_is_read_for_its_claims() -> None:
-    token = jwt({"sub": "alice", "exp": 1700000000, "iat": 1.5, "password": "hunter2"})
+    token = jwt({"sub": "alice", "exp": 1700000000, "iat": 1.5, "nbf": 2, "password": "hunter2"})
     message = read_client("OAUTHBEARER", 1, bearer(token, rest="traceId=123\x01"))
     assert message == OAuthBearerClientFirst(
-        username="alice", extensions=("traceId",), expires_at=1700000000, issued_at=1.5
+        username="alice", extensions=("traceId",), expires_at=1700000000, issued_at=1.5, not_before=2
     )
 
 
 @pytest.mark.parametrize("token", ["opaque", "a.b.c", "a.b.c.d.e", jwt({"sub": 7, "exp": "soon"}), jwt({"exp": 1e400})])
 def test_a_token_without_claims_names_nobody(token: str) -> None:
-    assert read_client("OAUTHBEARER", 1, bearer(token)) == OAuthBearerClientFirst()
+    assert read_client("OAUTHBEARER", 1, bearer(token)) == OAuthBearerClientFirst(is_opaque=token == "opaque")
 
 
 def test_the_example_of_rfc_7628() -> None:
     """RFC 7628, section 4.1: other pairs, an authorization id."""
     data = bearer("vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==", "n,a=user@example.com,", "host=server\x01port=143\x01")
     assert read_client("OAUTHBEARER", 1, data) == OAuthBearerClientFirst(
-        authorization_id="user@example.com", extensions=("host", "port")
+        authorization_id="user@example.com", extensions=("host", "port"), is_opaque=True
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kproxy.capture import BytesCaptured, BytesLost, Flow, FlowEnded, FlowOpened
+from kproxy.capture import BytesCaptured, BytesLost, Flow, FlowEnded, FlowOpened, NameNotFound
 from kproxy.capture.kafka_flows import MAX_UNDECIDED, Dissector
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -118,3 +118,37 @@ def test_a_connection_on_which_nothing_was_said_is_nothing() -> None:
     lines, dissector = run([FlowOpened(one, 1), FlowEnded(one, 2, "fin", 0)])
     assert lines == []
     assert dissector.other == {}
+
+
+ASKED = request("Metadata", 8, {"topics": None})
+GIVEN = response("Metadata", 8, {"brokers": [{"node_id": 1, "host": "kafka-1", "port": 9092}]})
+
+
+def attempt(number: int, port: int, how: str) -> list[object]:
+    tried = Flow(number, ((CLIENT[0], 50000 + number), ("10.0.0.7", port)), midstream=False)
+    return [FlowOpened(tried, 5), FlowEnded(tried, 6, how, 1, 1)]  # type: ignore[arg-type]
+
+
+def asked() -> list[object]:
+    one = flow()
+    return [FlowOpened(one, 1), BytesCaptured(one, 0, 2, ASKED), BytesCaptured(one, 1, 3, GIVEN)]
+
+
+def test_attempts_to_reach_an_advertised_address_have_lines() -> None:
+    lines, dissector = run([*asked(), *attempt(1, 9092, "refused"), *attempt(2, 80, "refused")])
+    assert kinds(lines) == [OpenLine, RequestLine, ResponseLine, OpenLine, CloseLine]
+    closed = lines[-1]
+    assert isinstance(closed, CloseLine)
+    assert (closed.server, closed.how, closed.by) == ("10.0.0.7:9092", "refused", "server")
+    assert dissector.failed == {("10.0.0.7:9092", "refused"): 1, ("10.0.0.7:80", "refused"): 1}
+
+
+def test_attempts_on_a_port_that_is_given_have_lines() -> None:
+    lines, _ = run(attempt(1, 9092, "no answer"), ports=frozenset({9092}))
+    assert kinds(lines) == [OpenLine, CloseLine]
+
+
+def test_a_name_that_cannot_be_resolved_is_a_finding() -> None:
+    lines, _ = run([*asked(), NameNotFound(4, (CLIENT[0], 5353), "kafka-1"), FlowEnded(flow(), 9, "fin", 0)])
+    [finding] = [line for line in lines if isinstance(line, FindingLine) and line.code == "S001"]
+    assert "its name server does not know that name" in finding.message

@@ -95,9 +95,9 @@ def test_a_reset_ends_both_directions(flags: int) -> None:
     ) == [(0, b"ask"), ("reset", 1)]
 
 
-def test_a_refused_connection_is_a_reset_by_the_server() -> None:
+def test_a_refused_connection() -> None:
     events = list(told(run([sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)])))
-    assert events == [("reset", 1)]
+    assert events == [("refused", 1)]
 
 
 def test_a_reset_of_an_older_connection_does_not_end_this_one() -> None:
@@ -412,3 +412,19 @@ def test_when_all_keep_too_much_the_oldest_gap_is_given_up() -> None:
     lost = [event for event in events if isinstance(event, BytesLost)]
     assert [(event.flow.client[1], event.size) for event in lost] == [(42_000, 4)]
     assert list(told(reassembler.close())).count((0, 4)) == 2
+
+
+def test_a_connection_without_an_answer() -> None:
+    packets = [sent(99, flags=SYN), sent(99, flags=SYN, at=AT + 1), sent(99, flags=SYN, at=AT + 2)]
+    [ended] = [event for event in run(packets) if isinstance(event, FlowEnded)]
+    assert (ended.how, ended.at, ended.attempts) == ("no answer", AT + 2, 3)
+
+
+def test_a_single_syn_at_the_end_of_a_capture_may_still_be_answered() -> None:
+    assert list(told(run([sent(99, flags=SYN)]))) == [("end of capture", None)]
+
+
+def test_an_established_connection_of_which_only_the_client_was_captured() -> None:
+    packets = [sent(99, flags=SYN), sent(99, flags=SYN), sent(100, b"x")]
+    [ended] = [event for event in run(packets) if isinstance(event, FlowEnded)]
+    assert (ended.how, ended.attempts) == ("end of capture", 0)

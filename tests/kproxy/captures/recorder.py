@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
-from dissectors.connections.events import Direction
+from dissectors.connections.events import ConnectFailed, ConnectFailure, Direction
 from kproxy.capture import Packet
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Line
@@ -62,6 +62,17 @@ class Recorder(Inspector):
         self._send(number, side, at, flags=RST_ACK if how == "reset" else FIN_ACK)
         if how != "reset":
             self._send(number, 1 - side, at, flags=FIN_ACK)
+        return []
+
+    def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
+        """The SYN, and the reset that answers it or a second SYN."""
+        self._flows[number] = _Flow((_endpoint(failed.client), _endpoint(failed.server)))
+        self._send(number, 0, since, flags=SYN)
+        if failed.reason is ConnectFailure.REFUSED:
+            self._send(number, 1, failed.at, flags=RST_ACK)
+        else:
+            self._flows[number].next[0] -= 1
+            self._send(number, 0, failed.at, flags=SYN)
         return []
 
     def _send(self, number: int, side: int, at: int, payload: bytes = b"", *, flags: int = ACK) -> None:

@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 from kproxy.trace.encoding import json_schema
+from tests.kproxy.capture.packets import RST_ACK, SYN, pcap, sent
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.test_right_traffic import RIGHT
 
@@ -221,3 +222,14 @@ def test_a_directory_without_traces_says_so(kproxy: Run, tmp_path: Path) -> None
     done = kproxy("dissect", tmp_path / "empty")
     assert done.returncode == 2
     assert "no trace (*.jsonl) and no capture" in done.stderr
+
+
+def test_a_capture_of_refused_attempts_says_so(kproxy: Run, tmp_path: Path) -> None:
+    path = tmp_path / "refused.pcap"
+    packets = [sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)]
+    path.write_bytes(pcap(packets))
+    done = kproxy("dissect", path)
+    assert f"{path}: no Kafka connection in 2 packets" in done.stderr
+    assert "1 connection was attempted but never established: 10.0.0.1:9092 refused (1)" in done.stderr
+    done = kproxy("dissect", "--findings", path)
+    assert done.returncode == 5

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request, response
 
 MISSING = "the length prefix is missing; offsets count from the first byte given"
+PASTED = Path(__file__).parents[2] / "data" / "pasted"
 METADATA = "00 00 00 12 00 03 00 00 00 00 00 01 00 04 74 65 73 74 00 00 00 00"
 XXD = """\
 00000000: 0000 0012 0003 0000 0000 0001 0004 7465  ..............te
@@ -136,6 +138,37 @@ def test_too_few_bytes_for_a_frame_are_one_sentence(kproxy: Run, given: str, opt
 def test_several_frames_are_explained_one_after_the_other(kproxy: Run) -> None:
     done = kproxy("explain", METADATA + METADATA)
     assert done.returncode == 0
+    assert done.stdout.count("Metadata v0 request") == 2
+
+
+@pytest.mark.parametrize(("name", "exchanges"), [("tcpdump-X.txt", 2), ("tshark-follow.txt", 1)])
+def test_both_directions_are_paired(kproxy: Run, name: str, exchanges: int) -> None:
+    done = kproxy("explain", "-", stdin=(PASTED / name).read_text())
+    assert done.returncode == 1, done.stderr
+    titles = [line for line in done.stdout.splitlines() if line.endswith(" bytes") and line.startswith("Find")]
+    assert titles == ["FindCoordinator v0 request, 26 bytes", "FindCoordinator v0 response, 35 bytes"] * exchanges
+    assert done.stdout.count("L006 body-version-mismatch") == exchanges
+
+
+def test_one_bad_frame_of_several_does_not_end_the_others(kproxy: Run) -> None:
+    lone = response("SaslHandshake", 1, {"error_code": 33, "mechanisms": ["PLAIN"]}, correlation_id=-2)
+    done = kproxy("explain", "-", stdin=f"{list(lone)}\n{list(bytes.fromhex(METADATA))}\n")
+    assert done.returncode == 2
+    assert "Metadata v0 request" in done.stdout
+    assert "frame 2: this is not a request, and a response does not name its API" in done.stderr
+
+
+def test_packets_without_payload_are_one_sentence(kproxy: Run) -> None:
+    done = kproxy("explain", "4500002800014000400600000a0000090a000001c3512384000003e80000000050020200 00000000")
+    assert done.returncode == 2
+    assert done.stderr == "kproxy: these packets have no TCP payload: nothing to decode\n"
+
+
+def test_cut_frames_are_reported(kproxy: Run) -> None:
+    done = kproxy("explain", METADATA[6:] + METADATA + METADATA[:41])
+    assert done.returncode == 1
+    assert "the first 20 bytes belong to an earlier frame: skipped" in done.stderr
+    assert "the last frame is cut off: 10 of 18 bytes follow its length prefix" in done.stderr
     assert done.stdout.count("Metadata v0 request") == 2
 
 

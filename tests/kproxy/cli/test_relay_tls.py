@@ -61,6 +61,8 @@ def test_an_upstream_without_tls_is_reported_at_the_start(kproxy: Run, broker: B
     done = kproxy("--listen", "0", "--upstream", f"127.0.0.1:{broker.port}", "--upstream-tls", "--no-control")
     assert done.returncode == 3
     assert "is unreachable: TLS failed: it " in done.stderr
+    assert "use the port of the broker's TLS listener" in done.stderr or "is the broker's TLS listener" in done.stderr
+    assert "or use --no-check to start kproxy without it" in done.stderr
 
 
 @pytest.mark.parametrize(

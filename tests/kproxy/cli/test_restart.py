@@ -39,7 +39,7 @@ RESTARTED = "the inspector was restarted"
 FAILING = """
 import sys
 from kproxy.cli import main
-from kproxy.proxy.tap_protocol import TapData
+from kproxy.proxy.tap_messages import TapData
 from kproxy.live.sink import InspectionSink
 from kproxy.live import supervision
 delay = supervision.RestartPolicy.delay

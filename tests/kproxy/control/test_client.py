@@ -218,3 +218,12 @@ async def test_errors_of_the_block_are_its_own(path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             async with connect(path):
                 raise FileNotFoundError
+
+
+async def test_the_greeting_has_the_listeners_of_now(path: Path) -> None:
+    changed = b'{"listeners":[{"listen":"127.0.0.1:9093","upstream":"b:9092"}],"later":1}\n'
+    async with proxy(path, saying(HELLO, line(1), changed, line(2))), connect(path) as client:
+        seen: list[list[str]] = []
+        client.on_listeners = lambda: seen.append(client.greeting.pairs)
+        assert [each async for each in client] == [line(1), line(2)]
+        assert seen == [["127.0.0.1:9093 -> b:9092"]]

@@ -16,7 +16,7 @@ import pytest
 from kproxy.control import commands
 from kproxy.control import server as module
 from kproxy.control.control_socket import open_socket
-from kproxy.control.protocol import Greeting
+from kproxy.control.protocol import Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.inspection.inspector import Inspector
 from tests.kproxy.control.raw import RawViewer
@@ -156,3 +156,19 @@ def test_what_the_system_does_not_say_is_left_to_the_directory(loop: Loop, monke
     monkeypatch.delattr(socket, "SO_PEERCRED")
     with loop.viewer() as viewer:
         assert viewer.line()["protocol"] == 1
+
+
+def test_viewers_that_watch_get_the_listeners_when_they_change(loop: Loop) -> None:
+    changed = {"listeners": [{"listen": "127.0.0.1:9093", "upstream": "b:9092"}]}
+    with loop.viewer() as watching, loop.viewer() as later, loop.viewer() as asking:
+        watching.line(), later.line(), asking.line()
+        assert loop.ask(watching, id=1, do="watch") == {"id": 1, "watching": True}
+        loop.server.announce_listeners([Listening("127.0.0.1:9093", "b:9092")])
+        assert watching.line() == changed
+        assert loop.ask(asking, id=1, do="connections") == {"id": 1, "connections": []}
+        assert loop.ask(later, id=1, do="watch") == {"id": 1, "watching": True}
+        assert later.line() == changed
+        assert loop.ask(later, id=2, do="watch") == {"id": 2, "watching": True}
+        assert loop.ask(later, id=3, do="connections") == {"id": 3, "connections": []}  # not announced twice
+    with loop.viewer() as viewer:
+        assert viewer.line()["listeners"] == changed["listeners"]

@@ -20,7 +20,7 @@ from kproxy.control.protocol import MAX_VIEWERS
 from kproxy.trace.encoding import parse_line
 from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, Proxy, running, traced, until
 from tests.kproxy.control.raw import RawViewer
-from tests.kproxy.frames import request
+from tests.kproxy.frames import request, response
 
 #: A frame of 32 KiB, whose client id stands in the lines of request and response.
 LARGE = request("ApiVersions", 0, {}, correlation_id=7, client_id="x" * 32_000)
@@ -304,3 +304,25 @@ def test_a_proxy_that_ends_tells_what_was_open_and_leaves_no_socket(tmp_path: Pa
         assert rest == proxy.traced()[2:]
         assert not proxy.path.exists()
         assert proxy.process.wait(10) == (-signal.SIGKILL if how == "SIGKILL" else 0)
+
+
+def test_viewers_see_the_listeners_that_are_opened_for_brokers(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        upstream = f"127.0.0.1:{other.getsockname()[1]}"
+        named = [{"node_id": 1, "host": "127.0.0.1", "port": other.getsockname()[1]}]
+        broker = Broker(response("Metadata", 9, {"brokers": named}, correlation_id=1))
+        with (
+            running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--advertise", "-q") as proxy,
+            RawViewer(find(str(proxy.port)).path) as viewer,
+            proxy.connect() as client,
+        ):
+            first = viewer.line()["listeners"]
+            viewer.ask(do="watch")
+            client.sendall(request("Metadata", 9, {"topics": None}, correlation_id=1))
+            while "listeners" not in (line := viewer.line()):
+                assert line
+            assert line["listeners"][:-1] == first
+            added = line["listeners"][-1]
+            assert added["upstream"] == upstream
+            assert find(added["listen"]).path == find(str(proxy.port)).path
+        broker.stop()

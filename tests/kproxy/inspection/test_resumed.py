@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from dissectors.connections.events import RESTARTED, Direction
-from kproxy.inspection.inspector import Inspector, Progress
+from kproxy.inspection.inspected_connection import Progress
+from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import CloseLine, Detail, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from tests.kproxy.frames import framed, request, response
 

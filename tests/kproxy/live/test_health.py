@@ -60,7 +60,7 @@ async def test_a_stopped_inspector_is_mentioned_and_decides_nothing() -> None:
 async def test_not_ready_while_the_relay_drains_or_does_not_listen() -> None:
     with Broker() as broker:
         async with healthy(broker) as (found, relay, _):
-            relay.close_listeners()
+            relay.listeners.close_all()
             assert await status(found) == (False, "not listening")
             found.draining = True
             assert await status(found) == (False, "draining")
@@ -98,7 +98,7 @@ async def test_a_hundred_questions_are_one_connection_to_the_upstream() -> None:
 async def test_clients_that_are_connected_prove_that_the_upstream_answers() -> None:
     with Broker() as broker:
         async with healthy(broker) as (found, relay, _), connected(relay, broker):
-            await until(lambda: relay.is_connected)
+            await until(lambda: relay.clients.is_connected)
             assert await status(found) == (True, "ok")
             assert found._checked_until < 0  # nothing was checked
 
@@ -110,9 +110,9 @@ async def test_the_answer_does_not_take_longer_than_kubernetes_waits() -> None:
 async def test_without_file_descriptors() -> None:
     with Broker() as broker:
         async with healthy(broker) as (found, relay, _):
-            relay.pause_accepting(OSError(24, "Too many open files"))
+            relay.listeners.pause_for(OSError(24, "Too many open files"))
             is_ready, report = await found.report()
             assert not is_ready
             assert "no file descriptors" in report["status"]
-            await until(lambda: not relay.lacks_resources)
+            await until(lambda: not relay.listeners.lacks_resources)
             assert await status(found) == (True, "ok")

@@ -9,7 +9,7 @@ from dissectors.connections.events import Direction
 from kproxy.live.sink import InspectionSink, InspectorOptions
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions, filter_for
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages
 from kproxy.trace.lines import Detail
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.frames import request, response
@@ -81,7 +81,7 @@ def test_a_late_answer_to_what_was_found_to_be_unanswered_ends_it() -> None:
 def watcher(options: OutputOptions) -> InspectionSink:
     return InspectionSink(
         InspectorOptions(options, Selection(), Detail.SUMMARY),
-        tap_protocol.Hello(BEGIN, "node", 1, [], BEGIN),
+        tap_messages.Hello(BEGIN, "node", 1, [], BEGIN),
         selectors.DefaultSelector(),
     )
 
@@ -89,15 +89,15 @@ def watcher(options: OutputOptions) -> InspectionSink:
 def hang(made: InspectionSink) -> None:
     """A client that is answered while another hangs for 7 s."""
     for number in (0, 1):
-        made.observe(tap_protocol.Open(number, BEGIN, f"127.0.0.1:{number + 1}", "127.0.0.1:9092", None, False))
-    made.observe(tap_protocol.TapData(0, Direction.REQUEST, BEGIN, request("Metadata", 12, {}, correlation_id=5)))
+        made.observe(tap_messages.Open(number, BEGIN, f"127.0.0.1:{number + 1}", "127.0.0.1:9092", None, False))
+    made.observe(tap_messages.TapData(0, Direction.REQUEST, BEGIN, request("Metadata", 12, {}, correlation_id=5)))
     for second in range(1, 8):
         at = BEGIN + second * SECOND
         made.observe(
-            tap_protocol.TapData(1, Direction.REQUEST, at, request("ListGroups", 0, {}, correlation_id=second))
+            tap_messages.TapData(1, Direction.REQUEST, at, request("ListGroups", 0, {}, correlation_id=second))
         )
         made.observe(
-            tap_protocol.TapData(1, Direction.RESPONSE, at, response("ListGroups", 0, {}, correlation_id=second))
+            tap_messages.TapData(1, Direction.RESPONSE, at, response("ListGroups", 0, {}, correlation_id=second))
         )
         made.tick()
 

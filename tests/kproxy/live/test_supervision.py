@@ -1,8 +1,24 @@
 """When an inspector is restarted, and when it is given up."""
 
-import signal
+from __future__ import annotations
 
-from kproxy.live.supervision import MOST_RESTARTS, WINDOW_S, RestartPolicy, ending
+import errno
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kproxy.live import supervision
+from kproxy.live.supervision import MOST_RESTARTS, WINDOW_S, RestartPolicy, Supervisor, ending
+from kproxy.proxy.events import Event
+from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.tap import Tap
+from tests.kproxy.proxy.peers import until
+
+if TYPE_CHECKING:
+    from kproxy.live.spawner import Spawner
 
 
 def test_each_restart_within_a_minute_waits_twice_as_long_and_the_sixth_is_not_made() -> None:
@@ -27,3 +43,42 @@ def test_says_how_it_ended() -> None:
     assert ending(1) == "it failed"
     assert ending(255) == "it could not be started"
     assert ending(3) == "exit status 3"
+
+
+class _WithoutDescriptors:
+    """A spawner whose first inspector was killed, in a process without file descriptors for another one."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.channel = channel
+        self.attempts = 0
+        self.dismissed = False
+
+    def statuses(self) -> list[int]:
+        return [-signal.SIGKILL] if self.channel.recv(100) else []
+
+    def spawn(self) -> socket.socket:
+        self.attempts += 1
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    def dismiss(self) -> None:
+        self.dismissed = True
+
+
+async def test_a_shortage_is_not_the_inspectors_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "SHORTAGE_RETRY_S", 0.001)
+    monkeypatch.setattr(RestartPolicy, "delay", lambda self, now: 0.001)
+    channel, other = socket.socketpair()
+    ours, inspector = socket.socketpair()
+    events: list[Event] = []
+    with channel, other, inspector:
+        spawner = _WithoutDescriptors(channel)
+        tap = Tap(ours, node="n", table=InspectedTable(10))
+        supervisor = Supervisor(cast("Spawner", spawner), tap, events.append)
+        other.send(b"x")
+        await until(lambda: spawner.attempts > 3 * MOST_RESTARTS)
+        assert not spawner.dismissed
+        assert [str(event).partition(":")[0] for event in events] == [
+            "the inspector stopped (killed by SIGKILL)",
+            "the inspector stopped (it could not be started",
+        ]
+        supervisor.close()

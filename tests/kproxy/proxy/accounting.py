@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 
 Stream = tuple[int, Direction]
 
@@ -17,10 +17,10 @@ def frame(size: int, fill: bytes = b"k") -> bytes:
     return struct.pack(">i", size) + size * fill
 
 
-def read_all(sock: socket.socket) -> list[tap_protocol.Message]:
+def read_all(sock: socket.socket) -> list[tap_messages.Message]:
     """What is in the socket up to its end; it is closed then."""
     decoder = tap_protocol.TapDecoder()
-    messages: list[tap_protocol.Message] = []
+    messages: list[tap_messages.Message] = []
     with sock:
         sock.setblocking(True)
         while data := sock.recv(1 << 20):
@@ -37,7 +37,7 @@ def boundaries(stream: bytes) -> set[int]:
     return places
 
 
-def check(messages: Iterable[tap_protocol.Message], relayed: dict[Stream, bytes]) -> dict[str, int]:
+def check(messages: Iterable[tap_messages.Message], relayed: dict[Stream, bytes]) -> dict[str, int]:
     """Assert that the messages tell every byte of every stream, in order, and drop at frame boundaries only.
 
     Returns:
@@ -47,15 +47,15 @@ def check(messages: Iterable[tap_protocol.Message], relayed: dict[Stream, bytes]
     counts = {"dropped_bytes": 0, "dropped_frames": 0}
     for message in messages:
         counts[type(message).__name__] = counts.get(type(message).__name__, 0) + 1
-        if not isinstance(message, tap_protocol.TapData | tap_protocol.TapSkipped | tap_protocol.TapGap):
+        if not isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
             continue
         stream = (message.connection_id, message.direction)
         content, position = relayed[stream], seen[stream]
         places = boundaries(content)
-        if isinstance(message, tap_protocol.TapData):
+        if isinstance(message, tap_messages.TapData):
             end = position + len(message.payload)
             assert content[position:end] == message.payload
-        elif isinstance(message, tap_protocol.TapSkipped):
+        elif isinstance(message, tap_messages.TapSkipped):
             end = position + 4 + message.size
             assert position in places
             assert end in places
@@ -69,7 +69,7 @@ def check(messages: Iterable[tap_protocol.Message], relayed: dict[Stream, bytes]
             whole = len([place for place in places if position < place <= end])
             assert message.frames == (whole if position in places else 0)
             counts["dropped_frames"] += whole
-        if not isinstance(message, tap_protocol.TapData):
+        if not isinstance(message, tap_messages.TapData):
             counts["dropped_bytes"] += end - position
         seen[stream] = end
     assert seen == {stream: len(content) for stream, content in relayed.items()}

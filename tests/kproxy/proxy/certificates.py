@@ -22,6 +22,12 @@ class Files:
     certificate: Path
     key: Path
 
+    def combined(self) -> Path:
+        """Both in one file, as a keystore of Kafka has them."""
+        path = self.certificate.with_name(f"{self.certificate.stem}-both.pem")
+        path.write_bytes(self.key.read_bytes() + self.certificate.read_bytes())
+        return path
+
 
 class Authority:
     """A CA; `path` has its certificate."""

@@ -164,7 +164,7 @@ async def test_the_listener_of_a_broker_that_left_is_closed_and_opened_again(mon
             monkeypatch.setattr(advertised_listeners, "GONE_AFTER_S", 0.001)
             await asyncio.sleep(0.01)
             await learned(client, server, own)
-            assert events[1:] == [BrokerListenerClosed(2, f"127.0.0.1:{other.port}")]
+            assert events[1:] == [BrokerListenerClosed(2, f"127.0.0.1:{other.port}", "the broker has left the cluster")]
             with pytest.raises(ConnectionRefusedError):
                 await Peer.connect("{}:{}".format(*told[2]))
             assert (await learned(client, server, own, (2, "127.0.0.1", other.port)))[2] == told[2]
@@ -265,3 +265,57 @@ def test_a_unix_socket_cannot_be_advertised() -> None:
     assert (
         check_listeners([listener], Advertise()) == "--advertise needs TCP: clients cannot be directed to unix:/tmp/x"
     )
+
+
+async def test_listeners_of_brokers_close_with_their_bootstrap_listener() -> None:
+    with Broker() as first, Broker() as second, Broker() as kept:
+        events: list[Event] = []
+        async with advertising(first, events=events) as relay, connected(relay, first) as (client, server):
+            told = await learned(client, server, (2, "127.0.0.1", second.port))
+            remaining = Listener(parse_listen("127.0.0.2:0"), parse_upstream(kept.address))
+            assert await relay.reconfigure([remaining]) == []
+            assert [upstream for _, upstream in relay.pairs] == [kept.address]
+            with pytest.raises(ConnectionRefusedError):
+                await Peer.connect("{}:{}".format(*told[2]))
+            assert events[1:] == [
+                BrokerListenerClosed(2, f"127.0.0.1:{second.port}", "its bootstrap listener was removed")
+            ]
+            # The open connection continues; its responses keep the addresses of the brokers.
+            assert await learned(client, server, (2, "127.0.0.1", second.port)) == {2: ("127.0.0.1", second.port)}
+            assert [upstream for _, upstream in relay.pairs] == [kept.address]
+
+
+async def test_another_bootstrap_listener_of_the_cluster_keeps_the_listeners_of_brokers() -> None:
+    with Broker() as first, Broker() as second, Broker() as third, Broker(down=True) as free:
+        place = free.address
+        free.__exit__()
+        remaining = Listener(parse_listen(place), parse_upstream(second.address))
+        listeners = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(first.address)), remaining]
+        brokers = [(number, "127.0.0.1", each.port) for number, each in enumerate((first, second, third))]
+        events: list[Event] = []
+        async with (
+            asyncio.timeout(10),
+            serve(listeners, rewriting=Rewriting(Advertise()), report=events.append) as relay,
+        ):
+            removed, address = relay.addresses
+            with (
+                await Peer.connect(removed) as client,
+                await first.accept() as server,
+                await Peer.connect(address) as other_client,
+                await second.accept() as other_server,
+            ):
+                told = await learned(client, server, *brokers)
+                # The second bootstrap listener knows that it is the same cluster, but not all brokers of it.
+                assert await learned(other_client, other_server, *brokers[:2]) == {0: told[0], 1: told[1]}
+                assert await relay.reconfigure([remaining]) == []
+                assert [upstream for _, upstream in relay.pairs] == [second.address, third.address]
+                with await Peer.connect("{}:{}".format(*told[2])), await third.accept():
+                    pass
+                # The closed listener was the one of the first broker: this broker gets a listener of its own.
+                for ends in (client, server), (other_client, other_server):
+                    now = await learned(*ends, *brokers)
+                    assert now == {**told, 0: now[0]}
+                    assert now[0] != told[0]
+                    with await Peer.connect("{}:{}".format(*now[0])), await first.accept():
+                        pass
+        assert [type(event) for event in events] == [BrokerListening, BrokerListening]

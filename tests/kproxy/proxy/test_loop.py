@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import resource
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -37,3 +40,27 @@ def test_runs_with_as_many_open_files_as_the_system_allows() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert soft == hard
+
+
+_FAULTS = """
+import resource
+from kproxy.proxy.loop import run
+
+async def main():
+    def use():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        pieces = [b"x" * 250_000 for _ in range(16)]
+        b"".join(pieces)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    use()
+    print(max(use() for _ in range(5)))
+
+run(main())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc has the options")
+def test_memory_that_held_a_frame_is_used_for_the_next() -> None:
+    done = subprocess.run([sys.executable, "-c", _FAULTS], check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 100  # of the 2000 pages

@@ -266,7 +266,7 @@ async def test_the_end_of_the_relay_ends_both_sides_after_what_was_read_has_left
 
 def is_held(relay: Relay) -> bool:
     """The only client is not read any more, because what it sent is not taken; that nothing comes says less."""
-    [connection] = relay._clients.values()
+    [connection] = relay.clients._connections.values()
     return connection is not None and Held.PEER in connection._client._held
 
 
@@ -307,7 +307,7 @@ async def test_a_client_accepted_at_the_very_end_is_closed_with_the_others() -> 
         async with relaying(broker.address) as relay:
             client = Peer(socket.socket())
             client.socket.connect_ex(("127.0.0.1", int(relay.addresses[0].rpartition(":")[2])))
-            [[acceptor]] = [bound.acceptors for bound in relay._listeners]
+            [[acceptor]] = [bound.acceptors for bound in relay.listeners.open]
             acceptor._accept()  # its task is made and has not begun
         with client:
             assert await client.rest() == b""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.events import Event, InspectionBehind, InspectorResumed
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.proxy.tap import Tap
@@ -35,8 +35,9 @@ class Inspector:
         self.socket = sock
         self.closed: list[int] = []
         self.missed = [0, 0]  # connections and bytes
-        self.gaps: list[tap_protocol.TapGap] = []
-        self.hello: tap_protocol.Hello | None = None
+        self.gaps: list[tap_messages.TapGap] = []
+        self.hello: tap_messages.Hello | None = None
+        self.listeners: list[list[tuple[str, str]]] = []  # as announced
         self._table = table
         self._relayed = relayed
         self._decoder = tap_protocol.TapDecoder()
@@ -51,32 +52,34 @@ class Inspector:
                 self._take(message)
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, tap_protocol.Hello):
+        if isinstance(message, tap_messages.Hello):
             self.hello = message
-        elif isinstance(message, tap_protocol.Missed):
+        elif isinstance(message, tap_messages.ListenersChanged):
+            self.listeners.append(message.listeners)
+        elif isinstance(message, tap_messages.Missed):
             self.missed[0] += message.connections
             self.missed[1] += message.size
             self._unstored_missed = [old + new for old, new in zip(self._unstored_missed, message[1:4], strict=True)]
-        elif isinstance(message, tap_protocol.Open):
+        elif isinstance(message, tap_messages.Open):
             assert message.slot is not None
             self._slots[message.connection_id] = message.slot
             for direction in Direction:
                 start = message.resumed[direction][0] if message.resumed else 0
                 assert start == self._table.inspected(message.slot, direction)[0]
                 self._at[message.connection_id, direction] = start
-        elif isinstance(message, tap_protocol.Close):
+        elif isinstance(message, tap_messages.Close):
             for direction in Direction:
                 stream = message.connection_id, direction
                 assert self._at.pop(stream) == len(self._relayed[stream])
             self.closed.append(message.connection_id)
             self._unstored.append(self._slots.pop(message.connection_id))
-        elif isinstance(message, tap_protocol.TapData | tap_protocol.TapSkipped | tap_protocol.TapGap):
+        elif isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
             stream = message.connection_id, message.direction
             at, content = self._at[stream], self._relayed[stream]
-            if isinstance(message, tap_protocol.TapData):
+            if isinstance(message, tap_messages.TapData):
                 end = at + len(message.payload)
                 assert content[at:end] == message.payload
-            elif isinstance(message, tap_protocol.TapSkipped):
+            elif isinstance(message, tap_messages.TapSkipped):
                 end = at + 4 + message.size
                 assert {at, end} <= boundaries(content)
             else:
@@ -313,4 +316,20 @@ async def test_falling_behind_is_reported_once_in_a_minute() -> None:
     assert [type(event) for event in run.events] == [InspectionBehind]
     assert "--sample 10%" in str(run.events[0])
     assert "--detail summary" in str(run.events[0])
+    await run.end()
+
+
+async def test_listeners_are_announced_when_they_change_and_the_next_inspector_knows_them() -> None:
+    run = Run()
+    await run.turn()
+    for _ in range(2):
+        run.tap.announce_listeners([("l", "u")])
+        await run.turn()
+    assert run.inspector.listeners == [[("l", "u")]]
+    run.die()
+    run.tap.announce_listeners([("l", "u"), ("m", "v")])
+    run.resume()
+    await run.turn()
+    assert run.inspector.hello is not None
+    assert run.inspector.hello.listeners == [("l", "u"), ("m", "v")]
     await run.end()

@@ -16,11 +16,11 @@ import pytest
 
 from kproxy.proxy.acceptor import Acceptor
 from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen, parse_upstream
-from kproxy.proxy.events import AcceptPaused, Event
+from kproxy.proxy.events import Event, OutOfResources
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
-from kproxy.proxy.sockets import ListenError, connect, listen
+from kproxy.proxy.sockets import ListenError, connect, listen, reason
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
 
 
@@ -35,6 +35,10 @@ def _has_ipv6() -> bool:
 
 def leading_to(upstream: Address) -> Listener:
     return Listener(upstream, upstream)
+
+
+def why(error: OSError | None) -> str | None:
+    return None if error is None else reason(error)
 
 
 needs_ipv6 = pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6 loopback")
@@ -160,7 +164,7 @@ async def test_an_upstream_that_answers_has_nothing_against_it() -> None:
 
 async def test_an_upstream_that_refuses_says_so() -> None:
     with Broker(down=True) as broker:
-        assert await check_upstream(leading_to(parse_upstream(broker.address))) == "connection refused"
+        assert why(await check_upstream(leading_to(parse_upstream(broker.address)))) == "connection refused"
 
 
 @contextmanager
@@ -180,9 +184,9 @@ def _full() -> Iterator[socket.socket]:
 async def test_an_upstream_that_swallows_packets_is_given_up_in_time() -> None:
     with _full() as full:
         address = TcpAddress("127.0.0.1", full.getsockname()[1])
-        ended: list[str | None] = []
+        ended: list[Any] = []
 
-        async def note(awaited: Awaitable[str | None]) -> None:
+        async def note(awaited: Awaitable[Any]) -> None:
             ended.append(await awaited)
 
         checking = asyncio.ensure_future(note(check_upstream(leading_to(address), within=0.1)))
@@ -190,7 +194,7 @@ async def test_an_upstream_that_swallows_packets_is_given_up_in_time() -> None:
         later = asyncio.ensure_future(note(asyncio.sleep(1, "a second later")))
         await checking
         later.cancel()
-        assert ended[0] == "no answer within 0.1 s"
+        assert reason(ended[0]) == "no answer within 0.1 s"
 
 
 async def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +215,7 @@ async def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeyp
 
 
 async def test_an_upstream_with_an_unknown_name_says_so() -> None:
-    assert await check_upstream(leading_to(parse_upstream("no-such-host.invalid:9092"))) == "unknown host name"
+    assert why(await check_upstream(leading_to(parse_upstream("no-such-host.invalid:9092")))) == "unknown host name"
 
 
 async def test_a_unix_socket_whose_queue_is_full_is_not_taken_for_connected(tmp_path: Path) -> None:
@@ -252,7 +256,7 @@ async def test_without_file_descriptors_clients_wait_and_are_served_later(monkey
         async with relaying(broker.address, events=events) as relay:
             with await Peer.connect(relay.addresses[0]) as client:
                 await until(lambda: sock.tried == 2)
-                assert events == [AcceptPaused("too many open files")]
+                assert events == [OutOfResources("too many open files")]
                 sock.exhausted = False
                 await client.send(b"patient")
                 with await broker.accept() as server:
@@ -267,7 +271,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
         return await connect(*args)
 
     monkeypatch.setattr("kproxy.proxy.opening.connect", connect_without)
-    monkeypatch.setattr("kproxy.proxy.relay._ACCEPT_RETRY_S", 0.01)
+    monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 0.01)
     events: list[Event] = []
     with Broker() as broker:
         async with relaying(broker.address, events=events) as relay:
@@ -277,7 +281,7 @@ async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(mo
             async with connected(relay, broker) as (client, server):
                 await client.send(b"x")
                 assert await server.receive(1) == b"x"
-    assert events == [AcceptPaused("too many open files")]
+    assert events == [OutOfResources("too many open files")]
 
 
 async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
@@ -298,4 +302,4 @@ async def test_an_acceptor_that_is_stopped_leaves_clients_waiting() -> None:
 
 @pytest.mark.parametrize("host", ["x" * 64, "..", "\udc80", "a\0b"])
 async def test_what_a_broker_calls_its_host_may_be_no_name_at_all(host: str) -> None:
-    assert await check_upstream(leading_to(TcpAddress(host, 9092))) == "unknown host name"
+    assert why(await check_upstream(leading_to(TcpAddress(host, 9092)))) == "unknown host name"

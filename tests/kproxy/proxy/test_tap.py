@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
 from tests.kproxy.proxy.accounting import Stream, check, frame, read_all
@@ -34,7 +34,7 @@ class Watched:
         self.tap = Tap(ours, node="node", limit=limit, strict=strict)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, socket_buffer)
         self.theirs.setblocking(False)
-        self.messages: list[tap_protocol.Message] = []
+        self.messages: list[tap_messages.Message] = []
         self.pressed: list[bool] = []
         self.lost: list[OSError] = []
         self.most_queued = 0
@@ -111,7 +111,7 @@ def test_every_byte_is_sent_or_counted_and_frames_are_dropped_whole(
     watched = asyncio.run(play(chunks, limit=limit, strict=False))
     counts = check(watched.messages, relayed_in(chunks))
     bye = watched.messages[-1]
-    assert isinstance(bye, tap_protocol.Bye)
+    assert isinstance(bye, tap_messages.Bye)
     assert (bye.dropped_bytes, bye.dropped_frames) == (counts["dropped_bytes"], counts["dropped_frames"])
     assert (counts["Open"], counts["Close"]) == (2, 2)
     assert watched.most_queued <= limit * 9 // 8 + 41 * KIB  # and a chunk
@@ -133,9 +133,9 @@ async def test_an_inspector_that_keeps_up_gets_every_chunk_as_it_was() -> None:
     response.data(frame(5000), 3)
     await watched.close()
     assert watched.messages[2:-1] == [
-        tap_protocol.TapData(*REQUESTS, 1, frame(10)[:6]),
-        tap_protocol.TapData(*REQUESTS, 2, frame(10)[6:]),
-        tap_protocol.TapData(*RESPONSES, 3, frame(5000)),
+        tap_messages.TapData(*REQUESTS, 1, frame(10)[:6]),
+        tap_messages.TapData(*REQUESTS, 2, frame(10)[6:]),
+        tap_messages.TapData(*RESPONSES, 3, frame(5000)),
     ]
 
 
@@ -151,11 +151,11 @@ async def test_heads_of_dropped_frames_go_along_until_there_is_no_room_for_them_
     request.data(frame(200), 0)
     await watched.close()
     kinds = [
-        message for message in watched.messages if isinstance(message, tap_protocol.TapGap | tap_protocol.TapSkipped)
+        message for message in watched.messages if isinstance(message, tap_messages.TapGap | tap_messages.TapSkipped)
     ]
     assert kinds == [
-        tap_protocol.TapGap(*REQUESTS, 0, 104, 1),
-        tap_protocol.TapSkipped(*REQUESTS, 0, 200, frame(200)[: tap_protocol.HEAD_BYTES]),
+        tap_messages.TapGap(*REQUESTS, 0, 104, 1),
+        tap_messages.TapSkipped(*REQUESTS, 0, 200, frame(200)[: tap_protocol.HEAD_BYTES]),
     ]
 
 
@@ -168,7 +168,7 @@ async def test_gaps_are_told_when_there_is_room_again_although_the_connection_is
     while watched.tap.queued:
         await watched.read(KIB * KIB)
     await watched.read(KIB * KIB)
-    [gap] = [message for message in watched.messages if isinstance(message, tap_protocol.TapGap)]
+    [gap] = [message for message in watched.messages if isinstance(message, tap_messages.TapGap)]
     assert (gap.size, gap.frames) == (118, 2)
     await watched.close()
 
@@ -208,8 +208,8 @@ async def test_a_stream_that_is_none_of_kafka_is_dropped_in_bytes() -> None:
     for _ in range(20):
         request.data(hello, 0)
     await watched.close()
-    gaps = [message for message in watched.messages if isinstance(message, tap_protocol.TapGap)]
-    sent = [message for message in watched.messages if isinstance(message, tap_protocol.TapData)]
+    gaps = [message for message in watched.messages if isinstance(message, tap_messages.TapGap)]
+    sent = [message for message in watched.messages if isinstance(message, tap_messages.TapData)]
     assert sum(gap.size for gap in gaps) + sum(len(data.payload) for data in sent) == 20 * len(hello)
     assert sent
     assert [gap.frames for gap in gaps] == [0]
@@ -228,9 +228,9 @@ async def test_memory_is_bounded_when_nothing_is_read() -> None:
     assert watched.tap.queued < 256 * KIB * 9 // 8 + 8 * KIB
     assert not watched.tap.behind
     await watched.close()
-    missed = [message for message in watched.messages if isinstance(message, tap_protocol.Missed)]
-    opened = {message.connection_id for message in watched.messages if isinstance(message, tap_protocol.Open)}
-    closed = {message.connection_id for message in watched.messages if isinstance(message, tap_protocol.Close)}
+    missed = [message for message in watched.messages if isinstance(message, tap_messages.Missed)]
+    opened = {message.connection_id for message in watched.messages if isinstance(message, tap_messages.Open)}
+    closed = {message.connection_id for message in watched.messages if isinstance(message, tap_messages.Close)}
     assert opened == closed
     assert sum(message.connections for message in missed) == 2000 - len(opened) > 0
     assert sum(message.size for message in missed) == 4616 * (2000 - len(opened))
@@ -250,11 +250,11 @@ async def test_a_connection_that_outlives_the_jam_is_told_of_after_it() -> None:
     await watched.close()
     told = [message for message in watched.messages if getattr(message, "connection_id", 0) == 2]
     assert [type(message) for message in told] == [
-        tap_protocol.Open,
-        tap_protocol.TapGap,
-        tap_protocol.TapGap,
-        tap_protocol.TapData,
-        tap_protocol.Close,
+        tap_messages.Open,
+        tap_messages.TapGap,
+        tap_messages.TapGap,
+        tap_messages.TapData,
+        tap_messages.Close,
     ]
     check(told, {(2, Direction.REQUEST): frame(10) + frame(20) + frame(30)})
 

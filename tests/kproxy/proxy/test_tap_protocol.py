@@ -9,36 +9,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages, tap_protocol
 
-HELLO = tap_protocol.Hello(1, "node-a", 77, [("127.0.0.1:9092", "kafka:9092")], 0, 2, 2**62, 0.1)
-RESUMED = tap_protocol.Open(3, 2, "a:1", "b:2", "c:3", True, 5, ((2**40, 7, True), (0, 0, False)))
-MESSAGES: list[tuple[bytes, tap_protocol.Message]] = [
+HELLO = tap_messages.Hello(1, "node-a", 77, [("127.0.0.1:9092", "kafka:9092")], 0, 2, 2**62, 0.1)
+LISTENERS = tap_messages.ListenersChanged(2, [("127.0.0.1:9092", "kafka:9092"), ("[::1]:9093", "kafka:9093")])
+RESUMED = tap_messages.Open(3, 2, "a:1", "b:2", "c:3", True, 5, ((2**40, 7, True), (0, 0, False)))
+MESSAGES: list[tuple[bytes, tap_messages.Message]] = [
     (
         tap_protocol.encode_hello(HELLO),
         HELLO,
     ),
     (
-        tap_protocol.encode_open(tap_protocol.Open(2**40, 2, "a:1", "b:2", "c:3", False)),
-        tap_protocol.Open(2**40, 2, "a:1", "b:2", "c:3", False, None, None),
+        tap_protocol.encode_open(tap_messages.Open(2**40, 2, "a:1", "b:2", "c:3", False)),
+        tap_messages.Open(2**40, 2, "a:1", "b:2", "c:3", False, None, None),
     ),
     (tap_protocol.encode_open(RESUMED), RESUMED),
+    (tap_protocol.encode_listeners(LISTENERS), LISTENERS),
     (
         tap_protocol.encode_data_head(7, Direction.REQUEST, 3, 300) + 300 * b"x",
-        tap_protocol.TapData(7, Direction.REQUEST, 3, 300 * b"x"),
+        tap_messages.TapData(7, Direction.REQUEST, 3, 300 * b"x"),
     ),
     (
         tap_protocol.encode_skipped(7, Direction.RESPONSE, 4, 2**31, b"\x80head"),
-        tap_protocol.TapSkipped(7, Direction.RESPONSE, 4, 2**31, b"\x80head"),
+        tap_messages.TapSkipped(7, Direction.RESPONSE, 4, 2**31, b"\x80head"),
     ),
     (
-        tap_protocol.encode_gap(tap_protocol.TapGap(7, Direction.REQUEST, 5, 2**50, 2**33, True)),
-        tap_protocol.TapGap(7, Direction.REQUEST, 5, 2**50, 2**33, True),
+        tap_protocol.encode_gap(tap_messages.TapGap(7, Direction.REQUEST, 5, 2**50, 2**33, True)),
+        tap_messages.TapGap(7, Direction.REQUEST, 5, 2**50, 2**33, True),
     ),
-    (tap_protocol.encode_end(7, Direction.RESPONSE, 6, "reset"), tap_protocol.End(7, Direction.RESPONSE, 6, "reset")),
-    (tap_protocol.encode_close(7, 7, "client", "fin", 10, 2**45), tap_protocol.Close(7, 7, "client", "fin", 10, 2**45)),
-    (tap_protocol.encode_missed(tap_protocol.Missed(8, 3, 99, 4, True)), tap_protocol.Missed(8, 3, 99, 4, True)),
-    (tap_protocol.encode_bye(tap_protocol.Bye(2**63, 1, 2, 3, 4, 5)), tap_protocol.Bye(2**63, 1, 2, 3, 4, 5)),
+    (tap_protocol.encode_end(7, Direction.RESPONSE, 6, "reset"), tap_messages.End(7, Direction.RESPONSE, 6, "reset")),
+    (tap_protocol.encode_close(7, 7, "client", "fin", 10, 2**45), tap_messages.Close(7, 7, "client", "fin", 10, 2**45)),
+    (tap_protocol.encode_missed(tap_messages.Missed(8, 3, 99, 4, True)), tap_messages.Missed(8, 3, 99, 4, True)),
+    (tap_protocol.encode_bye(tap_messages.Bye(2**63, 1, 2, 3, 4, 5)), tap_messages.Bye(2**63, 1, 2, 3, 4, 5)),
 ]
 STREAM = b"".join(encoded for encoded, _ in MESSAGES)
 
@@ -57,7 +59,7 @@ def test_directions_come_out_as_the_dissectors_know_them() -> None:
     decoder = tap_protocol.TapDecoder()
     decoder.receive_data(tap_protocol.encode_hello(HELLO))
     [message] = decoder.receive_data(tap_protocol.encode_end(1, Direction.RESPONSE, 0, "fin"))
-    assert isinstance(message, tap_protocol.End)
+    assert isinstance(message, tap_messages.End)
     assert message.direction is Direction.RESPONSE
 
 
@@ -67,7 +69,7 @@ def test_a_long_message_that_comes_byte_by_byte_is_whole_at_its_end() -> None:
     decoder.receive_data(tap_protocol.encode_hello(HELLO))
     stream = tap_protocol.encode_data_head(1, Direction.REQUEST, 0, len(payload)) + payload
     came = [message for byte in stream for message in decoder.receive_data(bytes([byte]))]
-    assert came == [tap_protocol.TapData(1, Direction.REQUEST, 0, payload)]
+    assert came == [tap_messages.TapData(1, Direction.REQUEST, 0, payload)]
 
 
 def test_refuses_a_stream_of_another_version() -> None:

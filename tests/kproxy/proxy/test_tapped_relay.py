@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dissectors.connections.events import Direction
-from kproxy.proxy import tap_protocol
+from kproxy.proxy import tap_messages
 from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.sockets import connect
 from kproxy.proxy.tap import Tap
@@ -28,7 +28,7 @@ class Inspector:
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
 
-    def read_to_the_end(self) -> asyncio.Future[list[tap_protocol.Message]]:
+    def read_to_the_end(self) -> asyncio.Future[list[tap_messages.Message]]:
         """Read in a thread, as another process would."""
         return asyncio.get_running_loop().run_in_executor(None, read_all, self.socket)
 
@@ -56,9 +56,9 @@ async def test_tells_the_life_of_a_connection() -> None:
             assert await client.rest() == b""
             await until(lambda: relay.totals.response_bytes == 24)
         hello, opened, *middle, closed, bye = await reading
-    assert isinstance(hello, tap_protocol.Hello)
+    assert isinstance(hello, tap_messages.Hello)
     assert (hello.node, hello.listeners) == ("node", [(listener, broker.address)])
-    assert isinstance(opened, tap_protocol.Open)
+    assert isinstance(opened, tap_messages.Open)
     assert opened[2:] == (name, broker.address, listener, False, None, None)
     assert [(message[:2], message[3]) for message in middle] == [
         ((1, Direction.REQUEST), frame(10)),
@@ -66,9 +66,9 @@ async def test_tells_the_life_of_a_connection() -> None:
         ((1, Direction.REQUEST), "fin"),
         ((1, Direction.RESPONSE), "fin"),
     ]
-    assert isinstance(closed, tap_protocol.Close)
+    assert isinstance(closed, tap_messages.Close)
     assert closed[2:] == ("client", "fin", 14, 24)
-    assert isinstance(bye, tap_protocol.Bye)
+    assert isinstance(bye, tap_messages.Bye)
     assert bye[1:] == (1, 14, 24, 0, 0, 0)
     times = [opened.at, *(message[2] for message in middle), closed.at, bye.at]
     assert times == sorted(times)
@@ -84,9 +84,9 @@ async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
             with pytest.raises(ConnectionError):
                 await send_for_ever(server, frame(10))
         _, _, *middle, closed, _ = await reading
-    ends = [(message.direction, message.how) for message in middle if isinstance(message, tap_protocol.End)]
+    ends = [(message.direction, message.how) for message in middle if isinstance(message, tap_messages.End)]
     assert ends == [(Direction.REQUEST, "fin"), (Direction.REQUEST, "reset")]
-    assert isinstance(closed, tap_protocol.Close)
+    assert isinstance(closed, tap_messages.Close)
     assert (closed.by, closed.how) == ("client", "reset")
 
 
@@ -101,8 +101,8 @@ async def test_tells_who_reset_a_connection(by: str, direction: Direction) -> No
             with pytest.raises(ConnectionResetError):
                 await (server if by == "client" else client).receive(1)
         messages = await reading
-    [ended] = [message for message in messages if isinstance(message, tap_protocol.End)]
-    [closed] = [message for message in messages if isinstance(message, tap_protocol.Close)]
+    [ended] = [message for message in messages if isinstance(message, tap_messages.End)]
+    [closed] = [message for message in messages if isinstance(message, tap_messages.Close)]
     assert (ended.direction, ended.how) == (direction, "reset")
     assert (closed.by, closed.how) == (by, "reset")
 
@@ -114,11 +114,11 @@ async def test_tells_of_a_client_that_was_turned_away() -> None:
             with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
                 await client.receive(1)
         _, opened, closed, bye = await reading
-    assert isinstance(opened, tap_protocol.Open)
+    assert isinstance(opened, tap_messages.Open)
     assert opened.server == broker.address
-    assert isinstance(closed, tap_protocol.Close)
+    assert isinstance(closed, tap_messages.Close)
     assert (closed.by, closed.how) == ("proxy", "unreachable")
-    assert isinstance(bye, tap_protocol.Bye)
+    assert isinstance(bye, tap_messages.Bye)
     assert bye.connections == 1
 
 
@@ -130,7 +130,7 @@ async def test_tells_that_the_proxy_ended_what_was_open_at_its_end() -> None:
         client.socket.close()
         server.socket.close()
         messages = await reading
-    [closed] = [message for message in messages if isinstance(message, tap_protocol.Close)]
+    [closed] = [message for message in messages if isinstance(message, tap_messages.Close)]
     assert (closed.by, closed.how) == ("proxy", "shutdown")
 
 
@@ -158,7 +158,7 @@ async def test_an_inspector_that_is_stuck_neither_slows_nor_fills_the_relay_and_
     relayed = {(number, Direction.REQUEST): content for number in (1, 2, 3)}
     relayed |= {(number, Direction.RESPONSE): frame(100) for number in (1, 2, 3)}
     assert check(messages, relayed)["dropped_bytes"] > 30 * MIB
-    totals = [message[-2:] for message in messages if isinstance(message, tap_protocol.Close)]
+    totals = [message[-2:] for message in messages if isinstance(message, tap_messages.Close)]
     assert totals == [(len(content), 104)] * 3
 
 
@@ -228,7 +228,7 @@ async def test_an_inspector_that_dies_is_reported_once_and_the_relay_goes_on(str
 
 
 async def test_an_inspector_that_is_stuck_at_the_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.relay._GOODBYE_S", 0.05)
+    monkeypatch.setattr("kproxy.proxy.relay._INSPECTOR_PATIENCE_S", 0.05)
     events: list[Event] = []
     with Broker() as broker, tapped() as (tap, _):
         async with (
@@ -252,5 +252,5 @@ async def test_the_end_of_a_direction_is_told_once_however_often_reading_stops_a
             server.finish()
             assert await receiving == frame(16 * MIB)
         messages = await reading
-    ends = [message.direction for message in messages if isinstance(message, tap_protocol.End)]
+    ends = [message.direction for message in messages if isinstance(message, tap_messages.End)]
     assert ends == [Direction.REQUEST, Direction.RESPONSE]

@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tarfile
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.peers.kafka import RELEASES
 from tests.peers.processes import dies_with_us
 from tests.peers.toolchains import cache
 
@@ -36,13 +38,17 @@ SpawnedService = None
 """
 
 
-def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
+def run(
+    bootstrap: str, directory: Path, *, seconds: float, files: Sequence[str] = FILES, release: str = RELEASES[0]
+) -> dict[str, str]:
     """Run it.
 
     Args:
         bootstrap: HOST:PORT.
         directory: To unpack it in.
         seconds: It is given; a single test has 120.
+        files: Those of its tests to run.
+        release: Of Kafka.
     """
     with tarfile.open(_source()) as source:
         # Python before 3.11.4 has no filters; the hash of this file is known.
@@ -50,12 +56,12 @@ def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
     [root] = directory.glob("kafka_python-*")
     (root / "test" / "__init__.py").touch()  # else Python's own package of that name is found first
     (root / "test" / "service.py").write_text(SERVICE)
-    environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": "4.3.1", "KAFKA_ROOT": str(root)}
+    environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": release, "KAFKA_ROOT": str(root)}
     report = directory / "report.xml"
     options = ["-p", "no:cacheprovider", "-o", "addopts=", "-o", "log_level=WARNING", f"--junitxml={report}"]
     command = [sys.executable, "-m", "pytest", *options, "--timeout=120", "--timeout-method=signal"]
     subprocess.run(
-        dies_with_us([*command, *(f"test/integration/{name}" for name in FILES)]),
+        dies_with_us([*command, *(f"test/integration/{name}" for name in files)]),
         cwd=root, env=os.environ | environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds,
     )  # fmt: skip
     return {case.get("name", ""): _outcome(case) for case in ET.parse(report).iter("testcase")}
@@ -66,10 +72,20 @@ def _outcome(case: ET.Element) -> str:
     return "; ".join(troubles) or "passed"
 
 
-def _source() -> Path:
-    """The source distribution; it has the hash that is pinned, or is not taken."""
+def version() -> str:
+    """The release that is pinned."""
+    return _pinned()[1]
+
+
+def _pinned() -> re.Match[str]:
     pinned = re.search(r"^kafka-python==(\S+)(?: *\\\n +--hash=\S+)+", CONSTRAINTS.read_text(), re.MULTILINE)
     assert pinned is not None
+    return pinned
+
+
+def _source() -> Path:
+    """The source distribution; it has the hash that is pinned, or is not taken."""
+    pinned = _pinned()
     source = cache() / f"kafka_python-{pinned[1]}.tar.gz"
     if not source.exists():
         source.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,13 @@ PACKAGE = "github.com/twmb/franz-go/pkg/kgo"
 RECORDS = 20_000
 
 
+def version() -> str:
+    """The release that tests/peers/go names."""
+    named = re.search(r"^\tgithub.com/twmb/franz-go v(\S+)$", (GO / "go.mod").read_text(), re.MULTILINE)
+    assert named is not None
+    return named[1]
+
+
 def run(bootstrap: str, directory: Path, *, seconds: float) -> dict[str, str]:
     """Run it.
 

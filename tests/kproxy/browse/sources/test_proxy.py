@@ -226,3 +226,13 @@ async def test_a_full_disk_ends_it_with_a_sentence(path: Path, monkeypatch: pyte
         proxy.tell.put_nowait(line(1))
         await seen.until(lambda: source.phase is SourcePhase.ENDED)
         assert source.sentence == "out of disk space (No space left on device)"
+
+
+async def test_listeners_that_the_proxy_opens_later_are_shown(path: Path) -> None:
+    source = ProxySource("9092", lambda: path, keep=KEEP)
+    async with serving(path, Fake(7)) as proxy, following(source) as seen:
+        await seen.until(lambda: source.live)
+        listeners = [{"listen": f"127.0.0.1:{port}", "upstream": "b:1"} for port in (9092, 9093)]
+        proxy.tell.put_nowait(json.dumps({"listeners": listeners}).encode() + b"\n")
+        await seen.until(lambda: source.name == "127.0.0.1:9092 -> b:1, 127.0.0.1:9093 -> b:1")
+        assert source.empty_message == "Waiting for clients: set bootstrap.servers to 127.0.0.1:9092 or 127.0.0.1:9093."

@@ -1,0 +1,21 @@
+"""Comments in pasted hex and arrays."""
+
+from __future__ import annotations
+
+import re
+
+from dissectors.hexdump.errors import error_at
+
+# The first alternative is the text column of Wireshark's C arrays: up to eight characters, perhaps '*/' or '//'.
+_COMMENT = re.compile(r"/\* .{1,8} \*/[ \t]*$|/\*[\s\S]*?(?:\*/|\Z)|(?:#|//).*$", re.M)
+
+
+def blank_comments(text: str) -> str:
+    """The text with blanks in place of comments, so that positions do not change."""
+    return _COMMENT.sub(_blank_comment, text)
+
+
+def _blank_comment(found: re.Match[str]) -> str:
+    if found[0].startswith("/*") and not found[0].rstrip().endswith("*/"):
+        raise error_at(found.string, found.start(), "this comment is not closed: add */")
+    return re.sub(r"[^\n]", " ", found[0])

@@ -1,0 +1,262 @@
+"""The two directions of an intercepted connection: which bytes pass at once, and which wait for their whole frame."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from dissectors.connections.events import Direction
+from dissectors.connections.framing import MAX_FRAME_BYTES
+from dissectors.interception.interceptor import (
+    Action,
+    Answer,
+    CloseConnection,
+    Delay,
+    Drop,
+    Forward,
+    Interceptor,
+    Replace,
+    RequestHeader,
+)
+from dissectors.interception.pending_requests import Handling, PendingRequests
+from dissectors.interception.produce_acks import ACKS_WITHIN, expects_response
+from dissectors.schemas.codes import ApiKey
+
+_PRODUCE = int(ApiKey.PRODUCE)
+_FEW = 100  # requests in flight: clients usually have fewer
+_MAX_SIZE = 4 + MAX_FRAME_BYTES
+_UNFRAMED = sys.maxsize  # what is not made of frames passes like one frame that never ends
+
+
+class Delivery(NamedTuple):
+    """The next bytes of one direction: as received, and as to be sent after `delay` seconds.
+
+    The two are the same object unless an interceptor changed them. If `close` is set, they are the connection's last.
+    """
+
+    direction: Direction
+    received: bytes
+    sent: bytes
+    delay: float = 0.0
+    close: bool = False
+
+
+class TooLarge(NamedTuple):
+    """A frame that an interceptor wants was forwarded unseen."""
+
+    direction: Direction
+    header: RequestHeader
+    size: int
+
+
+class Limits(NamedTuple):
+    """Larger frames than `max_held_bytes` pass unseen; `report` is called if an interceptor wants such a frame."""
+
+    max_held_bytes: int
+    report: Callable[[TooLarge], None]
+
+
+class _Stream:
+    """One direction of a connection.
+
+    The 4 bytes behind the size of a frame decide whether an interceptor can want it: the key and version of a request,
+    the correlation id of a response. Most frames are unwanted, and a chunk of such frames passes whole, without a copy.
+
+    Args:
+        find: Returns the handling of frames with these 4 bytes, None if they are unwanted.
+    """
+
+    direction: Direction
+    header_bytes: int  # with the size in front, and the correlation id at the end
+
+    def __init__(self, pending: PendingRequests, limits: Limits, find: Callable[[bytes], Handling | None]) -> None:
+        self._pending = pending
+        self._limits = limits
+        self._find = find
+        self._left = 0  # bytes to come of a frame that passes
+        self._held: list[bytes] = []  # an incomplete frame, in pieces
+        self._missing = 0  # bytes to come before it can be handled
+
+    def push(self, data: bytes) -> list[Delivery]:
+        """Take the next bytes, in chunks of any size; return what to send now, in both directions."""
+        if self._held:
+            self._held.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return []
+            data = b"".join(self._held)
+            self._held.clear()
+        made: list[Delivery] = []
+        end = len(data)
+        start, position = 0, self._left  # the bytes between them pass
+        while position <= end:
+            if answers := self._answers_due():
+                self._pass(data, start, position, made)
+                start = position
+                made += [Delivery(Direction.RESPONSE, b"", answer) for answer in answers]
+            position, size, handling = self._next_frame(data, position)
+            if position >= end:
+                break
+            need = size if handling is None else self._needs(handling, size)
+            if handling is None or position + need > end:
+                self._held.append(data[position:])
+                self._missing = position + need - end
+                end = position
+                break
+            begin, position = position, position + size
+            sent, answer = data[begin : begin + need], None
+            correlation_id = data[begin + self.header_bytes - 4 : begin + self.header_bytes]
+            if interceptors := handling.interceptors[self.direction]:
+                header = RequestHeader(handling.api_key, handling.api_version, _number(correlation_id))
+                if size > self._limits.max_held_bytes:
+                    self._limits.report(TooLarge(self.direction, header, size))
+                else:
+                    delivery, answer = self._decide(interceptors, header, sent)
+                    if delivery is not None:
+                        self._pass(data, start, begin, made)
+                        start = position
+                        made.append(delivery)
+                        sent = delivery.sent
+                        if delivery.close:
+                            return made
+            self._passed(handling, correlation_id, sent, answer)
+        self._left = position - end
+        self._pass(data, start, end, made)
+        return made
+
+    def end(self) -> list[Delivery]:
+        """The direction has ended: return what was held of an incomplete frame."""
+        rest = b"".join(self._held)
+        self._held.clear()
+        self._left = _UNFRAMED
+        return [Delivery(self.direction, rest, rest)] if rest else []
+
+    def _next_frame(self, data: bytes, position: int) -> tuple[int, int, Handling | None]:
+        """Find the next frame that does not simply pass.
+
+        Returns:
+            Where it begins, at or beyond the end of `data` if there is none. Then its size and its handling; or, while
+            that is unknown, how many of its bytes must be there to know it, and None.
+        """
+        find, header_bytes, last = self._find, self.header_bytes, len(data) - 4
+        while position <= last:
+            size = 4 + int.from_bytes(data[position : position + 4], "big")
+            if size > _MAX_SIZE:
+                return _UNFRAMED, 0, None
+            if size >= header_bytes:  # else nobody can want it
+                if position + 8 > len(data):
+                    return position, header_bytes, None
+                handling = find(data[position + 4 : position + 8])
+                if handling is not None and not self._skips(handling, data, position):
+                    return position, size, handling
+            position += size
+        return position, 4, None
+
+    def _needs(self, handling: Handling, size: int) -> int:
+        """How many bytes of a frame must be there before it passes, or is shown to interceptors."""
+        if handling.interceptors[self.direction] and size <= self._limits.max_held_bytes:
+            return size
+        return self.header_bytes
+
+    def _decide(
+        self, interceptors: Sequence[Interceptor], header: RequestHeader, frame: bytes
+    ) -> tuple[Delivery | None, bytes | None]:
+        """Show a whole frame to interceptors.
+
+        Returns:
+            What is sent, None if it is the frame, now; the response, if one of them answers the request.
+        """
+        is_request = self.direction is Direction.REQUEST
+        sent, delay = frame, 0.0
+        for each in interceptors:
+            action: Action = (each.on_request if is_request else each.on_response)(sent, header)
+            match action:
+                case Forward():
+                    pass
+                case Replace(other):
+                    sent = other
+                case Delay(seconds):
+                    delay += seconds
+                case Drop():
+                    sent = b""
+                    break
+                case CloseConnection():
+                    return Delivery(self.direction, frame, b"", delay, close=True), None
+                case Answer(response):
+                    return Delivery(self.direction, frame, b"", delay), response
+        return (None if sent is frame and not delay else Delivery(self.direction, frame, sent, delay)), None
+
+    def _pass(self, data: bytes, start: int, stop: int, made: list[Delivery]) -> None:
+        if stop > start:
+            part = data[start:stop]  # the same object if it is all of `data`
+            made.append(Delivery(self.direction, part, part))
+
+    def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
+        """Whether the frame at `position` passes without a closer look."""
+        raise NotImplementedError
+
+    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
+        """A frame is sent, or begins to be; `sent` is at least its beginning, empty if nothing is sent."""
+        raise NotImplementedError
+
+    def _answers_due(self) -> Sequence[bytes]:
+        """The answers to send behind the frame that has just ended."""
+        raise NotImplementedError
+
+
+class RequestStream(_Stream):
+    """From the client. It adds pending requests."""
+
+    direction = Direction.REQUEST
+    header_bytes = 12  # size, key, version, correlation id
+    _answers: Sequence[bytes] = ()
+
+    def _needs(self, handling: Handling, size: int) -> int:
+        return max(super()._needs(handling, size), min(size, ACKS_WITHIN) if handling.reads_acks else 0)
+
+    def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
+        if handling.interceptors[Direction.REQUEST] or handling.reads_acks or position + self.header_bytes > len(data):
+            return False
+        # Reading acks takes as long as all the rest. A few requests that never get a response do no harm here.
+        if len(self._pending) < _FEW or _expects_response(handling, data[position : position + ACKS_WITHIN]):
+            self._pending.add(data[position + 8 : position + 12], handling)
+        return True
+
+    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
+        if answer is not None:
+            self._answers = self._pending.add(correlation_id, handling, answer)
+        elif sent and handling.tracked and _expects_response(handling, sent):
+            self._pending.add(correlation_id, handling)
+
+    def _answers_due(self) -> Sequence[bytes]:
+        answers, self._answers = self._answers, ()
+        return answers
+
+
+class ResponseStream(_Stream):
+    """From the server. It completes pending requests."""
+
+    direction = Direction.RESPONSE
+    header_bytes = 8  # size, correlation id
+    _passing: bytes | None = None  # the correlation id of the frame that passes, if its request is pending
+
+    def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
+        return False
+
+    def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
+        self._passing = correlation_id
+
+    def _answers_due(self) -> Sequence[bytes]:
+        if self._passing is None:
+            return ()
+        correlation_id, self._passing = self._passing, None
+        return self._pending.complete(correlation_id)
+
+
+def _expects_response(handling: Handling, start: bytes) -> bool:
+    return handling.api_key != _PRODUCE or expects_response(start, handling.api_version)
+
+
+def _number(correlation_id: bytes) -> int:
+    return int.from_bytes(correlation_id, "big", signed=True)

@@ -1,0 +1,76 @@
+"""PendingRequests: the requests of one connection that wait for a response."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from dissectors.interception.interceptor import Interceptor
+
+#: Requests without a response that are remembered. If there are more, the response to the oldest passes unseen.
+MAX_PENDING: Final = 10_000
+
+
+class Handling(NamedTuple):
+    """What happens to the frames of one API version.
+
+    Attributes:
+        interceptors: Those that want its requests, and those that want its responses.
+        tracked: Its responses must be recognized: an interceptor wants them, or an `Answer` may have to wait for them.
+        reads_acks: Whether a request gets a response must be known at once: Produce, if an `Answer` may have to wait.
+    """
+
+    api_key: int
+    api_version: int
+    interceptors: tuple[tuple[Interceptor, ...], tuple[Interceptor, ...]]
+    tracked: bool
+    reads_acks: bool
+
+
+class PendingRequests:
+    """Pairs responses with requests. Kafka responds in order: a response also removes older requests.
+
+    Correlation ids are the 4 bytes of the frame.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[bytes, Handling] = {}  # by correlation id, oldest first
+        self._answers: dict[bytes, bytes] = {}  # responses of interceptors, which wait for those to older requests
+        #: Returns the handling of the request that waits for this response, None if there is no such request.
+        self.find = self._waiting.get
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, correlation_id: bytes, handling: Handling, answer: bytes | None = None) -> list[bytes]:
+        """Add a request, with its response if an interceptor answers it; return answers that can be sent now."""
+        waiting, answers = self._waiting, self._answers
+        waiting.pop(correlation_id, None)  # a request that never got a response can have the same id
+        answers.pop(correlation_id, None)
+        waiting[correlation_id] = handling
+        if len(waiting) > MAX_PENDING:
+            oldest = next(iter(waiting))
+            del waiting[oldest]
+            answers.pop(oldest, None)
+        if answer is None:
+            return []
+        answers[correlation_id] = answer
+        return self._answers_due()
+
+    def complete(self, correlation_id: bytes) -> list[bytes]:
+        """The response to this request has passed: remove the request, and return answers that can be sent now."""
+        due = []
+        while self._waiting:
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            if oldest in self._answers:
+                due.append(self._answers.pop(oldest))
+            if oldest == correlation_id:
+                break
+        return due + self._answers_due() if self._answers else due
+
+    def _answers_due(self) -> list[bytes]:
+        due = []
+        while self._waiting and (oldest := next(iter(self._waiting))) in self._answers:
+            del self._waiting[oldest]
+            due.append(self._answers.pop(oldest))
+        return due

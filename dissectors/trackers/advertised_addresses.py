@@ -1,0 +1,96 @@
+"""AdvertisedAddresses: the brokers' addresses that each client was given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.addresses import canonical, host_of, is_address, split
+from dissectors.connections.events import ConnectFailed, ConnectFailure, ResponseReceived
+from dissectors.trackers import tracker
+from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoints
+
+#: The number of client hosts, and of addresses per host, to remember.
+MAX_CLIENTS = 1_000
+MAX_ADDRESSES = 1_000
+
+
+#: Refused attempts after which an address counts as unreachable: a name may have several addresses, and one may work.
+MIN_REFUSED = 2
+
+
+@dataclass(slots=True)
+class AdvertisedAddress:
+    """An address that a client was given, and the state of the connection on which it was, the last time.
+
+    `failure` is the last attempt to connect to it, if that failed; `failures` counts them.
+    """
+
+    broker: Endpoint
+    connection: Any
+    failure: ConnectFailed | None = None
+    failures: int = 0
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether the client cannot connect to it."""
+        if self.failure is None:
+            return False
+        return self.failure.reason is not ConnectFailure.REFUSED or self.failures >= MIN_REFUSED
+
+
+@tracker(
+    events=(ResponseReceived, ConnectFailed), apis=("Metadata", "FindCoordinator", "DescribeCluster"), needs=(Brokers,)
+)
+class AdvertisedAddresses:
+    """The addresses in responses, by the host of the client that received them, and failed attempts to reach them."""
+
+    def __init__(self) -> None:
+        self._clients: BoundedDict[str, BoundedDict[tuple[str, int], AdvertisedAddress]] = BoundedDict(MAX_CLIENTS)
+        self._any_failed = False
+
+    def observe(self, event: ResponseReceived | ConnectFailed, connection: Any) -> None:
+        """Remember the addresses of a response, or a failed attempt."""
+        if isinstance(event, ConnectFailed):
+            if (found := self.find(event, connection.run.state(Brokers))) is not None:
+                found.failure = event
+                found.failures += event.attempts
+                self._any_failed = True
+        elif event.message is not None and event.message.diagnosis is None:
+            known = self._clients.touch(host_of(connection.client), lambda: BoundedDict(MAX_ADDRESSES))
+            for broker in endpoints(event.message.as_sent):
+                key = canonical(broker.host), broker.port
+                if (advertised := known.get(key)) is None:
+                    known[key] = AdvertisedAddress(broker, connection)
+                else:
+                    advertised.connection = connection
+
+    def find(self, event: ConnectFailed, brokers: Brokers) -> AdvertisedAddress | None:
+        """The advertised address that a client could not connect to; None if none was advertised to it.
+
+        A host name matches any address with its port that no client has ever been connected to: which address it has
+        is not known.
+        """
+        known = self._clients.get(host_of(event.client))
+        if known is None:
+            return None
+        if event.reason is ConnectFailure.NAME_NOT_FOUND:
+            name = canonical(event.server)
+            return next((each for (host, _), each in known.items() if host == name), None)
+        server = split(event.server)
+        if server is None or brokers.route(*server) is AddressRoute.HERE:
+            return None
+        named = (each for (host, port), each in known.items() if port == server[1] and not is_address(host))
+        return known.get(server) or next(named, None)
+
+    def unreachable(self, connection: Any) -> list[AdvertisedAddress]:
+        """The addresses that the client of a connection was given there last, and cannot connect to."""
+        if not self._any_failed:
+            return []
+        brokers = connection.run.state(Brokers)
+        return [
+            each
+            for key, each in self._clients.get(host_of(connection.client), {}).items()
+            if each.is_unreachable and each.connection is connection and brokers.route(*key) is not AddressRoute.HERE
+        ]

@@ -1,0 +1,46 @@
+"""Requests that wait for their response longer than expected."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.recurrence import SECOND
+from kproxy.inspection.frame_lines import FrameLines
+from kproxy.inspection.inspected_connection import InspectedConnection
+from kproxy.trace.lines import RequestLine
+
+#: A waiting request is reported when its response is this late (s), later once an hour.
+LATE_STEPS: Final = (5, 15, 60, 300, 900, 3600)
+
+
+class WaitingResponse(NamedTuple):
+    """A request without a response: its waiting time (s), and how many others wait on its connection."""
+
+    request: RequestLine
+    seconds: int
+    others: int
+
+
+def late_responses(
+    connections: Iterable[InspectedConnection], frame_lines: FrameLines, *, at: int
+) -> Iterator[WaitingResponse]:
+    """The oldest unanswered request of each connection whose response has become late by another step at `at` (ns)."""
+    for state in connections:
+        oldest = state.connection_state.state(InFlight).oldest(state.connection_state)
+        if oldest is None:
+            continue
+        request, due = oldest
+        step = _steps((at - due) // SECOND)
+        offset, reported = state.reported
+        if step > (reported if offset == request.offset else 0):
+            state.reported = request.offset, step
+            line = frame_lines.repeat_request(state, request)
+            yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1)
+
+
+def _steps(seconds: int) -> int:
+    """The number of steps that have passed."""
+    return bisect_right(LATE_STEPS, seconds) + max(0, seconds // LATE_STEPS[-1] - 1)

@@ -1,0 +1,182 @@
+"""Finds the frames in pasted bytes: one or several, cut off at either end, with a wrong length prefix or none.
+
+Logs of gateways and clients often show frames without the prefix, because their framing layer has removed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from dissectors.messages.message import read_request, read_response
+from kproxy.inspection.explain import AnsweredRequest, candidates, is_request
+
+_PREFIX = 4
+#: A length prefix and the shortest header that is useful: a correlation id, or API key and version.
+MIN_FRAME = 8
+_MAX_TRUNCATED = 1 << 20
+_MAX_SEARCHED = 1 << 20  # bytes before the first whole frame
+
+#: Tests whether bytes are a whole frame that decodes; its result is used as a boolean.
+_Decodes: TypeAlias = Callable[[bytes], object]
+
+
+class Framed(NamedTuple):
+    """Frames with length prefixes.
+
+    `missing`: the bytes were one frame without a prefix, which was added. `problem` is a sentence about a wrong prefix
+    or a frame that is cut off, `note` one about bytes that belong to other frames.
+    """
+
+    frames: list[bytes]
+    missing: bool = False
+    problem: str | None = None
+    note: str | None = None
+
+
+class PastedFrame(NamedTuple):
+    """A frame, and the request that it answers."""
+
+    frame: bytes
+    answered: AnsweredRequest
+
+
+def framed(data: bytes, answered: AnsweredRequest = None) -> Framed:
+    """Find the frames in bytes. `answered` is the request that they answer, as in `explain`; None for requests.
+
+    Bytes with a correct prefix are returned unchanged. Otherwise the prefix is missing if the bytes decode completely
+    without one, but not if their first four bytes are taken as one. If nothing decodes at the first byte, frames are
+    searched after it; but a response whose request is not known could be anywhere.
+    """
+    if answered is None:
+        return _framed(data, (_reads_as_request, candidates), _reads_as_request)
+    decodes = partial(_reads_as_response, answered)
+    return _framed(data, (decodes,), partial(_answers, answered) if isinstance(answered, bytes) else None)
+
+
+def paired(streams: Sequence[bytes], answered: AnsweredRequest = None) -> tuple[list[PastedFrame], list[str]]:
+    """The frames of a connection, and sentences about problems. A response follows its request, if both are there.
+
+    Args:
+        streams: Bytes of one direction each, e.g. the requests and the responses of the connection.
+        answered: What the responses without their request answer.
+    """
+    found = [framed(stream) for stream in streams]
+    requests = [frame for each in found if _reads_as_request(each.frames[0]) for frame in each.frames]
+    if not requests:
+        requests = [frame for each in found if is_request(each.frames[0]) for frame in each.frames]
+    distinct = set(requests)
+    by_correlation_id = {frame[8:12]: frame for frame in reversed(requests)}
+
+    def answers(frame: bytes) -> bool:
+        request = by_correlation_id.get(frame[4:8])
+        return request is not None and _reads_as_response(request, frame)
+
+    responses: dict[bytes, list[bytes]] = {}
+    for index, stream in enumerate(streams):
+        if found[index].frames[0] not in distinct:
+            found[index] = _framed(stream, (answers,), answers)
+            for frame in found[index].frames:
+                responses.setdefault(frame[4:8], []).append(frame)
+    frames = []
+    for request in requests:
+        frames.append(PastedFrame(request, None))
+        frames += [PastedFrame(frame, request) for frame in responses.pop(request[8:12], ())]
+    frames += [PastedFrame(frame, answered) for unpaired in responses.values() for frame in unpaired]
+    frames = [each for each in frames if len(each.frame) >= MIN_FRAME]
+    return frames, [sentence for each in found for sentence in (each.note, each.problem) if sentence]
+
+
+def _framed(data: bytes, decoders: Sequence[_Decodes], searched: _Decodes | None) -> Framed:
+    if (found := _consecutive(data, decoders[0])) is not None:
+        return found
+    with_prefix = [frame for frame in _as_prefixed(data) if len(frame) >= MIN_FRAME]
+    added = len(data).to_bytes(_PREFIX, "big") + data
+    for decodes in decoders:
+        if (read := next(filter(decodes, with_prefix), None)) is not None:
+            return Framed([data], problem=_problem(data, cut=len(read) > len(data)))
+        if len(added) >= MIN_FRAME and decodes(added):
+            return Framed([added], missing=True)
+        if decodes is decoders[0] and searched and (after_cut := _after_cut(data, searched)) is not None:
+            return after_cut
+    return Framed([data], problem=_problem(data, cut=_prefix_value(data) > len(data) - _PREFIX))
+
+
+def _consecutive(data: bytes, decodes: _Decodes) -> Framed | None:
+    """The frames that the length prefixes delimit; None if these do not agree with the number of bytes.
+
+    The last frame may be cut off if the others decode.
+    """
+    frames, rest = [], data
+    while len(rest) >= _PREFIX and _PREFIX <= (size := _prefix_value(rest)) <= len(rest) - _PREFIX:
+        frames.append(rest[: size + _PREFIX])
+        rest = rest[size + _PREFIX :]
+    if not rest:
+        return Framed(frames) if frames else None
+    size = _prefix_value(rest.ljust(_PREFIX, b"\0"))
+    if not (frames and 0 <= size <= _MAX_TRUNCATED and all(map(decodes, frames))):
+        return None
+    if len(rest) < MIN_FRAME:
+        return Framed(frames, note=f"the last {_count(len(rest))} begin another frame: skipped")
+    return Framed(
+        [*frames, rest],
+        problem=f"the last frame is cut off: {len(rest) - _PREFIX} of {_count(size)} follow its length prefix",
+    )
+
+
+def _after_cut(data: bytes, decodes: _Decodes) -> Framed | None:
+    """The frames after the rest of a frame whose beginning is missing; None if there are none."""
+    for start in range(1, min(len(data) - MIN_FRAME, _MAX_SEARCHED) + 1):
+        end = start + _PREFIX + _prefix_value(data[start : start + _PREFIX])
+        if not (start + MIN_FRAME <= end <= len(data) and decodes(data[start:end])):
+            continue
+        if (found := _consecutive(data[start:], decodes)) is not None:
+            return found._replace(note=f"the first {_count(start)} belong to an earlier frame: skipped")
+    return None
+
+
+def _count(size: int) -> str:
+    return f"{size} byte{'s' * (size != 1)}"
+
+
+def _prefix_value(data: bytes) -> int:
+    return int.from_bytes(data[:_PREFIX], "big", signed=True)
+
+
+def _as_prefixed(data: bytes) -> list[bytes]:
+    """Possible frames if the first four bytes are a prefix: a wrong one, or the correct one of a truncated frame.
+
+    A truncated frame is padded with zeros, which do not decode if lengths are read from the wrong place.
+    """
+    rest = data[_PREFIX:]
+    frames = [len(rest).to_bytes(_PREFIX, "big") + rest]
+    if len(rest) < (value := _prefix_value(data)) <= _MAX_TRUNCATED:
+        frames.append(data[:_PREFIX] + rest.ljust(value, b"\0"))
+    return frames
+
+
+def _reads_as_request(frame: bytes) -> bool:
+    return is_request(frame) and read_request(frame).well_formed
+
+
+def _reads_as_response(answered: tuple[int, int] | bytes, frame: bytes) -> bool:
+    if isinstance(answered, bytes):
+        request = read_request(answered)
+        answered = request.api_key, request.version
+    return read_response(frame, *answered).well_formed
+
+
+def _answers(request: bytes, frame: bytes) -> bool:
+    return frame[4:8] == request[8:12] and _reads_as_response(request, frame)
+
+
+def _problem(data: bytes, *, cut: bool) -> str:
+    """What is wrong with the length prefix; if `cut`, the frame may be incomplete instead."""
+    if len(data) < _PREFIX:
+        return f"a frame begins with a 4-byte length prefix, but only {len(data)} bytes were given"
+    value, actual = _prefix_value(data), len(data) - _PREFIX
+    return (
+        f"the length prefix is {value}, but {actual} bytes follow it; {'the frame is cut off, or ' * cut}"
+        f"the correct prefix is {actual.to_bytes(_PREFIX, 'big').hex(' ')}"
+    )

@@ -1,0 +1,96 @@
+"""Turns the tap's messages into trace lines."""
+
+from __future__ import annotations
+
+from dissectors.connections.events import BEHIND, RESTARTED, TlsFailed
+from dissectors.connections.tls_failures import TlsReason
+from kproxy.inspection.inspected_connection import Progress
+from kproxy.inspection.inspector import Inspector
+from kproxy.live.progress import ProgressLog
+from kproxy.proxy import tap_messages
+from kproxy.trace.lines import FORMAT, GapLine, Line
+from kproxy.trace.timestamps import timestamp
+
+
+class MessageInspection:
+    """Passes messages to the inspector.
+
+    Args:
+        inspector: Makes the lines.
+        progress: Notes how far connections are inspected.
+        sample: The share of connections that is inspected.
+
+    Attributes:
+        missed: Connections that came and went uninspected.
+        left_out: Connections that were not chosen to be inspected; None until the last message.
+    """
+
+    def __init__(self, inspector: Inspector, progress: ProgressLog, *, sample: float | None) -> None:
+        self.missed = 0
+        self.left_out: int | None = None
+        self._inspector = inspector
+        self._progress = progress
+        self._sample = sample
+
+    def lines(self, message: tap_messages.Message) -> list[Line]:
+        """Return the lines that a message completes."""
+        try:
+            return self._lines(message)
+        except Exception as error:  # noqa: BLE001  # a bug that one message triggers: the others are still inspected
+            return self._inspector.fail("inspecting a message of the relay", error, at=message.at)
+
+    def add_progress(self, message: tap_messages.Message) -> None:
+        """The lines of a message were handled."""
+        if isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
+            self._progress.moved(message.connection_id)
+        elif isinstance(message, tap_messages.Close):
+            self._progress.closed(message.connection_id)
+
+    def _lines(self, message: tap_messages.Message) -> list[Line]:
+        inspector = self._inspector
+        if isinstance(message, tap_messages.TapData):
+            return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
+        if isinstance(message, tap_messages.Open):
+            self._progress.opened(message.connection_id, message.slot)
+            resumed = None
+            if message.resumed is not None:
+                resumed = Progress(*message.resumed[0]), Progress(*message.resumed[1])
+            return inspector.open(
+                message.connection_id, message.client, message.server, at=message.at, listener=message.listener,
+                tls=message.tls, resumed=resumed, sample=self._sample,
+            )  # fmt: skip
+        if isinstance(message, tap_messages.TapSkipped):
+            return inspector.skip(
+                message.connection_id, message.direction, message.head, message.size, at=message.at, reason=BEHIND
+            )
+        if isinstance(message, tap_messages.TapGap):
+            # After a restart, no frames means that no boundaries are known.
+            frames = message.frames or None if message.restarted else message.frames
+            return inspector.lose(
+                message.connection_id, message.direction, message.size, at=message.at,
+                reason=RESTARTED if message.restarted else BEHIND, frames=frames,
+            )  # fmt: skip
+        if isinstance(message, tap_messages.Close):
+            return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
+        if isinstance(message, tap_messages.TapTlsFailed):
+            return inspector.tls_failed(message.connection_id, TlsFailed(
+                message.at, message.side, message.by, TlsReason(message.reason), message.name, message.detail
+            ))  # fmt: skip
+        if isinstance(message, tap_messages.TapReplaced):
+            inspector.replace_next(message.connection_id, message.direction, message.frame)
+        if isinstance(message, tap_messages.Missed):
+            self.missed += message.connections
+            self._progress.missed(message.connections, message.size, message.frames)
+            reason = RESTARTED if message.restarted else BEHIND
+            count = f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"
+            return [run_gap(message.at, f"{reason}: {count}", message.size, message.frames)]
+        if isinstance(message, tap_messages.Bye):
+            self.left_out = message.left_out
+        return []
+
+
+def run_gap(at: int, reason: str, size: int = 0, frames: int = 0) -> GapLine:
+    """A gap of the run as a whole and not of one connection; `at` in ns since the epoch."""
+    return GapLine(
+        v=FORMAT, ts=timestamp(at), connection_id="", direction="both", bytes=size, frames=frames, reason=reason
+    )

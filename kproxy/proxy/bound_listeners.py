@@ -1,0 +1,142 @@
+"""The open listeners of a relay: where it listens, and whether it accepts clients now."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from kproxy.proxy.acceptor import Acceptor
+from kproxy.proxy.address import Address
+from kproxy.proxy.listener import BoundListener, Listener
+from kproxy.proxy.shortage import Shortage
+
+_ACCEPT_RETRY_S: Final = 0.5
+
+
+class BoundListeners:
+    """Opens, retargets and closes listeners. Nothing is accepted before `begin`.
+
+    Args:
+        on_client: Called with each accepted socket, the listener that accepted it, and the client's address.
+        on_change: Called soon after listeners were opened, retargeted or closed; once for all changes of one turn of
+            the event loop. Not called before `begin` and not for `close_all`.
+        shortage: Decides whether there are file descriptors for another client.
+    """
+
+    def __init__(
+        self,
+        on_client: Callable[[BoundListener, socket.socket, str], None],
+        on_change: Callable[[], None],
+        shortage: Shortage,
+    ) -> None:
+        self._on_client = on_client
+        self._on_change = on_change
+        self._shortage = shortage
+        self._listeners: list[BoundListener] = []
+        self._begun = False
+        self._closed = False
+        self._paused = False
+        self._retry: asyncio.TimerHandle | None = None
+        self._change: asyncio.Handle | None = None
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The address and the upstream of each open listener; a listener on loopback can have two addresses."""
+        return [(acceptor.name, str(each.listener.upstream)) for each in self.open for acceptor in each.acceptors]
+
+    @property
+    def open(self) -> list[BoundListener]:
+        """The open listeners."""
+        return [each for each in self._listeners if each.is_open]
+
+    @property
+    def upstreams(self) -> dict[Address, Listener]:
+        """The upstreams of the open listeners, each with one of these listeners."""
+        return {each.listener.upstream: each.listener for each in self.open}
+
+    @property
+    def lacks_resources(self) -> bool:
+        """Whether no client is accepted for now because file descriptors or memory are short."""
+        return self._retry is not None
+
+    def port(self, listener: Listener) -> int:
+        """The TCP port of a listener, also if the system chose it."""
+        return next(bound.port for bound in self._listeners if bound.listener == listener)
+
+    def add(self, bound: BoundListener, sockets: Sequence[socket.socket]) -> None:
+        """Open a listener with these listening sockets."""
+        bound.acceptors = [
+            Acceptor(sock, partial(self._on_client, bound), self.pause_for, self._shortage.check) for sock in sockets
+        ]
+        self._listeners = [*self.open, bound]
+        if self._closed:
+            bound.close()
+        self._start()
+        self._changed()
+
+    def retarget(self, bound: BoundListener, listener: Listener) -> None:
+        """Give a listener another upstream, for the connections to come."""
+        bound.listener = listener
+        self._changed()
+
+    def close(self, bound: BoundListener) -> None:
+        """Close a listener. Its connections stay open."""
+        bound.close()
+        self._changed()
+
+    def close_all(self) -> None:
+        """Close every listener, because the relay ends."""
+        self._closed = True
+        for bound in self._listeners:
+            bound.close()
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def begin(self) -> None:
+        """Accept clients."""
+        self._begun = True
+        self._start()
+
+    def pause(self) -> None:
+        """Accept nobody until `resume`."""
+        self._paused = True
+        self._stop()
+
+    def resume(self) -> None:
+        """Accept clients again."""
+        self._paused = False
+        self._start()
+
+    def pause_for(self, error: OSError) -> None:
+        """File descriptors or memory are short: accept nobody for a moment."""
+        self._shortage.report(error)
+        if self._retry is None and not self._closed:
+            self._stop()
+            self._retry = asyncio.get_running_loop().call_later(_ACCEPT_RETRY_S, self._accept_again)
+
+    def _accept_again(self) -> None:
+        self._retry = None
+        self._start()
+
+    def _start(self) -> None:
+        if self._begun and not self._closed and not self._paused and self._retry is None:
+            for bound in self._listeners:
+                for acceptor in bound.acceptors:
+                    acceptor.start()
+
+    def _stop(self) -> None:
+        for bound in self._listeners:
+            for acceptor in bound.acceptors:
+                acceptor.stop()
+
+    def _changed(self) -> None:
+        if self._begun and not self._closed and self._change is None:
+            self._change = asyncio.get_running_loop().call_soon(self._announce)
+
+    def _announce(self) -> None:
+        self._change = None
+        if not self._closed:
+            self._on_change()

@@ -1,0 +1,124 @@
+"""The client connections of a relay: counts, back-pressure, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kproxy.proxy.connection import RelayedConnection
+
+_QUIET_S: Final = 0.5  # a draining connection without traffic for this time is closed
+_GRACE_S: Final = 1.0  # to send what was read, when the relay ends
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts since the relay began. The bytes are those of open and closed connections."""
+
+    connections: int = 0  # accepted, including those whose upstream was unreachable
+    turned_away: int = 0  # the upstream was unreachable
+    request_bytes: int = 0
+    response_bytes: int = 0
+
+    def add(self, connection: RelayedConnection) -> None:
+        """Add the bytes of a connection."""
+        self.request_bytes += connection.request_bytes
+        self.response_bytes += connection.response_bytes
+
+
+class ClientConnections:
+    """Each client has a task; from the moment it is connected to its upstream also a `RelayedConnection`.
+
+    Attributes:
+        closed: Counts, with the bytes of closed connections only.
+        connecting: The number of clients that are not connected to their upstream.
+    """
+
+    def __init__(self) -> None:
+        self.closed = Totals()
+        self.connecting = 0
+        self._connections: dict[asyncio.Task[None], RelayedConnection | None] = {}
+        self._pressed = False
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    @property
+    def totals(self) -> Totals:
+        """A copy of the current counts."""
+        totals = replace(self.closed)
+        for connection in self._connected():
+            totals.add(connection)
+        return totals
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether any client is connected to its upstream."""
+        return len(self._connections) > self.connecting
+
+    def add(self, task: asyncio.Task[None]) -> None:
+        """A client was accepted. Its task closes the client's socket."""
+        self.closed.connections += 1
+        self.connecting += 1
+        self._connections[task] = None
+        task.add_done_callback(self._end)
+
+    def connected(self, connection: RelayedConnection) -> None:
+        """The client of the current task is connected to its upstream."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.connecting -= 1
+        self._connections[task] = connection
+        if self._pressed:
+            connection.press(True)
+
+    def press(self, pressed: bool) -> None:
+        """Stop reading from all connections, or continue."""
+        self._pressed = pressed
+        for connection in self._connected():
+            connection.press(pressed)
+
+    async def drain(self, seconds: float, at_once: asyncio.Event | None = None) -> None:
+        """Close each connection after a moment without traffic. Busy connections stay open.
+
+        Returns after this many seconds, or when `at_once` is set.
+        """
+        seen: dict[RelayedConnection, tuple[int, float]] = {}
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (now := loop.time()) < end and self._connections:
+            for connection in self._connected():
+                total = connection.request_bytes + connection.response_bytes
+                before, since = seen.get(connection, (-1, now))
+                seen[connection] = total, since if total == before else now
+                if total == before and now - since >= _QUIET_S:
+                    connection.close()
+            if at_once is not None and at_once.is_set():
+                return
+            await asyncio.sleep(_QUIET_S / 5)
+
+    async def close(self) -> None:
+        """Send what was read, then close all connections."""
+        await asyncio.sleep(0)  # so that every task has begun: a task that never begins does not close its socket
+        try:
+            for task, connection in list(self._connections.items()):
+                if connection is not None:
+                    connection.close()
+                else:
+                    task.cancel()
+            if self._connections:
+                await asyncio.wait(list(self._connections), timeout=_GRACE_S)
+        finally:
+            for connection in self._connected():
+                connection.abort()
+
+    def _connected(self) -> list[RelayedConnection]:
+        return [connection for connection in self._connections.values() if connection is not None]
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        connection = self._connections.pop(task)
+        if connection is None:
+            self.connecting -= 1
+        else:
+            self.closed.add(connection)

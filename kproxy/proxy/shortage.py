@@ -1,0 +1,63 @@
+"""Too few file descriptors, or too little memory: the relay notices before it fails, and reports it once."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import math
+import os
+import resource
+from collections.abc import Callable
+from typing import Final
+
+from kproxy.proxy.events import OutOfResources, Report
+from kproxy.proxy.sockets import reason
+
+#: Descriptors that no client gets: for name lookups, listeners of brokers, the HTTP endpoint and the next inspector.
+RESERVED: Final = 64
+_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_OVER_AFTER_S: Final = 60.0
+
+
+def is_shortage(error: OSError) -> bool:
+    """Whether this machine lacks something, so that the peer is not at fault."""
+    return error.errno in _ERRORS
+
+
+class Shortage:
+    """Checks for descriptors before each client, and reports a shortage once until it has been over for a minute.
+
+    Args:
+        report: Takes `OutOfResources`.
+        connecting: Returns the number of clients whose upstream socket is still to be opened.
+    """
+
+    def __init__(self, report: Report, connecting: Callable[[], int]) -> None:
+        self._report = report
+        self._connecting = connecting
+        self._last = -math.inf  # in the loop's time
+
+    def check(self, descriptor: int) -> None:
+        """Check that a client and its upstream can get descriptors, and the reserve stays free.
+
+        Args:
+            descriptor: An open one.
+
+        Raises:
+            OSError: They cannot (EMFILE).
+        """
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if limit == resource.RLIM_INFINITY:
+            return
+        lowest_free = os.dup(descriptor)
+        os.close(lowest_free)
+        if lowest_free + 2 + self._connecting() > limit - min(RESERVED, limit // 4):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    def report(self, error: OSError) -> None:
+        """Something failed with this error."""
+        now = asyncio.get_running_loop().time()
+        is_new = now - self._last > _OVER_AFTER_S
+        self._last = now
+        if is_new:
+            self._report(OutOfResources(reason(error)))

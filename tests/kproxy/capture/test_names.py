@@ -1,0 +1,41 @@
+"""DNS answers in captures: names that do not exist. The answers are built by scapy."""
+
+import random
+
+import pytest
+from scapy.layers.dns import DNS, DNSQR
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+
+from kproxy.capture.names import name_not_found
+from tests.kproxy.capture.packets import AT, packet
+
+
+def answer(ip: object, name: str = "kafka-1.internal", **dns: int) -> bytes:
+    fields = {"id": 7, "qr": 1, "rcode": 3, "qdcount": 1} | dns
+    return bytes(Ether() / ip / UDP(sport=53, dport=40053) / DNS(qd=DNSQR(qname=name), **fields))
+
+
+@pytest.mark.parametrize(("ip", "host"), [(IP(dst="10.0.0.9"), "10.0.0.9"), (IPv6(dst="fd00::9"), "fd00::9")])
+def test_a_name_that_does_not_exist(ip: object, host: str) -> None:
+    found = name_not_found(packet(answer(ip)))
+    assert found is not None
+    assert (found.at, found.client, found.name) == (AT, (host, 40053), "kafka-1.internal")
+
+
+@pytest.mark.parametrize("dns", [{"rcode": 0}, {"rcode": 2}, {"qr": 0}])
+def test_other_messages(dns: dict[str, int]) -> None:
+    assert name_not_found(packet(answer(IP(dst="10.0.0.9"), **dns))) is None
+
+
+def test_damaged_answers_never_raise() -> None:
+    rng = random.Random(53)
+    whole = answer(IP(dst="10.0.0.9"))
+    for end in range(len(whole)):
+        name_not_found(packet(whole[:end] or b"\0"))
+    for _ in range(2000):
+        damaged = bytearray(whole)
+        for _ in range(rng.randrange(1, 5)):
+            damaged[rng.randrange(14, len(damaged))] = rng.randrange(256)
+        name_not_found(packet(bytes(damaged)))

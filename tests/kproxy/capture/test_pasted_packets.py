@@ -1,0 +1,44 @@
+"""Packets pasted as text: what tools print, and what has no TCP payload."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dissectors.hexdump import unhex_all
+from kproxy.capture.links import ACK
+from kproxy.capture.pasted_packets import tcp_connections
+from tests.kproxy.capture.packets import ethernet, ipv4, ipv6, tcp
+from tests.kproxy.frames import request, response
+
+PASTED = Path(__file__).parents[2] / "data" / "pasted"
+REQUEST = request("FindCoordinator", 0, {"key": "billing"}, client_id="app")
+
+
+def test_what_tcpdump_prints_is_two_connections() -> None:
+    connections = tcp_connections(unhex_all((PASTED / "tcpdump-X.txt").read_text()))
+    assert connections is not None
+    assert [[len(stream) for stream in streams] for streams in connections] == [[26, 35], [26, 35]]
+    assert [streams[0] for streams in connections] == [REQUEST, REQUEST]
+
+
+def test_headers_of_every_layer() -> None:
+    segment = tcp(50001, 9092, 1, REQUEST, flags=ACK)
+    for headers in (ipv4(segment), ipv6(segment), ethernet(ipv4(segment)), ethernet(ipv6(segment), 0x86DD)):
+        assert tcp_connections([headers]) == [[REQUEST]]
+
+
+def test_retransmissions_and_packets_out_of_order() -> None:
+    parts = [tcp(50001, 9092, 1 + at, REQUEST[at : at + 9]) for at in range(0, len(REQUEST), 9)]
+    pieces = [ipv4(part) for part in (parts[0], parts[2], parts[1], parts[1])]
+    assert tcp_connections(pieces) == [[REQUEST]]
+
+
+def test_packets_without_payload() -> None:
+    assert tcp_connections([ipv4(tcp(50001, 9092, 1))]) == []
+
+
+@given(st.binary(max_size=200))
+def test_frames_are_no_packets(body: bytes) -> None:
+    for frame in (response("Fetch", 0, {})[:4] + body, REQUEST, body[:0]):
+        assert tcp_connections([frame]) is None

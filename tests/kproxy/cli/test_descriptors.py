@@ -1,0 +1,148 @@
+"""A proxy that runs out of file descriptors: one message, open connections continue, and it recovers."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from dissectors.messages.message import read_response
+from kproxy.development_ca import certificates, store
+from tests.kproxy.cli.test_http import Served
+from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, Proxy, broker, inspectors, running, until
+from tests.kproxy.frames import request, response
+
+__all__ = ["broker"]  # a fixture
+
+MESSAGE = (
+    "cannot accept more connections for now: too many open files; open connections are not affected; "
+    "raise the limit (ulimit -n)"
+)
+ASKED_METADATA = request("Metadata", 9, {"topics": None}, correlation_id=7)
+
+
+@pytest.fixture(scope="module")
+def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("ca")
+    store.save(directory, certificates.create(["localhost"], 10))
+    return directory
+
+
+@contextmanager
+def started(tmp_path: Path, broker: Broker, *options: object) -> Iterator[tuple[Proxy, Served]]:
+    """A proxy with two listeners and the HTTP endpoint."""
+    listen = 2 * ("--listen", "127.0.0.1:0")
+    upstream = 2 * ("--upstream", f"127.0.0.1:{broker.port}")
+    with running(tmp_path, *upstream, "--advertise", "--http", "127.0.0.1:0", "-q", *options, listen=listen) as proxy:
+        yield proxy, Served(proxy)
+
+
+def limit(proxy: Proxy, descriptors: int | None) -> None:
+    """Let the proxy open so many; None: as many as before."""
+    _, hard = resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(proxy.process.pid, resource.RLIMIT_NOFILE, (descriptors or hard, hard))
+
+
+def ask(client: socket.socket, asked: bytes = ASKED) -> bytes:
+    client.sendall(asked)
+    return answer(client)
+
+
+def answer(client: socket.socket) -> bytes:
+    frame = client.recv(4, socket.MSG_WAITALL) if not isinstance(client, ssl.SSLSocket) else client.recv(4)
+    size = 4 + int.from_bytes(frame, "big")
+    while len(frame) < size:
+        more = client.recv(size - len(frame))
+        assert more
+        frame += more
+    return frame
+
+
+def named(client: socket.socket, broker: Broker, *ports: int) -> list[int]:
+    """The ports that the client gets if the broker names brokers with these ports."""
+    brokers = [{"node_id": number, "host": "127.0.0.1", "port": port} for number, port in enumerate(ports, 1)]
+    broker.answer = response("Metadata", 9, {"brokers": brokers}, correlation_id=7)
+    found = read_response(ask(client, ASKED_METADATA), 3, 9).body["brokers"]
+    broker.answer = ANSWER
+    return [each["port"] for each in found]
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "TLS"])
+def test_a_reserve_remains_for_everything_but_clients(tmp_path: Path, ca: Path, broker: Broker, tls: bool) -> None:
+    options = ("--tls-cert", ca / "cert.pem", "--tls-key", ca / "key.pem") if tls else ()
+    trusting = ssl.create_default_context(cafile=ca / "ca.pem")
+    with (
+        started(tmp_path, broker, *options) as (proxy, http),
+        Broker() as other,
+        ExitStack() as stack,
+    ):
+
+        def connect(port: int = proxy.port) -> socket.socket:
+            plain = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            return stack.enter_context(trusting.wrap_socket(plain, server_hostname="localhost")) if tls else plain
+
+        first = connect()
+        assert ask(first) == ANSWER
+        limit(proxy, 120)
+        clients = [first]
+        waiting: list[bytes] = []
+
+        def wait_for_an_answer() -> None:
+            waiting.append(ask(connect()))
+
+        with ExitStack() as guard:
+            thread = threading.Thread(target=wait_for_an_answer)
+            guard.callback(thread.join)
+            for _ in range(60):  # more than can be served
+                client = socket.create_connection(("127.0.0.1", proxy.port), timeout=20)
+                clients.append(stack.enter_context(client))
+            proxy.wait_until_said(MESSAGE)
+            until(lambda: http.health()[0] == 503)
+            assert str(http.health()[1]["status"]).startswith("cannot accept connections")
+            thread.start()
+            # Out of the reserve: a listener for a broker, and another inspector.
+            assert ask(first) == ANSWER
+            [port] = named(first, broker, other.port)
+            assert port != other.port
+            os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
+            proxy.wait_until_said("the inspector runs again")
+            assert waiting == []
+            for client in clients[1:]:
+                client.close()
+        assert waiting == [ANSWER]
+        assert ask(connect(port)) == ANSWER
+        until(lambda: http.health()[0] == 200)
+        other.stop()
+        _, err = proxy.end()
+        assert err.count("too many open files") == 1, err
+
+
+def test_without_any_descriptor_everything_waits_and_recovers(tmp_path: Path, broker: Broker) -> None:
+    with started(tmp_path, broker) as (proxy, http), Broker() as other, proxy.connect() as first:
+        assert ask(first) == ANSWER
+        limit(proxy, 3)
+        with proxy.connect() as waiting, socket.create_connection(("127.0.0.1", http.port), timeout=20) as probe:
+            waiting.sendall(ASKED)
+            probe.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+            proxy.wait_until_said(MESSAGE)
+            assert named(first, broker, other.port) == [other.port]  # no listener could be opened
+            os.kill(inspectors(proxy.process.pid)[0], signal.SIGKILL)
+            proxy.wait_until_said("it could not be started: too many open files")
+            assert ask(first) == ANSWER
+            limit(proxy, None)
+            assert answer(waiting) == ANSWER
+            with probe.makefile("rb") as stream:
+                assert json.loads(stream.read().partition(b"\r\n\r\n")[2])["status"] == "ok"
+            proxy.wait_until_said("the inspector runs again")
+            until(lambda: named(first, broker, other.port) != [other.port])
+        other.stop()
+        _, err = proxy.end()
+        assert err.count("cannot accept more connections") == 1, err
+        assert "no listener for broker" not in err

@@ -1,0 +1,93 @@
+"""Brokers that are advertised, with TLS: one port for each, or one for all by their names."""
+
+from __future__ import annotations
+
+from kproxy.proxy.address import parse_listen, parse_upstream
+from kproxy.proxy.advertised_listeners import Advertise, check_listeners
+from kproxy.proxy.broker_names import BrokerNames
+from kproxy.proxy.events import BrokerListening, Event
+from kproxy.proxy.interception import Rewriting
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.tls.contexts import TlsPolicy
+from tests.kproxy.proxy.peers import Broker, Peer
+from tests.kproxy.proxy.test_advertise import asked, learned, own_port
+from tests.kproxy.proxy.tls_peer import TlsPeer, client_context, server_context
+from tests.kproxy.proxy.tls_relay import (
+    Certificates,
+    connected,
+    originating,
+    relaying,
+    terminating,
+)
+
+
+async def test_brokers_that_are_advertised_have_tls_too(made: Certificates) -> None:
+    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
+    at_client, at_server = client_context(made.ca.path), server_context(made.broker)
+    rewriting = Rewriting(Advertise(host="localhost"))
+    with Broker() as first, Broker() as second:
+        async with relaying(first.address, policy, rewriting=rewriting) as relay:
+            async with connected(relay, first, at_client, at_server) as (client, server):
+                told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
+            assert told[1] == ("localhost", own_port(relay))
+            with await Peer.connect(f"127.0.0.1:{told[2][1]}") as peer:
+                other = await TlsPeer(peer, at_client, "localhost").shake_hands()
+                with await second.accept() as accepted:
+                    reached = await TlsPeer(accepted, at_server, server=True).shake_hands()
+                    await other.send(asked())
+                    assert await reached.receive(len(asked())) == asked()
+
+
+async def test_one_port_leads_to_all_brokers_by_their_names(made: Certificates) -> None:
+    events: list[Event] = []
+    policy = TlsPolicy(terminating(made.proxy))
+    at_client = client_context(made.ca.path)
+    rewriting = Rewriting(Advertise(names=BrokerNames("b$id.kafka.test")))
+    with Broker() as first, Broker() as second:
+        async with relaying(first.address, policy, events, rewriting=rewriting) as relay:
+            port = own_port(relay)
+            # A broker that is not known yet, and a name of no broker, lead to the bootstrap upstream.
+            for name in ("b2.kafka.test", "localhost"):
+                async with connected(relay, first, at_client, None, name):
+                    pass
+            brokers = (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port)
+            async with connected(relay, first, at_client, None) as (client, server):
+                told = await learned(client, server, *brokers)
+            assert told == {1: ("b1.kafka.test", port), 2: ("b2.kafka.test", port)}
+            assert events == [BrokerListening(2, second.address, f"b2.kafka.test:{port}")]
+            async with connected(relay, first, at_client, None, "b1.kafka.test") as (client, server):
+                await client.send(b"to 1")
+                assert await server.receive(4) == b"to 1"
+            async with connected(relay, second, at_client, None, "B2.kafka.test") as (client, server):
+                assert await learned(client, server, *brokers) == told
+            assert len(relay.addresses) == 1
+
+
+def test_names_of_brokers() -> None:
+    names = BrokerNames("broker-$id.kafka.example.com", 9092)
+    assert names.place(12, 1) == ("broker-12.kafka.example.com", 9092)
+    assert BrokerNames("b$id.x").place(0, 19092) == ("b0.x", 19092)
+    assert names.node_id("broker-12.kafka.example.com") == 12
+    assert names.node_id("Broker-0.kafka.example.com.") == 0
+    for other in ("broker-.kafka.example.com", "broker-01.kafka.example.com", "broker-1xkafka.example.com", "kafka"):
+        assert names.node_id(other) is None
+
+
+def test_names_of_brokers_need_tls(made: Certificates) -> None:
+    options = Advertise(names=BrokerNames("b$id.x"))
+    listen = parse_listen("9092")
+    assert "pass --tls-cert" in (check_listeners([Listener(listen, listen)], options) or "")
+    assert check_listeners([Listener(listen, listen, TlsPolicy(terminating(made.proxy)))], options) is None
+
+
+async def test_sighup_gives_brokers_that_are_advertised_the_new_certificate(made: Certificates) -> None:
+    rewriting = Rewriting(Advertise(host="localhost"))
+    with Broker() as first, Broker() as second:
+        async with relaying(first.address, TlsPolicy(terminating(made.proxy)), rewriting=rewriting) as relay:
+            async with connected(relay, first, client_context(made.ca.path), None) as (client, server):
+                told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
+            newer = TlsPolicy(terminating(made.other_ca.issue("localhost")))
+            listener = Listener(parse_listen("127.0.0.1:0"), parse_upstream(first.address), newer)
+            assert await relay.reconfigure([listener]) == []
+            with await Peer.connect(f"127.0.0.1:{told[2][1]}") as peer:
+                await TlsPeer(peer, client_context(made.other_ca.path), "localhost").shake_hands()

@@ -1,0 +1,195 @@
+"""Bytes and ends of connections pass through the relay unchanged, with TLS at one side or both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import Any
+
+import pytest
+
+from dissectors.connections.events import Direction
+from kproxy.proxy import tap_messages
+from kproxy.proxy.tls.contexts import TlsPolicy
+from tests.kproxy.proxy.accounting import frame
+from tests.kproxy.proxy.peers import Broker, Peer
+from tests.kproxy.proxy.test_tapped_relay import tapped
+from tests.kproxy.proxy.tls_peer import TlsPeer, client_context, server_context
+from tests.kproxy.proxy.tls_relay import (
+    MIB,
+    V1_2,
+    V1_3,
+    Certificates,
+    connected,
+    originating,
+    relaying,
+    terminating,
+)
+
+
+@pytest.mark.parametrize("inner", [None, V1_2, V1_3])
+@pytest.mark.parametrize("outer", [None, V1_2, V1_3])
+async def test_relays_with_tls_on_either_side(
+    made: Certificates, inner: ssl.TLSVersion | None, outer: ssl.TLSVersion | None
+) -> None:
+    policy = TlsPolicy(
+        None if inner is None else terminating(made.proxy),
+        None if outer is None else originating(made.ca.path),
+    )
+    at_client = inner and client_context(made.ca.path, maximum_version=inner, minimum_version=inner)
+    at_server = outer and server_context(made.broker, maximum_version=outer, minimum_version=outer)
+    with Broker() as broker, tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with (
+            relaying(broker.address, policy, tap=tap) as relay,
+            connected(relay, broker, at_client, at_server) as (client, server),
+        ):
+            await client.send(frame(10))
+            assert await server.receive(14) == frame(10)
+            await server.send(frame(20))
+            assert await client.receive(24) == frame(20)
+        _, opened, *messages, closed, _ = await reading
+    assert isinstance(opened, tap_messages.Open)
+    assert opened.tls is (inner is not None)
+    data = [(each.direction, each.payload) for each in messages if isinstance(each, tap_messages.TapData)]
+    assert data == [(Direction.REQUEST, frame(10)), (Direction.RESPONSE, frame(20))]
+    assert isinstance(closed, tap_messages.Close)
+    assert closed[4:] == (14, 24)
+
+
+@pytest.mark.parametrize("tls", ["client", "server", "both"])
+async def test_much_data_passes_both_ways_at_once_in_bounded_memory(made: Certificates, tls: str) -> None:
+    at_client = client_context(made.ca.path) if tls != "server" else None
+    at_server = server_context(made.broker) if tls != "client" else None
+    policy = TlsPolicy(at_client and terminating(made.proxy), at_server and originating(made.ca.path))
+    size = 20 * MIB
+    requests = bytes(range(251)) * (size // 251)
+    responses = requests[::-1]
+
+    async def send(peer: Any, data: bytes) -> None:
+        await peer.send(data)
+        await peer.finish() if isinstance(peer, TlsPeer) else peer.finish()
+
+    with Broker() as broker:
+        async with relaying(broker.address, policy) as relay, connected(relay, broker, at_client, at_server) as ends:
+            client, server = ends
+            async with asyncio.TaskGroup() as group:
+                group.create_task(send(client, requests))
+                group.create_task(send(server, responses))
+                got = group.create_task(client.rest()), group.create_task(server.rest())
+            assert got[0].result() == responses
+            assert got[1].result() == requests
+            assert (relay.totals.request_bytes, relay.totals.response_bytes) == (len(requests), len(responses))
+
+
+async def test_a_peer_that_does_not_read_holds_the_other_side_back(made: Certificates) -> None:
+    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, policy) as relay,
+            connected(relay, broker, client_context(made.ca.path), server_context(made.broker)) as (client, _),
+        ):
+            sending = asyncio.ensure_future(client.send(bytes(64 * MIB)))
+            before = -1
+            while relay.totals.request_bytes != before:
+                before = relay.totals.request_bytes
+                await asyncio.sleep(0.3)
+            assert not sending.done()
+            assert before < 32 * MIB
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sending
+
+
+async def test_what_comes_with_the_handshake_is_relayed(made: Certificates) -> None:
+    with Broker() as broker:
+        async with relaying(broker.address, TlsPolicy(terminating(made.proxy))) as relay:
+            with await Peer.connect(relay.addresses[0]) as client:
+                tls = TlsPeer(client, client_context(made.ca.path), "localhost")
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    tls.tls.do_handshake()
+                await tls._flush()
+                while True:
+                    tls.incoming.write(await tls._receive())
+                    with contextlib.suppress(ssl.SSLWantReadError):
+                        tls.tls.do_handshake()
+                        break
+                tls.tls.write(b"early")  # leaves together with the end of the handshake
+                await tls._flush()
+                with await broker.accept() as server:
+                    assert await server.receive(5) == b"early"
+
+
+@pytest.mark.parametrize("version", [V1_2, V1_3])
+async def test_close_notify_of_a_client_ends_its_direction_alone(made: Certificates, version: ssl.TLSVersion) -> None:
+    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
+    at_client = client_context(made.ca.path, minimum_version=version, maximum_version=version)
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, policy) as relay,
+            connected(relay, broker, at_client, server_context(made.broker)) as (client, server),
+        ):
+            await client.send(b"last request")
+            await client.finish()
+            assert await server.rest() == b"last request"
+            assert server.ended == "close_notify"
+            await server.send(b"answer")
+            await server.finish()
+            assert await client.rest() == b"answer"
+            assert client.ended == "close_notify"
+
+
+async def test_half_close_passes_between_tls_and_plaintext(made: Certificates) -> None:
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, TlsPolicy(terminating(made.proxy))) as relay,
+            connected(relay, broker, client_context(made.ca.path), None) as (client, server),
+        ):
+            await client.send(b"asked")
+            await client.finish()
+            assert await server.rest() == b"asked"
+            await server.send(b"answer")
+            server.finish()
+            assert await client.rest() == b"answer"
+            assert client.ended == "close_notify"
+
+
+async def test_an_end_without_close_notify_stays_one(made: Certificates) -> None:
+    policy = TlsPolicy(terminating(made.proxy), originating(made.ca.path))
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, policy) as relay,
+            connected(relay, broker, client_context(made.ca.path), server_context(made.broker)) as (client, server),
+        ):
+            await server.send(b"half of an ans")
+            server.peer.finish()
+            assert await client.rest() == b"half of an ans"
+            assert client.ended == "eof"
+
+
+async def test_a_reset_of_one_side_resets_the_other(made: Certificates) -> None:
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, TlsPolicy(terminating(made.proxy))) as relay,
+            connected(relay, broker, client_context(made.ca.path), None) as (client, server),
+        ):
+            server.reset()
+            with pytest.raises(ConnectionResetError):
+                await client.rest()
+
+
+async def test_mutual_tls_on_both_sides(made: Certificates) -> None:
+    policy = TlsPolicy(
+        terminating(made.proxy, made.ca.path),
+        originating(made.ca.path, made.client.certificate, made.client.key),
+    )
+    at_client = client_context(made.ca.path, made.client)
+    with Broker() as broker:
+        async with (
+            relaying(broker.address, policy) as relay,
+            connected(relay, broker, at_client, server_context(made.broker, made.ca.path)) as (client, server),
+        ):
+            await client.send(b"asked")
+            assert await server.receive(5) == b"asked"
+            assert server.tls.getpeercert()["subject"] == ((("commonName", "alice"),),)

@@ -1,0 +1,87 @@
+"""A relay with TLS at one side or both, between peers that use Python's ssl."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from kproxy.proxy import tap_messages
+from kproxy.proxy.address import parse_listen, parse_upstream
+from kproxy.proxy.events import Event
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.relay import Relay, serve
+from kproxy.proxy.tls import contexts
+from kproxy.proxy.tls.contexts import TlsPolicy
+from tests.kproxy.proxy.certificates import Authority, Files
+from tests.kproxy.proxy.peers import Broker, Peer
+from tests.kproxy.proxy.tls_peer import TlsPeer
+
+V1_2, V1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+MIB = 1 << 20
+T = TypeVar("T")
+
+
+class Certificates(NamedTuple):
+    ca: Authority
+    proxy: Files  # for localhost and one name per broker
+    broker: Files  # for 127.0.0.1
+    client: Files
+    other_ca: Authority
+
+
+def make(directory: Path) -> Certificates:
+    ca = Authority(directory)
+    other = Authority(directory, "other")
+    return Certificates(
+        ca, ca.issue("localhost", "*.kafka.test"), ca.issue("127.0.0.1"), ca.issue("alice"), other
+    )  # fmt: skip
+
+
+def terminating(files: Files, client_ca: Path | None = None) -> ssl.SSLContext:
+    return in_thread(contexts.server_context, files.certificate, files.key, client_ca)
+
+
+def originating(*arguments: Any, **settings: Any) -> ssl.SSLContext:
+    return in_thread(contexts.client_context, *arguments, **settings)
+
+
+def in_thread(make: Callable[..., T], *arguments: Any, **settings: Any) -> T:
+    """Files are read before there is an event loop; the tests may not block theirs either."""
+    with ThreadPoolExecutor() as pool:
+        return pool.submit(make, *arguments, **settings).result()
+
+
+@asynccontextmanager
+async def relaying(
+    upstream: str, policy: TlsPolicy, events: list[Event] | None = None, **options: Any
+) -> AsyncIterator[Relay]:
+    report = (lambda event: None) if events is None else events.append
+    listener = Listener(parse_listen("127.0.0.1:0"), parse_upstream(upstream), policy)
+    async with asyncio.timeout(6), serve([listener], report=report, **options) as relay:
+        yield relay
+
+
+@asynccontextmanager
+async def connected(
+    relay: Relay,
+    broker: Broker,
+    at_client: ssl.SSLContext | None,
+    at_server: ssl.SSLContext | None,
+    name: str = "localhost",
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Both ends, with TLS where there is a context for it."""
+    with await Peer.connect(relay.addresses[0]) as client:
+        # kproxy connects to the upstream once the client's handshake is complete.
+        inner = client if at_client is None else await TlsPeer(client, at_client, name).shake_hands()
+        with await broker.accept() as server:
+            outer = server if at_server is None else await TlsPeer(server, at_server, server=True).shake_hands()
+            yield inner, outer
+
+
+def failures_in(messages: list[tap_messages.Message]) -> list[tuple[str, str, str, str | None]]:
+    return [each[2:6] for each in messages if isinstance(each, tap_messages.TapTlsFailed)]

@@ -1,0 +1,161 @@
+"""Clients that produce to every partition of a topic and consume it in a group, over TLS and with any mechanism.
+
+``python -m tests.peers.clients.secure LIBRARY LOGIN``; LIBRARY is confluent, kafka_python or aio,
+LOGIN a `Login` as JSON. It prints the number of records consumed, or ``failed:`` and the kind of error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+PARTITIONS = 3
+EACH = 20  # records per partition
+RECORDS = PARTITIONS * EACH
+
+
+@dataclass(frozen=True, kw_only=True)
+class Login:
+    """Where to, and as whom.
+
+    Attributes:
+        mechanism: Of SASL; "" is none.
+        ca: What the client trusts (PEM); "" is no TLS.
+        secret: A password, or a token for OAUTHBEARER.
+        certificate, key: The client's own (PEM), if it has one.
+        newest_tls: The newest version of TLS that the client supports, as TLSv1.1; Go only.
+        jvm: Options of the JVM, for Java.
+        seconds: After so long without success, it has failed.
+    """
+
+    bootstrap: str = ""
+    topic: str = ""
+    mechanism: str = ""
+    ca: str = ""
+    user: str = ""
+    secret: str = ""
+    certificate: str = ""
+    key: str = ""
+    newest_tls: str = ""
+    jvm: tuple[str, ...] = ()
+    seconds: float = 60
+
+    @property
+    def protocol(self) -> str:
+        """As Kafka names it."""
+        return {(0, 0): "PLAINTEXT", (0, 1): "SSL", (1, 0): "SASL_PLAINTEXT", (1, 1): "SASL_SSL"}[
+            bool(self.mechanism), bool(self.ca)
+        ]
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("login", type=lambda text: Login(**json.loads(text)))
+    args = parser.parse_args()
+    try:
+        print({"confluent": confluent, "kafka_python": kafka_python, "aio": aiokafka}[args.library](args.login))  # noqa: T201
+    except Exception as error:  # noqa: BLE001
+        print(f"failed: {type(error).__name__}")  # noqa: T201 - not its text, which may have the secret
+
+
+def confluent(login: Login) -> int:
+    from confluent_kafka import Consumer, Producer
+
+    base: dict[str, Any] = {"bootstrap.servers": login.bootstrap, "security.protocol": login.protocol, "log_level": 0}
+    if login.ca:
+        base["ssl.ca.location"] = login.ca
+    if login.certificate:
+        base |= {"ssl.certificate.location": login.certificate, "ssl.key.location": login.key}
+    if login.mechanism == "OAUTHBEARER":
+        base |= {"sasl.mechanism": login.mechanism}
+        base["oauth_cb"] = lambda _: (login.secret, time.time() + 3600, login.user, {})
+    elif login.mechanism:
+        base |= {"sasl.mechanism": login.mechanism, "sasl.username": login.user, "sasl.password": login.secret}
+    producer = Producer(base | {"message.timeout.ms": int(1000 * login.seconds), "linger.ms": 0})
+    errors: list[Any] = []
+    for number in range(RECORDS):
+        producer.produce(
+            login.topic, str(number), partition=number % PARTITIONS,
+            on_delivery=lambda error, _: errors.append(error) if error else None,
+        )  # fmt: skip
+    if producer.flush(login.seconds) or errors:
+        raise TimeoutError
+    consumer = Consumer(base | {"group.id": f"g-{login.topic}", "auto.offset.reset": "earliest"})
+    consumer.subscribe([login.topic])
+    values: list[int] = []
+    end = time.monotonic() + login.seconds
+    while len(values) < RECORDS and time.monotonic() < end:
+        values += [int(each.value()) for each in consumer.consume(RECORDS, 0.5) if each.error() is None]
+    consumer.close()
+    return len(set(values))
+
+
+def kafka_python(login: Login) -> int:
+    from kafka import KafkaConsumer, KafkaProducer
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Token(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return login.secret
+
+    base: dict[str, Any] = {"bootstrap_servers": login.bootstrap, "security_protocol": login.protocol}
+    base["bootstrap_timeout_ms"] = int(1000 * login.seconds)
+    if login.ca:
+        base["ssl_cafile"] = login.ca
+    if login.certificate:
+        base |= {"ssl_certfile": login.certificate, "ssl_keyfile": login.key}
+    if login.mechanism == "OAUTHBEARER":
+        base |= {"sasl_mechanism": login.mechanism, "sasl_oauth_token_provider": Token()}
+    elif login.mechanism:
+        base |= {"sasl_mechanism": login.mechanism, "sasl_plain_username": login.user}
+        base["sasl_plain_password"] = login.secret
+    producer = KafkaProducer(**base)
+    sent = [
+        producer.send(login.topic, str(number).encode(), partition=number % PARTITIONS) for number in range(RECORDS)
+    ]
+    for each in sent:
+        each.get(login.seconds)
+    producer.close()
+    consumer = KafkaConsumer(login.topic, **base, group_id=f"g-{login.topic}", auto_offset_reset="earliest",
+                             consumer_timeout_ms=int(1000 * login.seconds))  # fmt: skip
+    values = {int(message.value) for _, message in zip(range(RECORDS), consumer, strict=False)}
+    consumer.close()
+    return len(values)
+
+
+def aiokafka(login: Login) -> int:
+    """Sends a record now and then, as long as `login` says; it does not renew its session (KIP-368)."""
+    from aiokafka import AIOKafkaProducer
+    from aiokafka.helpers import create_ssl_context
+
+    async def send() -> int:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=login.bootstrap, security_protocol=login.protocol, sasl_mechanism=login.mechanism,
+            sasl_plain_username=login.user, sasl_plain_password=login.secret,
+            ssl_context=create_ssl_context(cafile=login.ca),
+        )  # fmt: skip
+        await producer.start()
+        end = time.monotonic() + login.seconds
+        sent = 0
+        try:
+            while time.monotonic() < end:
+                await producer.send_and_wait(login.topic, b"0", partition=0)
+                sent += 1
+                await asyncio.sleep(0.3)
+        finally:
+            await producer.stop()
+        return sent
+
+    return asyncio.run(send())
+
+
+if __name__ == "__main__":
+    main()

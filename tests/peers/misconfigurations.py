@@ -1,0 +1,113 @@
+"""What a misconfiguration of TLS or SASL is: settings that do not fit, and the finding that names them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.kproxy.proxy.certificates import Authority, Files
+from tests.peers.clients.secure import Login
+from tests.peers.kafka import HOST
+from tests.peers.secure_cluster import USER, SecureCluster
+from tests.peers.tokens import TokenIssuer
+
+WRONG_PASSWORD = "Apfelstrudel-0815-falsch"
+
+
+class Setting:
+    """A cluster, and certificates and tokens that do not belong there."""
+
+    def __init__(self, cluster: SecureCluster, directory: Path) -> None:
+        self.cluster = cluster
+        right = cluster.certificates
+        inside, outside = right.inside, right.outside
+        self.stranger = Authority(directory, "stranger")
+        (directory / "tokens").mkdir()
+        self._strange_tokens = TokenIssuer(directory / "tokens")
+        mallory, expired_client = self.stranger.issue("mallory"), outside.issue("bob", days=-3)
+        to_clients = {
+            "right": _pair("tls", right.proxy_outside),
+            "expired": _pair("tls", outside.issue(HOST, days=-3)),
+            "elsewhere": _pair("tls", outside.issue("elsewhere.test")),
+            "plaintext": [],
+        }
+        upstream = ["--upstream-tls", "--upstream-ca", str(inside.path)]
+        to_brokers = {
+            "right": upstream,
+            "stranger's CA": ["--upstream-tls", "--upstream-ca", str(self.stranger.path)],
+            "certificate": [*upstream, *_pair("upstream", right.proxy_inside)],
+            "stranger's certificate": [*upstream, *_pair("upstream", mallory)],
+            "expired certificate": [*upstream, *_pair("upstream", inside.issue("late", days=-3))],
+            "plaintext": [],
+        }
+        self._to_clients, self._to_brokers = to_clients, to_brokers
+        self._client_ca = ["--tls-client-ca", str(outside.path)]
+        tokens = cluster.tokens
+        self._logins: dict[str, Callable[[], dict[str, Any]]] = {
+            "right": dict,
+            "stranger's CA": lambda: {"ca": str(self.stranger.path)},
+            "plaintext": lambda: {"ca": ""},
+            "TLS 1.1": lambda: {"newest_tls": "TLSv1.1"},
+            "no certificate": lambda: {"certificate": "", "key": ""},
+            "stranger's certificate": lambda: _certificate(mallory),
+            "expired certificate": lambda: _certificate(expired_client),
+            "wrong password": lambda: {"secret": WRONG_PASSWORD},
+            "unknown user": lambda: {"user": "nobody"},
+            "expired token": lambda: {"secret": tokens.token(USER, expires_in=-60)},
+            "early token": lambda: {"secret": tokens.token(USER, nbf=int(time.time()) + 9000)},
+            "token for others": lambda: {"secret": tokens.token(USER, aud="others")},
+            "stranger's token": lambda: {"secret": self._strange_tokens.token(USER)},
+            "no JWT": lambda: {"secret": "an-opaque-token-0815"},
+        }
+
+    def options(self, case: Case) -> list[str]:
+        """Of kproxy."""
+        asks = self._client_ca if case.asks_for_certificates else []
+        return [*self._to_clients[case.to_clients], *asks, *self._to_brokers[case.to_brokers]]
+
+    def login(self, case: Case, bootstrap: str) -> Login:
+        """Of the client."""
+        right: dict[str, Any] = {"bootstrap": bootstrap, "topic": "orders", "seconds": 5}
+        return self.cluster.login(case.mechanism, **right | self._logins[case.login]())
+
+
+def _pair(option: str, files: Files) -> list[str]:
+    return [f"--{option}-cert", str(files.certificate), f"--{option}-key", str(files.key)]
+
+
+def _certificate(files: Files) -> dict[str, str]:
+    return {"certificate": str(files.certificate), "key": str(files.key)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What is wrong, and what kproxy reports.
+
+    Attributes:
+        name: For people.
+        client: See `tests.peers.secure_clients`.
+        listener: Of the broker; DIRECT is plaintext without SASL.
+        to_clients, to_brokers, login: Keys of the tables in `Setting`.
+        code: Of the finding.
+        message: Parts of its message.
+        hint: Part of its hint.
+        blame: Whom it blames.
+        by_broker: The broker's release matters.
+    """
+
+    name: str
+    client: str = "franz"
+    listener: str = "SASL_SSL"
+    mechanism: str = "PLAIN"
+    to_clients: str = "right"
+    asks_for_certificates: bool = False
+    to_brokers: str = "right"
+    login: str = "right"
+    code: str = "X022"
+    message: tuple[str, ...] = field(default=())
+    hint: str = ""
+    blame: str = "client"
+    by_broker: bool = False

@@ -1,0 +1,205 @@
+"""Misconfigurations of TLS, on both sides of kproxy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.peers.kafka import HOST
+from tests.peers.misconfigurations import Case
+
+_AT_CLIENT, _AT_BROKER = f"TLS with client {HOST} failed: ", f"TLS with upstream {HOST}:"
+_REJECTED, _UNTRUSTED = "it rejected kproxy's certificate", "it does not trust kproxy's certificate: unknown CA"
+
+
+def cases() -> list[Case]:
+    client, broker = {"message": (_AT_CLIENT,)}, {"message": (_AT_BROKER,), "blame": "broker"}
+
+    def case(name: str, base: dict[str, Any], words: str, hint: str, **more: Any) -> Case:
+        return Case(name=name, **base | {"message": (*base["message"], words), "hint": hint} | more)
+
+    found = []
+    for each, words in {
+        "confluent": _UNTRUSTED,
+        "kafka_python": _UNTRUSTED,
+        "franz": _REJECTED,
+        "java": _REJECTED,
+    }.items():
+        found.append(
+            case(
+                "the client does not trust kproxy's CA",
+                client,
+                words,
+                "make the client trust the CA of --tls-cert",
+                client=each,
+                login="stranger's CA",
+            )
+        )
+    for each in ("confluent", "franz", "java"):
+        found.append(
+            case(
+                "kproxy's certificate has expired",
+                client,
+                f"{_REJECTED}: expired",
+                "renew the certificate of --tls-cert",
+                client=each,
+                to_clients="expired",
+            )
+        )
+        found.append(
+            case(
+                "kproxy's certificate is for another host",
+                client,
+                f"{_REJECTED}: not for this host name",
+                "subject alternative name",
+                client=each,
+                to_clients="elsewhere",
+            )
+        )
+    asked = {"asks_for_certificates": True}
+    return [
+        *found,
+        case(
+            "the client supports TLS 1.1 only",
+            client,
+            "no TLS version that kproxy accepts",
+            "enable TLS 1.2 or 1.3 on the client",
+            login="TLS 1.1",
+        ),
+        case(
+            "the client has no certificate",
+            client,
+            "it sent no client certificate",
+            "give the client a certificate",
+            login="no certificate",
+            **asked,
+        ),
+        case(
+            "the client has no certificate",
+            client,
+            "it sent no client certificate",
+            "give the client a certificate",
+            client="java",
+            **asked,
+        ),
+        case(
+            "the client's certificate is of another CA",
+            client,
+            "signed by an unknown CA",
+            "--tls-client-ca",
+            login="stranger's certificate",
+            **asked,
+        ),
+        case(
+            "the client's certificate has expired",
+            client,
+            "its certificate has expired",
+            "renew the client's certificate",
+            login="expired certificate",
+            **asked,
+        ),
+        case(
+            "the client sends plaintext to a TLS port",
+            client,
+            "it speaks plaintext",
+            "set security.protocol=SSL",
+            login="plaintext",
+        ),
+        case(
+            "the client sends plaintext to a TLS port",
+            client,
+            "it speaks plaintext",
+            "set security.protocol=SSL",
+            client="java",
+            login="plaintext",
+        ),
+        Case(
+            name="the client sends TLS to a plaintext port",
+            code="X001",
+            to_clients="plaintext",
+            to_brokers="plaintext",
+            listener="SASL_PLAIN",
+            message=(f"client {HOST} sends TLS",),
+            hint="set security.protocol=PLAINTEXT",
+        ),
+        case(
+            "kproxy does not trust the broker's CA",
+            broker,
+            "signed by an unknown CA",
+            "--upstream-ca",
+            to_brokers="stranger's CA",
+        ),
+        case(
+            "the broker's certificate has expired",
+            broker,
+            "its certificate has expired",
+            "renew the broker's certificate",
+            listener="SSL_EXPIRED",
+            mechanism="",
+        ),
+        case(
+            "the broker's certificate is for another host",
+            broker,
+            "not for this host name",
+            "--upstream-sni",
+            listener="SSL_ELSEWHERE",
+            mechanism="",
+        ),
+        case(
+            "the broker supports TLS 1.1 only",
+            broker,
+            "no TLS version that kproxy offers",
+            "enable TLS 1.2 or 1.3 on the broker",
+            listener="SSL_OLD",
+            mechanism="",
+        ),
+        case(
+            "kproxy has no certificate for the broker",
+            broker,
+            "it requires a client certificate",
+            "pass --upstream-cert",
+            listener="SSL",
+            mechanism="",
+        ),
+        case(
+            "kproxy's certificate for the broker is of another CA",
+            broker,
+            _REJECTED,
+            "not in the broker's truststore",
+            listener="SSL",
+            mechanism="",
+            to_brokers="stranger's certificate",
+        ),
+        case(
+            "kproxy's certificate for the broker has expired",
+            broker,
+            f"{_REJECTED}: expired",
+            "renew the certificate of --upstream-cert",
+            listener="SSL",
+            mechanism="",
+            to_brokers="expired certificate",
+        ),
+        case(
+            "kproxy sends TLS to a plaintext port",
+            broker,
+            "it closed the connection during the handshake",
+            "the broker's TLS listener",
+            listener="SASL_PLAIN",
+        ),
+        Case(
+            name="kproxy sends plaintext to a TLS port",
+            code="X002",
+            to_brokers="plaintext",
+            message=("expects TLS, but kproxy sends it plain Kafka",),
+            hint="pass --upstream-tls",
+            blame="proxy",
+        ),
+        Case(
+            name="plaintext from the client to the broker's TLS port",
+            code="X002",
+            to_clients="plaintext",
+            to_brokers="plaintext",
+            login="plaintext",
+            message=("answers with TLS to a client that sends plain Kafka",),
+            hint="pass --upstream-tls",
+        ),
+    ]

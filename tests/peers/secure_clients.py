@@ -1,0 +1,121 @@
+"""Real clients that exchange records over TLS with any SASL mechanism, or fail to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.peers import clients
+from tests.peers.clients.secure import EACH, RECORDS, Login
+from tests.peers.kafka import Tools
+from tests.peers.processes import dies_with_us
+from tests.peers.toolchains import go_program, skip
+
+CLIENTS = ("confluent", "kafka_python", "franz", "java")
+_SECURITY = "org.apache.kafka.common.security"
+_BEARER = f"{_SECURITY}.oauthbearer"
+
+
+def exchange(client: str, tools: Tools, login: Login, directory: Path, hosts: Path | None = None) -> str:
+    """Produce to the topic and consume from it, through the client's own library.
+
+    Args:
+        client: One of `CLIENTS`; `java` is Kafka's own client, of the release of `tools`.
+        tools: Kafka's command-line tools.
+        login: Where to, and as whom.
+        directory: For configuration files.
+        hosts: A file that replaces /etc/hosts for the client; clients other than `java` need root for it.
+
+    Returns:
+        ``ok`` if every record came back, else what the client printed.
+    """
+    if hosts is not None and client == "java":
+        login = replace(login, jvm=(*login.jvm, f"-Djdk.net.hosts.file={hosts}"))
+    command = dies_with_us([
+        *(_with_hosts(hosts) if hosts is not None and client != "java" else []),
+        *_command(client, tools, login, directory),
+    ])  # fmt: skip
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+    last = "Percentiles: 50th" in done.stdout if client == "java" else done.stdout.strip() == str(RECORDS)
+    return "ok" if done.returncode == 0 and last else done.stdout + done.stderr
+
+
+@contextlib.contextmanager
+def attempting(client: str, tools: Tools, login: Login, directory: Path) -> Iterator[None]:
+    """The same in the background, for a client that may try again and again; it is killed at the end."""
+    command = dies_with_us(_command(client, tools, login, directory))
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _command(client: str, tools: Tools, login: Login, directory: Path) -> list[str]:
+    if reason := clients.missing(client):
+        skip(reason)
+    if client == "java":
+        return _java(tools, login, directory)
+    if client == "franz":
+        return [str(go_program("secure")), login.as_json()]
+    return [sys.executable, "-m", "tests.peers.clients.secure", client, login.as_json()]
+
+
+def _with_hosts(hosts: Path) -> list[str]:
+    """What runs a command in a mount namespace with another /etc/hosts."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("needs root, to mount another /etc/hosts")
+    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', str(hosts)]
+
+
+def _java(tools: Tools, login: Login, directory: Path) -> list[str]:
+    """Kafka's latency tool: a producer and a consumer in one JVM, one record at a time."""
+    settings = directory / f"{login.topic}.properties"
+    settings.write_text("".join(f"{key}={value}\n" for key, value in java_settings(login, directory).items()))
+    arguments = [login.bootstrap, login.topic, str(EACH), "1", "100", str(settings)]
+    if not tools.release.startswith("3."):
+        names = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config")
+        arguments = [each for name, value in zip(names, arguments, strict=True) for each in (f"--{name}", value)]
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={_token_file(login, directory).as_uri()}"
+    return tools.command("end-to-end-latency", *arguments, jvm=[allowed, *login.jvm])
+
+
+def java_settings(login: Login, directory: Path) -> dict[str, str]:
+    """The properties of Kafka's Java clients for a login; files that they name are written to the directory."""
+    timeout = str(int(1000 * login.seconds))
+    settings = {"security.protocol": login.protocol, "default.api.timeout.ms": timeout}
+    settings |= {"request.timeout.ms": timeout, "delivery.timeout.ms": timeout, "linger.ms": "0"}
+    if login.ca:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": login.ca}
+    if login.certificate:
+        keystore = directory / f"{login.topic}.pem"
+        keystore.write_bytes(Path(login.key).read_bytes() + Path(login.certificate).read_bytes())
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
+    if not login.mechanism:
+        return settings
+    named = f'required username="{login.user}" password="{login.secret}";'
+    settings["sasl.mechanism"] = login.mechanism
+    if login.mechanism == "OAUTHBEARER":
+        token = _token_file(login, directory)
+        token.write_text(login.secret)
+        settings["sasl.jaas.config"] = f"{_BEARER}.OAuthBearerLoginModule required;"
+        settings["sasl.login.callback.handler.class"] = f"{_BEARER}.OAuthBearerLoginCallbackHandler"
+        settings["sasl.oauthbearer.token.endpoint.url"] = token.as_uri()
+    elif login.mechanism == "PLAIN":
+        settings["sasl.jaas.config"] = f"{_SECURITY}.plain.PlainLoginModule {named}"
+    else:
+        settings["sasl.jaas.config"] = f"{_SECURITY}.scram.ScramLoginModule {named}"
+    return settings
+
+
+def _token_file(login: Login, directory: Path) -> Path:
+    return directory / f"{login.topic}.jwt"

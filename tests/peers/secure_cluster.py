@@ -1,0 +1,164 @@
+"""SecureCluster: real brokers whose listeners have TLS, with every SASL mechanism or client certificates."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from tests.kproxy.proxy.certificates import Authority, Files
+from tests.peers.clients.secure import Login
+from tests.peers.kafka import HOST, Kafka
+from tests.peers.tokens import TokenIssuer
+
+USER = "alice"
+PASSWORD = "Zwetschgen-Datschi-4711"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+#: Listeners of every broker. SASL_SSL has all mechanisms; SSL requires a client certificate.
+_LISTENERS = ("SASL_SSL", "SSL")
+#: Listeners of the first broker alone: to log in without TLS; with PLAIN only, and sessions of `SESSION_MS`; with a
+#: certificate that has expired; with one of another host; with TLS 1.1 only.
+_ODD_LISTENERS = ("SASL_PLAIN", "SASL_SSL_SHORT", "SSL_EXPIRED", "SSL_ELSEWHERE", "SSL_OLD")
+SESSION_MS = 1000
+_MODULES = {
+    "PLAIN": f'plain.PlainLoginModule required user_{USER}="{PASSWORD}"',
+    "SCRAM-SHA-256": "scram.ScramLoginModule required",
+    "SCRAM-SHA-512": "scram.ScramLoginModule required",
+    "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule required",
+}
+_SECURITY = "org.apache.kafka.common.security"
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """Two CAs. Brokers trust and have certificates of `inside` only, clients of `outside` only; kproxy has both.
+
+    So a client that can exchange records has done so through kproxy: TLS directly with a broker cannot succeed.
+    """
+
+    inside: Authority
+    outside: Authority
+    broker: Files
+    proxy_inside: Files
+    proxy_outside: Files
+    client: Files
+
+    @classmethod
+    def make(cls, directory: Path) -> Certificates:
+        inside, outside = Authority(directory, "inside"), Authority(directory, "outside")
+        proxy = outside.issue("localhost", HOST, "*.kafka.test")
+        return cls(inside, outside, inside.issue(HOST), inside.issue("kproxy"), proxy, outside.issue(USER))
+
+    def at_proxy(self, *, client_certificates: bool = False) -> list[str]:
+        """Options of kproxy for TLS on both sides."""
+        inside, outside = self.proxy_inside, self.proxy_outside
+        options = ["--tls-cert", str(outside.certificate), "--tls-key", str(outside.key)]
+        options += ["--upstream-tls", "--upstream-ca", str(self.inside.path)]
+        if client_certificates:
+            options += ["--tls-client-ca", str(self.outside.path)]
+            options += ["--upstream-cert", str(inside.certificate), "--upstream-key", str(inside.key)]
+        return options
+
+
+class SecureCluster:
+    """Brokers of a release; it serves when the constructor returns."""
+
+    def __init__(self, release: str, directory: Path, brokers: int = 3) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.release = release
+        self.certificates = Certificates.make(directory)
+        self.tokens = TokenIssuer(directory)
+        self._directory = directory
+        first = self._node(1, None)
+        with ThreadPoolExecutor() as pool:
+            others = pool.map(lambda number: self._node(number, first), range(2, brokers + 1))
+            self.nodes = [first, *others]
+        for node in self.nodes:
+            node.launch()
+        for node in self.nodes:
+            node.wait()
+        self._admin = AdminClient({"bootstrap.servers": "{}:{}".format(*first.direct), "log_level": 0})
+        self._create_users()
+
+    def create_topic(self, topic: str) -> None:
+        """One with three partitions, spread over the brokers."""
+        leaders = [[1 + number % len(self.nodes)] for number in range(3)]
+        new = NewTopic(topic, replica_assignment=leaders, num_partitions=3)
+        self._admin.create_topics([new])[topic].result(60)
+
+    def kill(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def login(self, mechanism: str, **changes: Any) -> Login:
+        """What a client needs to be let in through kproxy: the right secret, or with "" the client certificate."""
+        made = self.certificates
+        right: dict[str, Any] = {"mechanism": mechanism, "ca": str(made.outside.path), "user": USER}
+        if mechanism == "OAUTHBEARER":
+            right["secret"] = self.tokens.token(USER)
+        elif mechanism:
+            right["secret"] = PASSWORD
+        else:
+            right |= {"certificate": str(made.client.certificate), "key": str(made.client.key)}
+        return Login(**right | changes)
+
+    def _node(self, number: int, member_of: Kafka | None) -> Kafka:
+        properties = {"node.id": str(number), **self._tls(), **self._sasl()}
+        listeners = [*_LISTENERS, *(_ODD_LISTENERS if number == 1 else ())]
+        if number == 1:
+            properties |= self._odd()
+        jwks = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.tokens.jwks.as_uri()}"
+        old = self._directory / "old-tls.security"
+        old.write_text("jdk.tls.disabledAlgorithms=\n")
+        jvm = [jwks, f"-Djava.security.properties={old}"]
+        directory = self._directory / f"node{number}"
+        return Kafka(self.release, directory, dict.fromkeys(listeners, 0), properties, member_of, jvm, start=False)
+
+    def _tls(self) -> dict[str, str]:
+        made = self.certificates
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(made.broker.combined()),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(made.inside.path),
+            "listener.name.ssl.ssl.client.auth": "required",
+        }
+
+    def _sasl(self) -> dict[str, str]:
+        prefix = "listener.name.sasl_ssl"
+        validator = f"{_SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        return {
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            f"{prefix}.oauthbearer.sasl.server.callback.handler.class": validator,
+            "sasl.oauthbearer.jwks.endpoint.url": self.tokens.jwks.as_uri(),
+            "sasl.oauthbearer.expected.audience": self.tokens.audience,
+        } | {f"{prefix}.{each.lower()}.sasl.jaas.config": f"{_SECURITY}.{_MODULES[each]};" for each in MECHANISMS}
+
+    def _odd(self) -> dict[str, str]:
+        inside = self.certificates.inside
+        return {
+            "listener.name.sasl_plain.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
+            "listener.name.sasl_plain.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_ssl_short.plain.sasl.jaas.config": f"{_SECURITY}.{_MODULES['PLAIN']};",
+            "listener.name.sasl_ssl_short.plain.connections.max.reauth.ms": str(SESSION_MS),
+            "listener.name.sasl_ssl_short.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.ssl_expired.ssl.keystore.location": str(inside.issue(HOST, days=-3).combined()),
+            "listener.name.ssl_elsewhere.ssl.keystore.location": str(inside.issue("elsewhere.test").combined()),
+            "listener.name.ssl_old.ssl.enabled.protocols": "TLSv1.1",
+            "listener.name.ssl_old.ssl.protocol": "TLSv1.1",
+        }
+
+    def _create_users(self) -> None:
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            credential = ScramCredentialInfo(mechanism, 4096)
+            user = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
+            self._admin.alter_user_scram_credentials([user])[USER].result(60)

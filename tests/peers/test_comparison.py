@@ -1,0 +1,64 @@
+"""What counts as a difference between a suite's runs directly and through kproxy, and as a problem in a trace."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.peers.suites.comparison import Run, differences, trace_problems, unsteady
+from tests.peers.trace import Line
+
+
+def runs(*outcomes: str) -> list[Run]:
+    return [Run({} if each == "absent" else {"test_group": each}, 1.0, None) for each in outcomes]
+
+
+@pytest.mark.parametrize(
+    ("direct", "through", "differs", "varies"),
+    [
+        (("passed", "passed"), ("passed", "passed"), False, False),
+        (("failure: x", "FAIL"), ("error: y", "did not end"), False, False),
+        (("passed", "passed"), ("passed", "failure: x"), True, False),
+        (("failure: x", "failure: x"), ("passed", "passed"), True, False),
+        (("passed", "passed"), ("passed", "absent"), True, False),
+        (("passed", "passed"), ("skipped: z", "SKIP"), True, False),
+        (("passed", "failure: x"), ("passed", "passed"), False, True),
+    ],
+)
+def test_a_test_differs_if_it_does_through_kproxy_what_it_never_did_directly(
+    direct: tuple[str, ...], through: tuple[str, ...], *, differs: bool, varies: bool
+) -> None:
+    assert bool(differences(runs(*direct), runs(*through))) is differs
+    assert bool(unsteady(runs(*direct), runs(*through))) is varies
+
+
+def metadata(*rewritten: str) -> Line:
+    brokers = ["127.0.0.1:15001", "127.0.0.1:15002"]
+    changes = [{"path": path, "from": "15001", "to": "16001"} for path in rewritten]
+    return {"kind": "response", "api": "Metadata", "brokers": brokers, "rewritten": changes}
+
+
+def finding(code: str, blame: str) -> Line:
+    return {"kind": "finding", "code": code, "name": "some-name", "blame": blame}
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (metadata("brokers[0].port", "brokers[1].port"), None),
+        (
+            metadata("brokers[0].host", "brokers[1].port"),
+            "1 Metadata responses whose brokers' ports were not all rewritten",
+        ),
+        ({"kind": "gap"}, "1 gaps in the trace"),
+        (finding("S027", "client"), None),
+        (finding("C012", "broker"), None),
+        (finding("S027", "broker"), "1 x S027 some-name, blame broker"),
+        (finding("L010", "client"), "1 x L010 some-name, blame client"),
+        (finding("K007", "kproxy"), "1 x K007 some-name, blame kproxy"),
+        (finding("S002", "network"), "1 x S002 some-name, blame network"),
+    ],
+)
+def test_a_problem_of_a_trace_is_one_that_valid_clients_and_brokers_cannot_cause(
+    line: Line, problem: str | None
+) -> None:
+    assert list(trace_problems([line])) == ([] if problem is None else [problem])

@@ -1,0 +1,81 @@
+"""Each common misconfiguration of TLS and SASL, with real clients and a real Kafka, has a finding that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+from tests.peers import misconfigured_sasl, misconfigured_tls
+from tests.peers.kafka import RELEASES, missing
+from tests.peers.misconfigurations import WRONG_PASSWORD, Case, Setting
+from tests.peers.processes import until
+from tests.peers.proxy import Proxy
+from tests.peers.secure_clients import attempting
+from tests.peers.secure_cluster import SecureCluster
+from tests.peers.toolchains import skip
+from tests.peers.trace import Line, all_findings, read_lines
+
+pytestmark = pytest.mark.peers
+
+NEWEST, *OLDER = RELEASES
+CASES = (*misconfigured_tls.cases(), *misconfigured_sasl.cases())
+DOCUMENT = Path(__file__).parents[2] / "docs" / "proxy.md"
+
+
+@pytest.fixture(scope="module")
+def setting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
+    if reason := missing():
+        skip(reason)
+    directory = tmp_path_factory.mktemp("broker")
+    cluster = SecureCluster(request.param, directory, brokers=1)
+    cluster.create_topic("orders")
+    yield Setting(cluster, directory)
+    cluster.kill()
+
+
+def name_of(case: Case) -> str:
+    return f"{case.client}-{case.name}"
+
+
+@pytest.mark.parametrize("setting", [NEWEST], indirect=True)
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_a_finding_names_the_side_the_reason_and_the_remedy(setting: Setting, case: Case, tmp_path: Path) -> None:
+    check(setting, case, tmp_path)
+
+
+@pytest.mark.parametrize("setting", OLDER, indirect=True)
+@pytest.mark.parametrize("case", [case for case in CASES if case.by_broker], ids=name_of)
+def test_so_it_does_with_older_brokers(setting: Setting, case: Case, tmp_path: Path) -> None:
+    check(setting, case, tmp_path)
+
+
+def check(setting: Setting, case: Case, tmp_path: Path) -> None:
+    broker = setting.cluster.nodes[0]
+    upstream = broker.direct if case.listener == "DIRECT" else broker.listeners[case.listener]
+    proxy = Proxy(upstream, tmp_path, "--no-check", "--advertise", *setting.options(case))
+
+    def found() -> list[Line]:
+        lines = all_findings(read_lines(proxy.trace, torn_end=True))
+        return [each for each in lines if each["code"] == case.code and each["severity"] != "info"]
+
+    try:
+        with attempting(case.client, broker, setting.login(case, proxy.bootstrap), tmp_path):
+            first, *_ = until(f"{case.code} is there: {proxy.trace}", found, seconds=60)
+    finally:
+        proxy.kill_all()
+    assert [part for part in case.message if part not in first["message"]] == [], first["message"]
+    assert case.hint in first["hint"]
+    assert first["blame"] == case.blame
+    assert WRONG_PASSWORD not in proxy.printed
+    every = all_findings(read_lines(proxy.trace, torn_end=True))
+    assert {each["code"] for each in every if each["severity"] == "error"} <= {case.code}
+
+
+def test_the_documentation_lists_each_with_its_finding() -> None:
+    rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ") and line.count("|") == 4]
+    for case in CASES:
+        [row] = (row for row in rows if case.name in row.replace("PLAIN, SCRAM-SHA-256 or ", f"{case.mechanism} "))
+        assert case.code in row

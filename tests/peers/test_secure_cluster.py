@@ -1,0 +1,116 @@
+"""A cluster of three brokers behind one kproxy, with TLS on both sides: real clients with every kind of login."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+from tests.peers.kafka import RELEASES, missing
+from tests.peers.proxy import Proxy
+from tests.peers.secure_clients import CLIENTS, exchange
+from tests.peers.secure_cluster import MECHANISMS, USER, SecureCluster
+from tests.peers.toolchains import skip
+from tests.peers.trace import Line, all_findings, read_lines
+
+pytestmark = pytest.mark.peers
+
+BEFORE_LOGIN = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+MUTUAL_TLS = ""
+#: What each client asks for. Kafka's latency tool has no group.
+EVERY = {"Metadata", "Produce", "Fetch"}
+IN_A_GROUP = {"FindCoordinator", "JoinGroup", "SyncGroup", "OffsetFetch"}
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureCluster]:
+    if reason := missing():
+        skip(reason)
+    cluster = SecureCluster(request.param, tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.kill()
+
+
+@dataclass
+class Front:
+    """kproxy in front of a listener of all brokers; `lines` are those of its trace since they were last taken."""
+
+    proxy: Proxy
+    _taken: int = 0
+
+    def lines(self) -> list[Line]:
+        lines = read_lines(self.proxy.trace, torn_end=True)
+        new, self._taken = lines[self._taken :], len(lines)
+        return new
+
+
+@pytest.fixture(scope="module")
+def fronts(cluster: SecureCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Front]]:
+    """By listener."""
+    fronts: dict[str, Front] = {}
+    for listener in ("SASL_SSL", "SSL"):
+        options = cluster.certificates.at_proxy(client_certificates=listener == "SSL")
+        directory = tmp_path_factory.mktemp(listener)
+        upstream = cluster.nodes[0].listeners[listener]
+        fronts[listener] = Front(Proxy(upstream, directory, "--advertise", "--detail", "full", "-q", *options))
+    yield fronts
+    for front in fronts.values():
+        front.proxy.kill_all()
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, MUTUAL_TLS], ids=lambda name: name or "mutual TLS")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_records_pass_and_the_trace_names_who_sent_them(
+    cluster: SecureCluster, fronts: dict[str, Front], tmp_path: Path, client: str, mechanism: str
+) -> None:
+    """Clients and brokers trust different CAs, so a record that came back has passed through kproxy twice."""
+    listener = "SASL_SSL" if mechanism else "SSL"
+    front = fronts[listener]
+    topic = f"{client}-{mechanism or 'mutual-tls'}"
+    cluster.create_topic(topic)
+    login = cluster.login(mechanism, bootstrap=front.proxy.bootstrap, topic=topic)
+    assert exchange(client, cluster.nodes[0], login, tmp_path) == "ok", front.proxy.printed
+    lines = front.lines()
+    frames = [line for line in lines if line["kind"] in ("request", "response")]
+    assert {line["api"] for line in frames} >= EVERY | (IN_A_GROUP if client != "java" else set())
+    assert [line for line in frames if "not_decoded" in line or "body" not in line] == []
+    principal = f"User:{USER}" if mechanism else None  # the brokers see kproxy's certificate
+    assert {line.get("principal") for line in frames if line["api"] not in BEFORE_LOGIN} == {principal}
+    assert all(line["tls"] for line in lines if line["kind"] == "open")
+    produced_to = {line["server"] for line in frames if line["api"] == "Produce"}
+    brokers = {"{}:{}".format(*node.listeners[listener]) for node in cluster.nodes}
+    assert produced_to <= brokers
+    assert client == "java" or produced_to == brokers
+    assert [each for each in all_findings(lines) if each["severity"] != "info"] == []
+
+
+@pytest.mark.parametrize(
+    "client", ["java", *(pytest.param(each, marks=pytest.mark.root) for each in ("confluent", "franz"))]
+)
+def test_one_port_leads_to_three_brokers_by_their_names(cluster: SecureCluster, tmp_path: Path, client: str) -> None:
+    """The names are in no DNS: the client has a file of hosts of its own."""
+    names = ["bootstrap.kafka.test", *(f"broker-{number}.kafka.test" for number in (1, 2, 3))]
+    hosts = tmp_path / "hosts"
+    hosts.write_text("".join(f"127.0.0.1 {name}\n" for name in ["localhost", *names]))
+    options = cluster.certificates.at_proxy()
+    upstream = cluster.nodes[0].listeners["SASL_SSL"]
+    proxy = Proxy(upstream, tmp_path, "--advertise", "broker-$id.kafka.test", "-q", *options)
+    topic = f"{client}-by-name"
+    cluster.create_topic(topic)
+    login = cluster.login("SCRAM-SHA-512", bootstrap=f"{names[0]}:{proxy.address[1]}", topic=topic)
+    try:
+        assert exchange(client, cluster.nodes[0], login, tmp_path, hosts) == "ok", proxy.printed
+        proxy.interrupt()
+    finally:
+        proxy.kill_all()
+    lines = read_lines(proxy.trace)
+    opened = [line for line in lines if line["kind"] == "open"]
+    assert {line["listener"] for line in opened} == {f"127.0.0.1:{proxy.address[1]}"}
+    brokers = {"{}:{}".format(*node.listeners["SASL_SSL"]) for node in cluster.nodes}
+    assert {line["server"] for line in opened} == brokers
+    fetched = {line["server"] for line in lines if line.get("api") == "Fetch"}
+    assert fetched == brokers
+    assert {each["code"] for each in all_findings(lines)} & {"X022", "S001", "S002", "S003"} == set()
