@@ -11,7 +11,7 @@ import google_crc32c
 
 from dissectors.records import message_set
 from dissectors.records.batch import CRC_START, HEADER
-from dissectors.records.checksums import other_checksum
+from dissectors.records.checksums import other_checksum, other_header
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, counted, entries
@@ -153,6 +153,8 @@ class _Examination:
         self.suspects += 1
         if other is None:
             text = f"the CRC is {crcs[1]}, that of the bytes is {crcs[0]}"
+            if batch.magic == 2 and self.suspects <= self.most and (header := other_header(own, batch.crc)):
+                text += f"; it is that of the same batch with {header}"
             self.faults.append(Fault(FaultKind.CRC, *place, text, *crcs, proven=False))
             return False
         right = "CRC-32C (Castagnoli) from the attributes on" if batch.magic == 2 else "CRC-32 (IEEE) from the magic on"

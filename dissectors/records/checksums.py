@@ -7,9 +7,12 @@ import zlib
 import google_crc32c
 
 from dissectors.records import batch, message_set
+from dissectors.records.formats import CONTROL, TIMESTAMP_TYPE, TRANSACTIONAL
 
 _CASTAGNOLI, _IEEE = "CRC-32C (Castagnoli)", "CRC-32 (IEEE, as in zlib)"
 _ALL_BITS = 0xFFFFFFFF
+_PRODUCER_AT = 43  # producer_id, producer_epoch, base_sequence
+_NO_PRODUCER = b"\xff" * 14
 
 
 def other_checksum(data: bytes, magic: int, crc: int) -> str | None:
@@ -43,3 +46,23 @@ def other_checksum(data: bytes, magic: int, crc: int) -> str | None:
             if crc == value ^ _ALL_BITS:
                 return f"{name}{where} without the final inversion"
     return None
+
+
+def other_header(data: bytes, crc: int) -> str | None:
+    """The header of a batch of format 2 to which `crc` belongs, the records being the same; None if none is found.
+
+    Brokers leave such batches behind when they set a header field without a new CRC, or join the header of one batch
+    with the CRC of another.
+    """
+    attributes = int.from_bytes(data[batch.CRC_START : batch.CRC_START + 2], "big")
+    variants = {
+        f"the timestamp type {'CreateTime' if attributes & TIMESTAMP_TYPE else 'LogAppendTime'}": attributes
+        ^ TIMESTAMP_TYPE,
+        f"the transactional bit {'cleared' if attributes & TRANSACTIONAL else 'set'}": attributes ^ TRANSACTIONAL,
+        f"the control bit {'cleared' if attributes & CONTROL else 'set'}": attributes ^ CONTROL,
+    }
+    for name, value in variants.items():
+        if google_crc32c.value(value.to_bytes(2, "big") + data[batch.CRC_START + 2 :]) == crc:
+            return name
+    without = data[batch.CRC_START : _PRODUCER_AT] + _NO_PRODUCER + data[_PRODUCER_AT + len(_NO_PRODUCER) :]
+    return "no producer id, epoch and sequence" if google_crc32c.value(without) == crc else None

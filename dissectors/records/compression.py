@@ -127,6 +127,18 @@ class Decompressor:
         return out
 
 
+def snappy_versions(data: bytes) -> tuple[int, int] | None:
+    """Version and lowest compatible version in the header of snappy-java; None for raw snappy.
+
+    snappy-java writes 1 and 1, big-endian. Some clients take anything else for raw snappy.
+    """
+    header = data[: len(_XERIAL_HEADER)]
+    if not header.startswith(_XERIAL) or len(header) < len(_XERIAL_HEADER):
+        return None
+    version, compatible = struct.unpack(">II", header[len(_XERIAL) :])
+    return version, compatible
+
+
 def compress(codec: int, data: bytes, *, magic: int = 2) -> bytes:
     """Compress `data` as Kafka's clients do in a batch or message of format `magic`."""
     if codec == 1:

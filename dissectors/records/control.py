@@ -1,9 +1,11 @@
-"""Decodes the keys of control records."""
+"""Control records: their keys, and whether records have others."""
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, Final
+
+from dissectors.records.formats import CONTROL, LOG_OVERHEAD
 
 #: Kafka's ControlRecordType.
 TYPES = {
@@ -17,6 +19,7 @@ TYPES = {
 }
 
 _KEY = struct.Struct(">hh")
+_BATCH_HEADER_SIZE: Final = 61
 
 
 def control(key: bytes | None) -> dict[str, Any]:
@@ -25,3 +28,14 @@ def control(key: bytes | None) -> dict[str, Any]:
         return {"type": "UNKNOWN", "version": None}
     version, number = _KEY.unpack_from(key)
     return {"type": TYPES.get(number, "UNKNOWN"), "version": version}
+
+
+def only_control(records: bytes) -> bool:
+    """Whether records are whole batches of format 2, all control batches."""
+    start, end = 0, len(records)
+    while start + _BATCH_HEADER_SIZE <= end:
+        size = LOG_OVERHEAD + int.from_bytes(records[start + 8 : start + LOG_OVERHEAD], "big", signed=True)
+        if size < _BATCH_HEADER_SIZE or records[start + 16] != 2 or not records[start + 22] & CONTROL:
+            return False
+        start += size
+    return start == end

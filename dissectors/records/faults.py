@@ -17,6 +17,7 @@ class FaultKind(Enum):
     MAGIC = auto()
     CODEC = auto()
     COMPRESSION = auto()
+    SNAPPY_HEADER = auto()
     BOMB = auto()
     COUNT = auto()
     ABSURD_COUNT = auto()

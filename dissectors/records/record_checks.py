@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dissectors.records import batch as batches
 from dissectors.records import message_set
-from dissectors.records.compression import Decompressor, codec_name
+from dissectors.records.compression import CODECS, Decompressor, codec_name, snappy_versions
 from dissectors.records.cursor import Cursor
 from dissectors.records.fast_path import read_records
 from dissectors.records.faults import Fault, FaultKind
@@ -32,6 +32,8 @@ MOST_BYTES_OF_A_MESSAGE = 2 << 20
 MOST_RECORDS = 10_000
 
 _COUNT_AT = batches.HEADER.size - 4
+_SNAPPY = CODECS.index("snappy")
+_LITTLE_ENDIAN_ONE = 1 << 24
 _INT32, _INT64 = 2**31, 2**63
 
 
@@ -108,6 +110,8 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
         elif (batch.end - batch.start) * BOMB_RATIO < MOST_BYTES and error.message.startswith("decompresses to more"):
             yield _bomb(index, batch)
         return
+    if batch.attributes & 7 == _SNAPPY and (fault := _snappy_header(data, index, batch)):
+        yield fault
     try:
         records = payload.records(batch.records_count)
     except (Irregularity, IndexError):
@@ -145,6 +149,19 @@ def _undecompressed(index: int, batch: BatchSpan, start: int, error: DecodeError
     text = f"the attributes say {codec}, the payload is {error.message}"
     path = (str(index), "records" if batch.magic == 2 else "value")
     return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, text, expected=codec)
+
+
+def _snappy_header(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
+    start = batch.start + batches.HEADER.size
+    versions = snappy_versions(bytes(data[start : start + 16]))
+    if versions in (None, (1, 1)):
+        return None
+    assert versions is not None
+    text = f"the snappy header has the versions {versions[0]} and {versions[1]}, should be 1 and 1"
+    if versions == (_LITTLE_ENDIAN_ONE, _LITTLE_ENDIAN_ONE):
+        text += ": they are little-endian"
+    got = f"{versions[0]} and {versions[1]}"
+    return Fault(FaultKind.SNAPPY_HEADER, (str(index), "records"), start + 8, start + 16, text, "1 and 1", got)
 
 
 def _bomb(index: int, batch: BatchSpan) -> Fault:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
+from dissectors.records.control import only_control
 from dissectors.trackers import tracker
 from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
@@ -15,6 +16,9 @@ from dissectors.trackers.triggers import FrameFlags
 #: Sessions per connection (clients have one), and partitions per session; larger sessions are not tracked.
 _MOST_SESSIONS = 2
 _MOST_PARTITIONS = 20_000
+
+#: Larger responses have other records, too: a control batch has about 80 bytes.
+_SMALL = 4096
 
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED, _STARVED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value, FrameFlags.STARVED.value
@@ -168,7 +172,11 @@ class Fetches:
                 self._open(opened, asked, body)
             elif topics and (session := self._sessions.get(asked.get("session_id", 0))) is not None:
                 session.answer(_ends(asked, body))
-        if self.is_empty and self.behind(asked, body):
+        if self.is_empty:
+            starved = bool(self.behind(asked, body))
+        else:
+            starved = len(message.frame) <= _SMALL and _has_only_control(topics or ())
+        if starved:
             connection.flags |= _STARVED
 
     def _open(self, session_id: int, asked: Mapping[str, Any], body: Mapping[str, Any]) -> None:
@@ -199,6 +207,16 @@ def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartit
         for name in (topic_of(topic),)
         for each in topic.get("partitions") or ()
     }
+
+
+def _has_only_control(topics: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a partition has only control batches."""
+    return any(
+        only_control(records)
+        for topic in topics
+        for each in topic.get("partitions") or ()
+        if (records := each.get("records"))
+    )
 
 
 def _is_at_the_end(asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:

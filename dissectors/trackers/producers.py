@@ -172,6 +172,8 @@ class Producers:
         track = self._tracks.get(key)
         given = self._assigned_ids.get(batch.producer_id, 0)  # a recreated cluster assigns the same ids again
         if track is None or batch.epoch > track.epoch or track.started_at < given:
+            if track is not None and track.started_at >= given and batch.sequence > 0:
+                attempt.gaps[place] = SequenceGap(0, batch.sequence)  # each epoch begins at 0
             track = self._tracks[key] = _ProducerTrack(attempt.at, batch.epoch, batch.sequence)
         elif batch.epoch < track.epoch:
             return

@@ -27,8 +27,8 @@ class FrameFlags(IntFlag):
     response without request or out of order; a request that reuses or decreases the correlation id, or with many in
     flight. REFUSED: error codes other than 0. SASL: the connection uses SASL. SLOW: a response that took at least
     `LONG`. THROTTLED: a response with a throttle time. STARVED: an empty Fetch response although its partitions have
-    more records. RESENT: a Produce with a batch that was sent before. SUBSCRIBED: not a property of the frame; the
-    subscriber requested all frames.
+    more records, or one in which a partition has only control batches. RESENT: a Produce with a batch that was sent
+    before. SUBSCRIBED: not a property of the frame; the subscriber requested all frames.
 
     Most flags follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to
     `connection.flags`.

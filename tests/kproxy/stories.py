@@ -8,6 +8,7 @@
     2> #7 Heartbeat v4 {...}                             with that correlation id (else they count up from 1)
     2< #7 {...}                                          the response with that correlation id
     < as ApiVersions v0 {...}                            written in the layout of another version
+    < {...} with moved:throttle_time_ms:last             written with an edit, in the notation of quirks
     < hex 00 00 00 06 00 00 00 07 00 00                  bytes as they are
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
@@ -39,10 +40,12 @@ from typing import Any
 from dissectors import records
 from dissectors.connections.events import BEHIND, ConnectFailed, ConnectFailure, Direction, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
+from dissectors.edits import Edit, frame_layout, parse, write
 from dissectors.messages.message import ApiLayouts, api_layouts
 from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout, layout
+from kproxy.broker.quirks.layouts import edit_for, kind_of
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import framed
@@ -53,7 +56,8 @@ _UNITS = {"us": 1_000, "ms": MS, "s": 1000 * MS, "m": 60_000 * MS}
 
 _FRAME = re.compile(
     r"(?P<number>\d*)(?P<way>[<>])\s*(?:as (?P<client>[^\s{]+)(?=\s)(?! v\d))?\s*(?:#(?P<id>-?\d+))?\s*"
-    r"(?:(?P<hex>hex) (?P<bytes>.*)|(?:as\s+)?(?:(?P<api>\w+) v(?P<version>\d+))?\s*(?P<body>\{.*)?)",
+    r"(?:(?P<hex>hex) (?P<bytes>.*)|"
+    r"(?:as\s+)?(?:(?P<api>\w+) v(?P<version>\d+))?\s*(?P<body>\{.*?)?(?:\s+with (?P<edit>\w+(?::\S*)?|\{.*))?)",
     re.DOTALL,
 )
 
@@ -151,7 +155,7 @@ class Teller:
         }
         if not (key == 0 and body.get("acks") == 0):
             talk.in_flight.append((talk.correlation_id, known, version))
-        return framed(encode(known.request_header, header) + encode(known.request, prepared(known.request, body)))
+        return _written(known.request_header, header, known.request, body, found["edit"])
 
     def _response(self, talk: _Talk, found: re.Match[str]) -> bytes:
         correlation_id = int(found["id"]) if found["id"] else talk.in_flight[0][0] if talk.in_flight else 0
@@ -161,8 +165,29 @@ class Teller:
         known = _plan(found["api"], int(found["version"]))[2] if found["api"] else asked[1] if asked else None
         if known is None:
             raise ValueError(f"no request {correlation_id} waits: say how the response is written, as Api vN")
-        body = prepared(known.response, json.loads(found["body"] or "{}"))
-        return framed(encode(known.response_header, {"correlation_id": correlation_id}) + encode(known.response, body))
+        header = {"correlation_id": correlation_id}
+        return _written(known.response_header, header, known.response, json.loads(found["body"] or "{}"), found["edit"])
+
+
+def _written(header: Layout, head: dict[str, Any], body: Layout, values: dict[str, Any], edit: str | None) -> bytes:
+    """The frame of a header and a body, with an edit if there is one."""
+    if edit is None:
+        return framed(encode(header, head) + encode(body, prepared(body, values)))
+    right = frame_layout(header, body)
+    made = _edit(edit, body)
+    written = made.apply(right).fields[1].struct
+    assert written is not None
+    return write(made, right, {"header": head, "body": prepared(written, values)})
+
+
+def _edit(text: str, body: Layout) -> Edit:
+    if text.startswith("{"):
+        return parse(json.loads(text))
+    name, *parameters = text.split(":")
+    kind = kind_of(name)
+    if kind is None:
+        raise ValueError(f"unknown kind of edit {name!r}")
+    return edit_for(kind, parameters)(body)
 
 
 def _plan(api: str, version: int) -> tuple[int, int, ApiLayouts]:

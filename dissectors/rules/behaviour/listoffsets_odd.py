@@ -35,8 +35,8 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
 
     ## Usual cause
     A gateway without a time index that returns any offset, or a broker that uses the timestamp of another partition.
-    Reported if the returned record is older than the requested time, or if the response finds no record although one
-    that is late enough was reported within the last minute.
+    Reported if the returned record is older than the requested time or has no timestamp, or if the response finds no
+    record although one that is late enough was reported within the last minute.
 
     ## Example
     ```story
@@ -48,6 +48,11 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000005, "offset": 9}]}]}
     > ListOffsets v7 {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000000}]}]}
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": -1}]}]}
+    ```
+
+    ```story
+    > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000000}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": 7}]}]}
     ```
 
     ## Looks alike
@@ -63,6 +68,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     ## Sources
     https://kafka.apache.org/protocol#The_Messages_ListOffsets
     https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
+    https://github.com/streamnative/kop/issues/135
     """
     asked, message = event.request_body, event.message
     if asked is None or message is None:
@@ -90,6 +96,16 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
                     cause=partition,
                     **locate(message, *where, "timestamp"),
                 )
+        elif offset >= 0 and requested >= 0:
+            yield Problem(
+                f"ListOffsets of {partition} for time {requested} ms returned offset {offset} without its time: "
+                f"the timestamp is {timestamp}",
+                hint="fix the broker: it must return the timestamp of the record that it found",
+                expected=f"at least {requested}",
+                got=str(timestamp),
+                cause=partition,
+                **locate(message, *where, "timestamp"),
+            )
         elif offset == -1 and known is not None and known[0] >= requested >= 0 and event.at - known[2] <= _MAX_AGE:
             yield Problem(
                 f"ListOffsets of {partition} for time {requested} ms found nothing, though offset {known[1]} with time "

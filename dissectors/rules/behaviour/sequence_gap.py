@@ -42,7 +42,8 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
 
     ## Usual cause
     The producer dropped an expired batch but sent later ones, an application assigns sequence numbers from several
-    threads without locking, or a client resends the refused batch forever.
+    threads without locking, or a client resends the refused batch forever. A client that gets a new epoch but continues
+    the numbers of the old one is refused too: each epoch begins at 0.
 
     ## Example
     A missing batch:
@@ -55,7 +56,29 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     < {"responses": [{"name": "t", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
     ```
 
+    A new epoch with the numbers of the old one:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 1, "base_sequence": 2, "records": [{"value": "c"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
+    ```
+
     ## Looks alike
+    A new epoch, whose first batch has sequence 0; its second one is in flight when the first fails:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 1, "base_sequence": 0, "records": [{"value": "c"}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+       {"producer_id": 4000, "producer_epoch": 1, "base_sequence": 1, "records": [{"value": "d"}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
+    ```
     The first of two batches in flight fails, so the broker cannot accept the second one yet; both are resent:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
@@ -76,6 +99,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     https://github.com/tulios/kafkajs/issues/598
     https://github.com/apache/kafka/pull/13796
+    https://github.com/apache/kafka/pull/9832
     """
     producers = connection.run.state(Producers)
     if not producers.refused or (asked := event.request_body) is None or event.message is None:

@@ -99,19 +99,21 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
         stale[topic] = since, event.at, times + 1
         if times + 1 >= _THRESHOLD and event.at - since >= _MIN_DURATION:
             del stale[topic]
+            text, remedy = _topic_text(topic, connection)
             yield Problem(
-                f"the client keeps using topic id {_topic_text(topic, connection)} although the broker has answered "
-                f"{error_name(code)} for {(event.at - since) // SECOND} s; it should refresh its Metadata",
+                f"the client keeps using topic id {text} although the broker has answered "
+                f"{error_name(code)} for {(event.at - since) // SECOND} s; it should {remedy}",
                 **locate(message, *where),
                 hint="the topic was deleted or recreated: restart the client, or update it",
                 cause=topic,
             )
 
 
-def _topic_text(topic: str, connection: ConnectionState) -> str:
+def _topic_text(topic: str, connection: ConnectionState) -> tuple[str, str]:
+    """The topic id with what is known of it, and what the client should do."""
     names = connection.run.topic_names
     name = names.get(topic)
-    if name is None:
-        return topic
-    newest = next(each for each in reversed(names) if names[each] == name)
-    return f"{topic} of {name!r}" if newest == topic else f"{topic} of {name!r}, which now has the id {newest}"
+    newest = None if name is None else next(each for each in reversed(names) if names[each] == name)
+    if newest is None or newest == topic:
+        return topic if name is None else f"{topic} of {name!r}", "refresh its Metadata"
+    return f"{topic} of {name!r}, which now has the id {newest},", "use the new id of its Metadata"

@@ -31,7 +31,8 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
 
     ## Usual cause
     A proxy or gateway that changes a batch (attributes, timestamps, producer id, records) and keeps the CRC, a buffer
-    that is overwritten while it is sent, or faulty disk or network hardware.
+    that is overwritten while it is sent, or faulty disk or network hardware. If the CRC belongs to the same records
+    with another timestamp type, transactional or control bit, or without a producer, the finding says so.
 
     ## Example
     ```story
@@ -50,6 +51,7 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
     ## Sources
     https://kafka.apache.org/documentation/#recordbatch
     https://github.com/redpanda-data/redpanda/issues/6631
+    https://github.com/redpanda-data/redpanda/pull/27671
     https://github.com/twmb/franz-go/issues/716
     https://github.com/aio-libs/aiokafka/issues/321
     https://github.com/AutoMQ/automq/issues/560

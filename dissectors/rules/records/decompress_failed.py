@@ -25,8 +25,11 @@ from dissectors.trackers.triggers import FrameFlags
 def decompress_failed(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that compressed records match the codec in the batch attributes and are complete.
 
+    A warning if only the version numbers in the header of snappy data are wrong.
+
     ## Why it matters
-    Nobody can read the records: brokers refuse them with CORRUPT_MESSAGE, and consumers stop at their offset.
+    Nobody can read the records: brokers refuse them with CORRUPT_MESSAGE, and consumers stop at their offset. Wrong
+    versions in a snappy header matter only to clients that check them: they take the data for raw snappy.
 
     ## Usual cause
     Snappy or LZ4 in another framing than Kafka's, attributes that name a codec for uncompressed records, or a payload
@@ -37,6 +40,14 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
       "000000000000000000000039ffffffff02312ae3ae0001000000000000019b76daa8000000019b76daa800ffffffffff
       ffffffffffffffffff000000010e00000001026100"}]}]}
+    ```
+
+    Snappy with little-endian versions in its header:
+    ```story
+    > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records":
+      "00000000000000000000004fffffffff024c9c790a0002000000000000019b76daa8000000019b76daa800ffffffffffffffffffffff
+      ffffff0000000182534e415050590001000000010000000000000a081c0e00000001026100"}]}]}
     ```
 
     ## Looks alike
@@ -50,8 +61,12 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
     ## Sources
     https://kafka.apache.org/documentation/#recordbatch
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/149
+    https://github.com/dpkp/kafka-python/issues/2414
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/59
     """
+    for part, fault in faults(event, connection, FaultKind.SNAPPY_HEADER):
+        hint = "write the versions in the snappy header as big-endian numbers, as snappy-java does"
+        yield fault_problem(event, connection, part, fault, hint, Severity.WARNING)
     for part, fault in faults(event, connection, FaultKind.COMPRESSION):
         yield fault_problem(
             event,

@@ -109,6 +109,67 @@ def test_says_which_other_checksum_it_is(checksum: Callable[[bytes], int], name:
     assert data[fault.start : fault.end] == data[CRC]
 
 
+@pytest.mark.parametrize(
+    ("written", "of"),
+    [
+        ({"timestamp_type": "LogAppendTime"}, "the timestamp type CreateTime"),
+        ({}, "the timestamp type LogAppendTime"),
+    ],
+)
+def test_says_to_which_timestamp_type_the_checksum_belongs(written: dict[str, str], of: str) -> None:
+    other = {} if written else {"timestamp_type": "LogAppendTime"}
+    data = bytearray(encode([TWO | written]))
+    data[CRC] = encode([TWO | other])[CRC]
+    assert only(bytes(data)).message.endswith(f"; it is that of the same batch with {of}")
+
+
+@pytest.mark.parametrize(
+    ("field", "of"),
+    [
+        ("is_transactional", "the transactional bit cleared"),
+        ("is_control", "the control bit cleared"),
+    ],
+)
+def test_says_to_which_attributes_the_checksum_belongs(field: str, of: str) -> None:
+    data = bytearray(encode([TWO | {field: True}]))
+    data[CRC] = encode([TWO])[CRC]
+    assert only(bytes(data)).message.endswith(f"; it is that of the same batch with {of}")
+
+
+def test_says_that_the_checksum_is_of_a_batch_without_a_producer() -> None:
+    data = bytearray(encode([TWO | {"producer_id": 7, "producer_epoch": 0, "base_sequence": 3}]))
+    data[CRC] = encode([TWO])[CRC]
+    assert only(bytes(data)).message.endswith("; it is that of the same batch with no producer id, epoch and sequence")
+
+
+def test_a_flipped_bit_in_the_records_belongs_to_no_other_header() -> None:
+    data = bytearray(encode([TWO]))
+    data[-1] ^= 1
+    assert only(bytes(data)).message.startswith("the CRC is 0x")
+    assert ";" not in only(bytes(data)).message
+
+
+def test_the_versions_in_a_snappy_header_are_big_endian() -> None:
+    data = bytearray(encode([TWO | {"compression": "snappy"}]))
+    at = data.index(b"\x82SNAPPY\x00") + 8
+    assert look(bytes(data)).faults == []
+    data[at : at + 8] = struct.pack("<II", 1, 1)
+    fault = only(sealed(data))
+    assert fault.kind is FaultKind.SNAPPY_HEADER
+    assert (fault.start, fault.end) == (at, at + 8)
+    assert (
+        fault.message
+        == "the snappy header has the versions 16777216 and 16777216, should be 1 and 1: they are little-endian"
+    )
+    data[at : at + 8] = struct.pack(">II", 2, 1)
+    assert only(sealed(data)).message == "the snappy header has the versions 2 and 1, should be 1 and 1"
+
+
+def test_raw_snappy_has_no_header() -> None:
+    packed = encode([TWO | {"compression": "snappy"}])
+    assert look(sealed(packed[:61] + packed[81:])).faults == []
+
+
 def test_the_right_checksum_of_one_format_is_the_wrong_one_of_another() -> None:
     data = bytearray(encode([{"magic": 1, "records": [{"value": b"a"}]}]))
     data[12:16] = google_crc32c.value(bytes(data[16:])).to_bytes(4, "big")

@@ -17,7 +17,7 @@ def stories() -> list[tuple[str, str]]:
 
 def test_every_capture_has_its_row() -> None:
     assert sorted(name for name, _ in stories()) == sorted(
-        path.name for path in CAPTURES.iterdir() if path.suffix != ".md"
+        path.name for path in CAPTURES.iterdir() if path.is_file() and path.suffix != ".md"
     )
 
 

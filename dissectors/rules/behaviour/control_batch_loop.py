@@ -1,0 +1,139 @@
+"""S051: a consumer that does not pass a control batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.records.control import only_control
+from dissectors.rules import rule
+from dissectors.trackers.fetches import Fetches, is_follower
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_REPEATS = 5
+#: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
+_AGAIN = 10_000_000_000
+
+
+class _ControlBatches:
+    """Partitions of one connection that got only control batches: fetch offset, times, the last time."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, tuple[int, int, int]] = {}
+
+
+@rule(
+    "S051",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.STARVED,
+    needs=(Fetches,),
+    since="0.1",
+    blame="client",
+)
+def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a consumer continues after a control batch, the marker at the end of a transaction.
+
+    ## Why it matters
+    The consumer fetches the same marker forever: its lag grows, and it and the broker are busy.
+
+    ## Usual cause
+    A client that drops control records, as it must, and takes its next offset from the last record that it kept. If a
+    response has nothing but the marker, there is none.
+
+    ## Example
+    ```story
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "records": [
+       {"base_offset": 5, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "records": [
+       {"base_offset": 5, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "records": [
+       {"base_offset": 5, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "records": [
+       {"base_offset": 5, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "records": [
+       {"base_offset": 5, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    A consumer that continues after each marker:
+    ```story
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 10, "records": [
+       {"base_offset": 5, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 6}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 10, "records": [
+       {"base_offset": 6, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 10, "records": [
+       {"base_offset": 7, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 00", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 8}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 10, "records": [
+       {"base_offset": 8, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 9}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 10, "records": [
+       {"base_offset": 9, "is_control": true, "is_transactional": true, "producer_id": 9, "producer_epoch": 0,
+        "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#controlbatch
+    https://github.com/tulios/kafkajs/issues/403
+    https://github.com/kafkaex/kafka_ex/pull/557
+    """
+    asked, message = event.request_body, event.message
+    if asked is None or message is None or connection.state(Fetches).is_empty:
+        return
+    offsets: Mapping[TopicPartition, int] | None = None
+    state = connection.state(_ControlBatches)
+    before, state.partitions = state.partitions, {}
+    for i, topic in enumerate(message.body.get("responses") or ()):
+        for j, each in enumerate(topic.get("partitions") or ()):
+            records = each.get("records")
+            if not records or not only_control(records) or is_follower(asked):
+                continue
+            offsets = connection.state(Fetches).offsets(asked) if offsets is None else offsets
+            place = topic_of(topic), each.get("partition_index", 0)
+            if place not in offsets:
+                continue
+            offset, times = offsets[place], 1
+            offset_before, times_before, at = before.get(place, (-1, 0, 0))
+            if offset_before == offset and event.at - at < _AGAIN:
+                times += times_before
+            state.partitions[place] = offset, times, event.at
+            if times == _REPEATS:
+                yield Problem(
+                    f"{times} fetches in a row from offset {offset} of {label(place, connection)} got only a control "
+                    "batch, which the consumer does not pass",
+                    **locate(message, "responses", i, "partitions", j, "records"),
+                    hint="upgrade the client: it must continue after the batch, although no record of it is for the "
+                    "application",
+                    expected=f"a fetch from offset {_next_offset(records)}",
+                    got=f"offset {offset}",
+                    cause=place[0],
+                )
+
+
+def _next_offset(records: Any) -> int:
+    """The offset after the first batch."""
+    return int.from_bytes(records[:8], "big", signed=True) + int.from_bytes(records[23:27], "big", signed=True) + 1

@@ -1,0 +1,58 @@
+"""Real bugs: each case's capture gives the finding that names the cause, and the page says the same."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from kproxy.broker.quirks import parse
+from kproxy.outputs.findings import as_json
+from kproxy.trace.lines import Detail, FindingEntry
+from tests.kproxy.captured import findings_of
+from tests.kproxy.captures.recorder import recorded
+from tests.museum.cases import CAPTURES, CASES, ROOT, Case
+from tests.museum.page import page
+
+EACH = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+
+
+@EACH
+def test_the_finding_names_the_cause(case: Case) -> None:
+    found = [each for _, each in findings_of(case.capture, detail=Detail.FULL, ports=frozenset(case.ports))]
+    severe = {each.code for each in found if each.severity != "info"} - {case.finding.code}
+    named = [each for each in found if each.code == case.finding.code]
+    assert named, f"only {[(each.code, each.message) for each in found]}"
+    assert named[0].message == case.finding.message
+    edit = named[0].edit if isinstance(named[0], FindingEntry) else None
+    assert (as_json(named[0])["edit"] if edit else None) == case.finding.edit
+    assert severe == set(case.finding.also)
+
+
+@EACH
+def test_the_capture_is_what_its_story_makes(case: Case) -> None:
+    if case.story is None:
+        assert case.recorded
+    else:  # decompressed: zlib and its successors do not compress alike
+        assert gzip.decompress(case.capture.read_bytes()) == recorded(case.story)
+    assert case.capture.stat().st_size < 10_000
+
+
+@EACH
+def test_a_case_says_where_it_comes_from(case: Case) -> None:
+    assert case.source.startswith("https://")
+    assert case.symptom.strip()
+    if case.quirk:
+        assert parse(case.quirk)
+
+
+def test_no_capture_is_without_a_case() -> None:
+    assert {path.name for path in CAPTURES.iterdir()} == {case.capture.name for case in CASES.values()}
+
+
+def test_there_are_at_least_forty_cases() -> None:
+    assert len(CASES) >= 40
+
+
+def test_the_page_is_generated_from_the_cases() -> None:
+    assert (ROOT / "docs" / "museum.md").read_text() == page()
