@@ -1,12 +1,31 @@
-"""Writes the captures of the museum and its page: ``python -m tests.museum``."""
+"""Writes the captures of the museum and its page, and kproxy's messages into the cases: ``python -m tests.museum``."""
 
+import dataclasses
 import gzip
+import json
 
+from kproxy.trace.lines import Detail
+from tests.kproxy.captured import findings_of
 from tests.kproxy.captures.recorder import recorded
-from tests.museum.cases import CASES, ROOT
+from tests.museum.cases import CASES, ROOT, Case
 from tests.museum.page import page
+
+
+def _reworded(case: Case) -> Case:
+    """The case with the message that kproxy prints now, which is written into its file."""
+    found = findings_of(case.capture, detail=Detail.FULL, ports=frozenset(case.ports))
+    message = next((each.message for _, each in found if each.code == case.finding.code), case.finding.message)
+    if message == case.finding.message:
+        return case
+    lines = case.file.read_text().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith("message = "))
+    lines[at] = f"message = {json.dumps(message, ensure_ascii=False)}\n"
+    case.file.write_text("".join(lines))
+    return dataclasses.replace(case, finding=dataclasses.replace(case.finding, message=message))
+
 
 for case in CASES.values():
     if case.story is not None:
         case.capture.write_bytes(gzip.compress(recorded(case.story), mtime=0))
+    CASES[case.name] = _reworded(case)
 (ROOT / "docs" / "museum.md").write_text(page())

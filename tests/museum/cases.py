@@ -62,6 +62,11 @@ class Case:
         """The capture file that shows the case."""
         return CAPTURES / f"{self.name}.pcap.gz"
 
+    @property
+    def file(self) -> Path:
+        """The file of the case."""
+        return Path(__file__).parent / "cases" / f"{self.name}.toml"
+
 
 def _read(path: Path) -> Case:
     values = tomllib.loads(path.read_text())
