@@ -11,6 +11,7 @@ from dissectors.diagnosis.proposals import Proposal, of_body, of_header
 from dissectors.diagnosis.struct_edits import Proposals, of_struct
 from dissectors.diagnosis.struct_reader import Array, compiled_struct, inner_of
 from dissectors.edits import Edit
+from dissectors.edits.lengths import SCOPES
 from dissectors.wire.layout import Layout, cached_on_owner
 
 #: The prior, in bits, of departures that servers are known for.
@@ -19,8 +20,9 @@ COMMON = 6.0
 #: The largest prior, in bits, of an edit that is tried as a second one.
 SECOND_MOST = 7.5
 
-#: The `field` of edits of a whole frame.
-WHOLE = ("*", "header")
+#: The `field` of edits of a whole frame, and of those that change all of header or body.
+WHOLE = (*SCOPES, "header")
+ALL = ("*", "header")
 
 
 class Candidate(NamedTuple):

@@ -71,9 +71,7 @@ def examine(message: Message, request: Message | None, learned: KnownDepartures,
     if message.opaque:
         return message
     reads = message.error is None and message.end == len(message.frame)
-    if reads and not (
-        message.decode_warnings and any(warning.kind in SUSPICIOUS for warning in message.decode_warnings)
-    ):
+    if reads and not message.unusual and not any(warning.kind in SUSPICIOUS for warning in message.decode_warnings):
         return message
     diagnosis = learned.explain(message, request, server)
     return message if diagnosis is None else apply_diagnosis(message, diagnosis)

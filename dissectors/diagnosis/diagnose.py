@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from dissectors.diagnosis import wording
-from dissectors.diagnosis.candidates import COMMON
 from dissectors.diagnosis.first_difference import Difference, first_departure
 from dissectors.diagnosis.ranking import SMALL, Ranked, rank
 from dissectors.diagnosis.search import Search
+from dissectors.diagnosis.shift_signs import shows_shift
+from dissectors.diagnosis.tag_sizes import with_sizes
 from dissectors.diagnosis.value_costs import ordinary
 from dissectors.edits import LOOSE, Edit, frame_layout, write
 from dissectors.messages.diagnosis_result import Diagnosis, Rival
@@ -23,7 +24,7 @@ from dissectors.wire.paths import render
 from dissectors.wire.walk import walk
 
 #: How many bits cheaper an edit must be than the right layout if that decodes the whole frame too.
-MARGIN = 30.0
+MARGIN = 14.0
 
 #: The highest cost of an ordinary frame in bits, fixed and per byte; random numbers cost twice as much.
 ORDINARY = 30.0
@@ -47,6 +48,9 @@ LIKELY = 0.5
 
 #: The highest confidence of trailing bytes and truncation, which explain nearly everything.
 MOST_LOOSE = 0.6
+
+#: The highest confidence of an edit of a frame that the right layout decodes to its last byte.
+MOST_DOUBTFUL = 0.9
 
 #: The number of elements of an array that are tried separately.
 MOST_SUSPECTS = 3
@@ -79,10 +83,8 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
-    doubtful = reads and all(warning.kind == "implausible" for warning in message.decode_warnings)
-    most = COMMON if doubtful else float("inf")
     search = Search(
-        message.frame, right, message.version, reads=reads, left=message.trailing, most=most, words=words, usual=usual,
+        message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual,
         elements=_elements(message),
     )  # fmt: skip
     ranked = rank(message.frame, search.run(), right)
@@ -92,7 +94,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         return None
     if fits is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
         if (
-            best.prior > COMMON
+            not _is_doubtful(message)
             or best.cost > fits - MARGIN
             or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame)
         ):
@@ -100,7 +102,15 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         walked = walk(best.layout, message.frame, 4)
         if walked.decode_warnings or not ordinary(best.layout, walked.values):
             return None
+        best.confidence = min(best.confidence, MOST_DOUBTFUL)
     return _diagnosis(message, right, ranked)
+
+
+def _is_doubtful(message: Message) -> bool:
+    """Whether a frame that decodes to its last byte has a value that no correct writer is likely to send."""
+    if any(warning.kind != "implausible" for warning in message.decode_warnings):
+        return True
+    return message.layout is not None and shows_shift(message.layout, message.body)
 
 
 def _elements(message: Message) -> dict[str, list[int]]:
@@ -128,6 +138,7 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         elif (missing_bytes := _missing_byte_count(frame, right)) is not None:
             edit, surplus = Edit.of("truncated", "*", bytes=missing_bytes), -missing_bytes
     else:
+        edit = with_sizes(edit, frame, best.layout)
         size = len(frame) if len(frame) <= SMALL else BEGINNING
         walked = walk(best.layout, frame, 4, size)
         found = first_departure(right, best.layout, walked.nodes, 4)
@@ -140,7 +151,11 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
     if surplus:
         count = abs(surplus)
         text += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
-    rivals = [Rival(each.edit, round(each.confidence, 3)) for each in ranked[1:] if each.edit is not None]
+    rivals = [
+        Rival(with_sizes(each.edit, frame, each.layout), round(each.confidence, 3))
+        for each in ranked[1:]
+        if each.edit is not None
+    ]
     return Diagnosis(
         edit=edit,
         confidence=round(min(best.confidence, MOST_LOOSE) if edit.kind in LOOSE else best.confidence, 3),

@@ -52,9 +52,8 @@ def first_departure(right: Layout, written: Layout, nodes: list[Node], start: in
 
 def _in_tags(right: Layout, written: Layout, tags: Node) -> Difference | None:
     """The difference in a tag buffer: all of it, or one field."""
-    if right.tag_fault != written.tag_fault and written.tag_fault.startswith("size "):
-        tag = int(written.tag_fault.removeprefix("size "))
-        tag_names = {one.name for one in written.tagged if one.tag == tag}
+    if right.tag_fault != written.tag_fault and written.wrong_size:
+        tag_names = {one.name for one in written.tagged if one.tag == written.wrong_size[0]}
         at = next((node for node in tags.children if node.name in tag_names), None)
         return Difference(("_tags", at.name), at.start, at.end, None, None) if at else None
     if right.flexible != written.flexible or right.tag_fault != written.tag_fault:

@@ -30,7 +30,7 @@ class FrameLayouts(NamedTuple):
     def under(self, proposal: Proposal) -> FrameLayouts:
         """The layouts after a proposal for the whole frame; unchanged ones are the same objects."""
         header, body = self
-        if proposal.field != "*":
+        if not proposal.field.startswith("*"):
             return FrameLayouts(
                 _cached_result(header, proposal, lambda edit: FrameLayouts(header, _EMPTY).changed(edit).header), body
             )
@@ -52,7 +52,7 @@ class FrameLayouts(NamedTuple):
 
 def _cached_result(layout: Layout, proposal: Proposal, apply: Callable[[Edit], Layout]) -> Layout:
     """The cached result of a proposal; the unchanged layout if the proposal does not apply to an edited one."""
-    results, key = _under(layout), (proposal.kind, proposal.arguments)
+    results, key = _under(layout), (proposal.kind, proposal.field, proposal.arguments)
     if key not in results:
         try:
             made = apply(proposal.edit)
@@ -63,6 +63,6 @@ def _cached_result(layout: Layout, proposal: Proposal, apply: Callable[[Edit], L
 
 
 @cached_on_owner
-def _under(layout: Layout) -> dict[tuple[str, tuple[Any, ...]], Layout | None]:
-    """The results of proposals by kind and arguments; None if the layout stays the same."""
+def _under(layout: Layout) -> dict[tuple[str, str, tuple[Any, ...]], Layout | None]:
+    """The results of proposals by kind, field and arguments; None if the layout stays the same."""
     return {}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from dissectors import schemas
-from dissectors.schemas import VersionRange
-from dissectors.wire.layout import Field, Layout
+from dissectors.edits.encodings import in_encoding_of
+from dissectors.wire.layout import Field, Layout, versions
 from dissectors.wire.layout import layout as layout_of
 
 
@@ -25,11 +24,6 @@ class Others(NamedTuple):
     since: dict[str, int]
 
 
-def versions(name: str) -> VersionRange:
-    """Every version of a message."""
-    return VersionRange.parse(schemas.message(name)["versions"])
-
-
 def others(name: str, version: int, path: tuple[str, ...], struct: Layout) -> Others:
     """The fields of a struct in other versions.
 
@@ -39,14 +33,15 @@ def others(name: str, version: int, path: tuple[str, ...], struct: Layout) -> Ot
         path: The names of the fields that lead to the struct.
         struct: The struct, perhaps with edits.
     """
-    return _others(
-        name, version, path, tuple(one.name for one in struct.fields), tuple(one.name for one in struct.tagged)
-    )
+    names = tuple(one.name for one in struct.fields)
+    return _others(name, version, path, names, tuple(one.name for one in struct.tagged), struct.flexible)
 
 
 @functools.lru_cache(maxsize=1024)
-def _others(name: str, version: int, path: tuple[str, ...], fields: tuple[str, ...], tagged: tuple[str, ...]) -> Others:
-    have = {*fields, *tagged}
+def _others(
+    name: str, version: int, path: tuple[str, ...], fields: tuple[str, ...], tagged: tuple[str, ...], flexible: bool
+) -> Others:
+    have, made_for = {*fields, *tagged}, Layout("", (), flexible)
     made = Others({}, {}, {}, {})
     for other, struct in _history(name, version, path):
         for index, one in enumerate(struct.fields):
@@ -55,7 +50,8 @@ def _others(name: str, version: int, path: tuple[str, ...], fields: tuple[str, .
                 made.nullable[one.name] = min(other, made.nullable.get(one.name, other))
             if one.name not in have:
                 before = {each.name for each in struct.fields[:index]}
-                made.fields.setdefault(one.name, (other, sum(each in before for each in fields), one))
+                natural = sum(each in before for each in fields)
+                made.fields.setdefault(one.name, (other, natural, in_encoding_of(one, made_for)))
         for one in struct.tagged:
             if one.name not in have and one.tag is not None:
                 made.tags[one.name] = one

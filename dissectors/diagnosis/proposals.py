@@ -9,12 +9,14 @@ from typing import Any
 from dissectors import schemas
 from dissectors.diagnosis.checkpoints import StructLocation
 from dissectors.diagnosis.costs import Replacement, Step
-from dissectors.diagnosis.other_versions import versions
 from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, step_of
 from dissectors.edits import KINDS, Edit
 from dissectors.edits.fields import moved_in, with_field, without
 from dissectors.edits.tags import with_tag
-from dissectors.wire.layout import Field, Layout, cached_on_owner
+from dissectors.wire.layout import Field, Layout, cached_on_owner, versions
+
+#: The name of the header of a payload: its version.
+PAYLOAD_HEADER = "PayloadHeader"
 
 #: The most frequent edits: they only reorder, add or remove steps of a struct.
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
@@ -113,7 +115,9 @@ def _name(path: str) -> str:
 
 
 def header_of(name: str, version: int) -> int:
-    """The header version of a version of a message."""
+    """The header version of a version of a message; payloads have none."""
+    if not name.endswith(("Request", "Response")):
+        return 0
     is_request = name.endswith("Request")
     api = schemas.api_by_name(name.removesuffix("Request" if is_request else "Response"))
     assert api is not None
@@ -127,7 +131,9 @@ def of_header(header: Layout) -> tuple[Proposal, ...]:
 
 @functools.lru_cache(64)
 def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Proposal, ...]:
-    result = []
+    result: list[Proposal] = []
+    if name == PAYLOAD_HEADER:
+        return ()
     for written in versions(name):
         prior = 6.0 if name == "RequestHeader" and not written else 5.0
         result.append(Proposal("header_version", "header", (written,), prior))
@@ -159,9 +165,16 @@ def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
     written = ("fixed" if flexible else "compact",)
     result.append(Proposal("flexibility", "*", written, 5.0))
     if name.endswith("Response"):
-        result.append(Proposal("generic_error_body", "*", (), 5.5))
+        result.append(Proposal("generic_error_body", "*", (), 4.5))
     result.append(Proposal("length_encoding", "*", written, 6.5))
+    scopes = {"*strings": 7.5, "*arrays": 7.5, "*bytes": 9.5}
+    result += [Proposal("length_encoding", scope, written, prior) for scope, prior in scopes.items()]
     if flexible:
-        result.append(Proposal("length_off_by_one", "*", (-1,), 7.5))
-        result.append(Proposal("length_off_by_one", "*", (1,), 8.0))
+        for scope in ("*", "*strings", "*arrays"):
+            result.append(Proposal("length_off_by_one", scope, (-1,), 7.5 if scope == "*" else 8.5))
+            result.append(Proposal("length_off_by_one", scope, (1,), 8.0 if scope == "*" else 9.5))
+    else:
+        result.append(Proposal("length_encoding", "*strings", ("int32",), 8.5))
+        result.append(Proposal("length_encoding", "*arrays", ("int16",), 8.5))
+        result.append(Proposal("length_encoding", "*bytes", ("int16",), 10.5))
     return tuple(result)

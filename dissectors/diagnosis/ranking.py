@@ -27,6 +27,10 @@ CLOSE = 16.0
 NAMED = 4 << 10
 STANDS_FOR = 4.0
 
+#: The part of the confidence of a reading that goes to the edit that explains it. Not all: that edit writes the same
+#: bytes, but the writer may have made the other error.
+EXPLAINED = 0.55
+
 
 @dataclass(slots=True)
 class Ranked:
@@ -64,11 +68,20 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
     for each, weight in zip(ranked, weights, strict=True):
         each.confidence = weight / sum(weights)
     if len(frame) <= NAMED:
-        first, shares = _first(ranked, right), [each.confidence for each in ranked]
-        ranked = [first, *(each for each in ranked if each is not first)]
-        for each, share in zip(ranked, shares, strict=True):  # the reported one is at least as probable as its rivals
-            each.confidence = share
+        first = _first(ranked, right)
+        others = [each for each in ranked if each is not first]
+        _share(first, others, _explained(right, first, ranked))
+        ranked = [first, *others]
     return ranked
+
+
+def _share(first: Ranked, others: list[Ranked], explained: float) -> None:
+    """Give the first reading a part of the confidences of those that it explains, and the others what remains."""
+    left = max(1.0 - first.confidence - EXPLAINED * (explained - first.confidence), 0.0)
+    total = sum(each.confidence for each in others) or 1.0
+    for each in others:
+        each.confidence *= left / total
+    first.confidence = 1.0 - left
 
 
 def _second_look(frame: bytes, close: list[Ranked]) -> list[Ranked]:
@@ -92,8 +105,12 @@ def _first(ranked: list[Ranked], right: Layout) -> Ranked:
     explains a throttle time written as int16 before an error code of 0. The reverse is chance: the code could be any.
     """
     near = [each for each in ranked if each.cost <= ranked[0].cost + STANDS_FOR]
-    others = ranked[:FINALISTS]
-    return max(near, key=lambda one: sum(each.confidence for each in others if _stands_for(right, one, each)))
+    return max(near, key=lambda one: _explained(right, one, ranked))
+
+
+def _explained(right: Layout, one: Ranked, ranked: list[Ranked]) -> float:
+    """The confidence of a reading and of those that its edit explains."""
+    return sum(each.confidence for each in ranked[:FINALISTS] if _stands_for(right, one, each))
 
 
 def _stands_for(right: Layout, one: Ranked, other: Ranked) -> bool:

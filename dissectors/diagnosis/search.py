@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dissectors.diagnosis.candidates import WHOLE, Choice, choices, second_edits
+from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.frame_layouts import FrameLayouts
@@ -50,13 +50,17 @@ USUAL = 3.0
 
 #: The cost of each byte without a field, of having any, and of missing bytes.
 LOOSE_BYTE = 8.0
-CUT_BYTE = 6.0
+CUT_BYTE = 8.0
 TRAILING = 16.0
 TRUNCATED = 24.0
 
 #: The highest cost of a good reading, fixed and per byte: a byte of Kafka has few bits of information.
 GOOD = 60.0
 GOOD_BYTE = 6.0
+
+#: The highest cost of a reading that is better than nearly all with an edit of one element.
+FINE = 40.0
+FINE_BYTE = 3.5
 
 #: The cost of reading on after a decode warning in the right layout, fixed and per following byte.
 ODD = 40.0
@@ -94,10 +98,10 @@ class Search:
         version: Version of the body.
         reads: Whether the right layout decodes the frame to its last byte.
         left: The number of bytes after its last field, if it decodes otherwise.
-        most: The largest prior to try, in bits.
         elements: By array of the body: elements that may be the only ones written wrong.
         words: Strings from the request or the connection.
         usual: Kinds of edits that the same peer has made before.
+        work: The most fields to read.
     """
 
     def __init__(
@@ -108,19 +112,19 @@ class Search:
         *,
         reads: bool,
         left: int = 0,
-        most: float = float("inf"),
         elements: dict[str, list[int]] | None = None,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[str] = frozenset(),
+        work: int = WORK,
     ) -> None:
-        self._reads, self._left, self._most = reads, left, most
+        self._reads, self._left = reads, left
         self._elements = elements or {}
         self._usual = usual
         self._layout = layout
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
         self._pair = FrameLayouts.of(layout)
-        self._frame = FrameReading(frame, words, WORK if self._size < LARGE else WORK_LARGE)
+        self._frame = FrameReading(frame, words, work if self._size < LARGE else WORK_LARGE)
         self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
         self._prefix = 0.0  # extrapolated cost of the right layout, if its beginning decodes
         self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit
@@ -136,12 +140,13 @@ class Search:
 
     def _run(self) -> list[Found]:
         base = _Base(None, self._pair, self._try_right_layout(), 0.0)
-        tried = choices(self._pair, self._proposals, self._most)
+        tried = choices(self._pair, self._proposals)
         self._try_all(base, tried)
-        if self.right is None and not self._reads and not self._convincing():
-            if self._size < LARGE:
+        if self.right is None and not self._reads:
+            if self._size < LARGE and not self._convincing(FINE, FINE_BYTE):
                 self._in_one_element(base, tried)
-            self._try_pairs(tried)
+            if not self._convincing(GOOD, GOOD_BYTE):
+                self._try_pairs(tried)
         found = sorted(self._found, key=lambda found: found[0])
         return [
             Found(edit, self._layout if edit is None or edit.kind in LOOSE else edit.apply(self._layout), cost, prior)
@@ -192,10 +197,10 @@ class Search:
         self._found.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
-    def _convincing(self) -> bool:
-        """Whether one edit explains the frame so well that pairs need not be tried."""
+    def _convincing(self, fixed: float, per_byte: float) -> bool:
+        """Whether one edit explains the frame so well that less probable ones need not be tried."""
         costs = [cost for cost, _, edit in self._found if edit is None or edit.kind not in LOOSE]
-        return bool(costs) and min(costs) < GOOD + GOOD_BYTE * self._size
+        return bool(costs) and min(costs) < fixed + per_byte * self._size
 
     def _try(self, base: _Base, choice: Choice, element: int | None = None) -> None:
         """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""
@@ -265,11 +270,11 @@ class Search:
     def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, int | None, float]]:
         """The edits that are combined with a second one: those of the whole frame, then those that read furthest."""
         for prior, proposal, _ in tried:
-            if proposal.kind in _KINDS and proposal.field in WHOLE:
+            if proposal.kind in _KINDS and proposal.field in ALL:
                 yield proposal, None, prior
         self._depths.sort(key=lambda each: (-each[0], each[1]))
         for _, prior, proposal, element in self._depths[:MOST_DEEP]:
-            if proposal.kind not in _KINDS or proposal.field not in WHOLE:
+            if proposal.kind not in _KINDS or proposal.field not in ALL:
                 yield proposal, element, prior
 
 

@@ -150,6 +150,11 @@ class _Struct:
             compact = length == "uvarint"
             yield "length_encoding", of, "fixed" if compact else "compact", FAR
             if compact:
+                short = one.type == "string" and (of != name or not one.array)
+                yield "length_encoding", of, "int32" if short else "int16", 13.0
+            else:
+                yield "length_encoding", of, "int16" if length == "int32" else "int32", 9.5
+            if compact:
                 yield "length_off_by_one", of, -1, 9.5
                 yield "length_off_by_one", of, 1, 10.5
         if one.length is not None and not one.nullable and (one.struct is None or one.array):
@@ -171,4 +176,4 @@ class _Struct:
                 yield from self._propose("tag_below_version", name, (one.tag,), 6.0, step, one)
         yield from self._propose("tag_buffer_extra", "_tags", (), 7.5 if struct.flexible else 5.5, step)
         for one in struct.tagged:
-            yield from self._propose("tag_size", "_tags", (one.tag,), 8.0, step)
+            yield from self._propose("tag_size", "_tags", (one.tag, 1), 8.0, step)

@@ -201,9 +201,7 @@ def copied(key: tuple[object, str], step: Step, *, first: bool) -> Step:
 
 def _tags(layout: Layout) -> Step:
     tagged_steps = {one.tag: step_of(one) for one in layout.tagged}
-    twice, unsized = layout.tag_fault == "twice", -1
-    if layout.tag_fault.startswith("size "):
-        unsized = int(layout.tag_fault.removeprefix("size "))
+    twice, (unsized, _) = layout.tag_fault == "twice", layout.wrong_size or (-1, 0)
 
     def read(frame: FrameReading, pos: int) -> int:
         number, pos = uvarint(frame, pos)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from dissectors.diagnosis.other_versions import versions
 from dissectors.edits import Edit
 from dissectors.messages.message import Message
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout, versions
 from dissectors.wire.layout import layout as layout_of
 
 

@@ -82,7 +82,8 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
         case "body_version":
             return f"write the layout of version {version}, or do not offer more than version {detail['body_version']}"
         case "flexibility" | "length_encoding":
-            flexible = detail["written"] == "fixed"
+            body = right.fields[1].struct
+            flexible = body is not None and body.flexible
             lengths = "compact lengths (N + 1 as unsigned varint)" if flexible else "int16 and int32 lengths"
             tags = " and a tag buffer after each struct" if flexible and edit.kind == "flexibility" else ""
             return f"write {lengths}{tags} in version {version} (KIP-482), or do not offer this version"

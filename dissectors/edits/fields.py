@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dissectors.edits.encodings import in_encoding_of
 from dissectors.edits.targets import change_field, change_struct, index_of, not_empty, parent, parts, struct_of
 from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
@@ -59,7 +60,7 @@ def from_version(layout: Layout, field: str, from_version: int, place: int) -> L
         source = struct_of(source, part) or source
     index = index_of(source, name)
     extra = source.fields[index]
-    return change_struct(layout, above, lambda struct: with_field(struct, extra, place))
+    return change_struct(layout, above, lambda struct: with_field(struct, in_encoding_of(extra, struct), place))
 
 
 @kind("int_width", "written", sentence="{field} is written as {written}")

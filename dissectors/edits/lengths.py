@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from dissectors.edits.encodings import encoded, encodings
 from dissectors.edits.targets import Everywhere, change_field, parts
 from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 
-FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}
 WRITTEN = ("fixed", "compact")
+WIDTHS = ("int16", "int32")
 OFF = {-1: "uvarint-1", 1: "uvarint+1"}
 
+#: The fields of an edit of lengths that refer to several fields of the body, and what they are.
+SCOPES = {"*": "all", "*strings": "strings", "*arrays": "arrays", "*bytes": "bytes"}
 
 #: By encoding: its lengths, and whether it has tag buffers.
 ENCODING_TEXTS = {"fixed": ("int16 and int32 lengths", "no tag buffers"), "compact": ("compact lengths", "tag buffers")}
@@ -32,32 +36,60 @@ def flexibility(layout: Layout, field: str, written: str) -> Layout:
     """``fixed``: int16 and int32 lengths and no tag buffers; ``compact``: the reverse."""
     del field
     _check_encoding(written)
-
-    def encoded(struct: Layout) -> Layout:
-        return replace(struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else ())
-
-    return Everywhere(("flexibility", written), lambda one: _both(one, written), encoded).body(layout)
+    return encodings(written).body(layout)
 
 
 def _length_of(field: str, written: str) -> str:
-    if field == "*":
+    if field == "*" and written in WRITTEN:
         return f"the body is written with {_encoding_texts(written)[0]}"
-    return f"the length of {field} is written {'as a fixed-width integer' if written == 'fixed' else 'compact'}"
+    how = {"fixed": "as a fixed-width integer", "compact": "compact"}.get(written, f"as {written}")
+    if field in SCOPES:
+        return (
+            f"the lengths of {SCOPES[field]} are written {how.replace('a fixed-width integer', 'fixed-width integers')}"
+        )
+    return f"the length of {field} is written {how}"
 
 
 @kind("length_encoding", "written", sentence=_length_of)
 def length_encoding(layout: Layout, field: str, written: str) -> Layout:
-    """Change the length encoding of one field, of the elements of one (``names[]``), or of all fields (``*``)."""
-    _check_encoding(written)
-    if field == "*":
-        return Everywhere(("length_encoding", written), lambda one: _both(one, written)).body(layout)
+    """Change the length encoding of one field, of the elements of one (``names[]``), or of a scope (`SCOPES`).
+
+    `written` is ``fixed``, ``compact``, or the width of the fixed-width integer.
+    """
+    if written not in (*WRITTEN, *WIDTHS):
+        raise EditError(f"the encoding must be {', '.join(WRITTEN)} or {' or '.join(WIDTHS)}, not {written}")
+    if field in SCOPES:
+        return _everywhere(layout, "length_encoding", field, written, lambda one, elements: encoded(
+            one, written, elements=elements
+        ))  # fmt: skip
     elements = field.endswith("[]")
-    return change_field(layout, parts(field), lambda one: _encoded(one, written, elements=elements, strict=True))
+    return change_field(layout, parts(field), lambda one: encoded(one, written, elements=elements, strict=True))
+
+
+def _everywhere(layout: Layout, name: str, scope: str, how: object, change: Callable[[Field, bool], Field]) -> Layout:
+    """The layout with the lengths of a scope changed."""
+
+    def both(one: Field) -> Field:
+        for elements in (True, False):
+            if scope in ("*", scope_of(one, elements=elements)):
+                one = change(one, elements)
+        return one
+
+    return Everywhere((name, (scope, how)), both).body(layout)
+
+
+def scope_of(one: Field, *, elements: bool) -> str:
+    """The scope of a field's length, or of that of its elements: the count of an array is in that of arrays."""
+    if one.array and not elements:
+        return "*arrays"
+    return "*strings" if one.type == "string" else "*bytes"
 
 
 def _off(field: str, delta: int) -> str:
-    what = "every compact length" if field == "*" else f"the compact length of {field}"
-    return f"{what} is one too {'small' if delta < 0 else 'large'}"
+    size = "small" if delta < 0 else "large"
+    if field in SCOPES:
+        return f"every compact length{'' if field == '*' else f' of {SCOPES[field]}'} is one too {size}"
+    return f"the compact length of {field} is one too {size}"
 
 
 @kind("length_off_by_one", "delta", sentence=_off)
@@ -72,8 +104,8 @@ def off_by_one(layout: Layout, field: str, delta: int) -> Layout:
             return one
         return replace(one, element_length=OFF[delta]) if elements else replace(one, length=OFF[delta])
 
-    if field == "*":
-        return Everywhere(("length_off_by_one", delta), lambda one: off(off(one, True), False)).body(layout)
+    if field in SCOPES:
+        return _everywhere(layout, "length_off_by_one", field, delta, off)
 
     def strictly(one: Field) -> Field:
         if (made := off(one, field.endswith("[]"))) == one:
@@ -114,26 +146,3 @@ def _writes(layout: Layout, field: str, what: str) -> Layout:
 def _check_encoding(written: str) -> None:
     if written not in WRITTEN:
         raise EditError(f"the encoding must be {' or '.join(WRITTEN)}, not {written}")
-
-
-def _both(one: Field, written: str) -> Field:
-    return _encoded(_encoded(one, written, elements=True), written)
-
-
-def _encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
-    """The field with the other length encoding; unchanged if it has no length."""
-    if elements:
-        made = replace(one, element_length=_length(one, written)) if one.element_length else one
-    elif one.length is None or (one.struct is not None and not one.array):
-        made = one
-    else:
-        made = replace(
-            one, length=("int32" if written == "fixed" else "uvarint") if one.array else _length(one, written)
-        )
-    if strict and made == one:
-        raise EditError(f"{one.name} already has this encoding")
-    return made
-
-
-def _length(one: Field, written: str) -> str:
-    return FIXED[one.type] if written == "fixed" else "uvarint"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dissectors import records, schemas
-from dissectors.edits.targets import change_field, parts
+from dissectors import records
+from dissectors.edits.targets import change_field, frame_layout, parts
 from dissectors.edits.write import write
-from dissectors.embedded.registry import VERSION, lenient
+from dissectors.embedded.payload_formats import PAYLOADS, as_stated
 from dissectors.records.formats import entries
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import ENCODINGS
@@ -52,14 +52,15 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
 
     def change(data: bytes) -> bytes:
         try:
-            shape = lenient(payload, data, VERSION)
+            header, body, _ = as_stated(payload, data)
         except DecodeError:
             return data
-        read = decode(shape, data)
-        body = shape.fields[-1].struct
-        if read.error is not None or body is None:
+        head = decode(header, data)
+        read = decode(body, data, head.end)
+        if read.error is not None:
             return data
-        return data[:2] + write(edit, body, read.values["data"]) + data[read.end :]
+        values = {"header": head.values, "body": read.values}
+        return write(edit, frame_layout(header, body), values)[4:] + data[read.end :]
 
     return _with_changed(values, parts(field), change)
 
@@ -72,12 +73,13 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
     values=_payload,
 )
 def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Layout:
-    """Write a payload that begins with its version, e.g. ConsumerProtocolSubscription, under another edit."""
+    """Write a payload with a version, e.g. ConsumerProtocolSubscription, under another edit.
+
+    For that edit, the payload is a frame: the version before it, if any, is ``header.version``.
+    """
     del edit  # whether it applies depends on the payload's version
-    try:
-        schemas.message(payload)
-    except KeyError:
-        raise EditError(f"unknown payload {payload}") from None
+    if payload not in PAYLOADS:
+        raise EditError(f"unknown payload {payload}; use one of {', '.join(PAYLOADS)}")
     return _checked(layout, field, "bytes")
 
 

@@ -57,14 +57,20 @@ def with_tag(struct: Layout, extra: Field) -> Layout:
     return replace(struct, tagged=tuple(sorted((*struct.tagged, extra), key=lambda tagged: tagged.tag or 0)))
 
 
-@kind("tag_size", "tag", sentence="the size of tag {tag} in {field} is wrong")
-def size(layout: Layout, field: str, tag: int) -> Layout:
-    """Write the size of a tagged field one too large."""
+def _size(field: str, tag: int, delta: int) -> str:
+    return f"the size of tag {tag} in {field} is {abs(delta)} too {'large' if delta > 0 else 'small'}"
+
+
+@kind("tag_size", "tag", "delta", sentence=_size)
+def size(layout: Layout, field: str, tag: int, delta: int = 1) -> Layout:
+    """Write the size of a tagged field too large by `delta`, or too small if it is negative."""
+    if not delta or abs(delta) >= 1 << 31:
+        raise EditError(f"the size of a tag cannot be wrong by {delta} bytes")
 
     def change(struct: Layout) -> Layout:
         if tag not in {one.tag for one in struct.tagged}:
             raise EditError(f"{struct.name} has no tag {tag}")
-        return replace(struct, tag_fault=f"size {tag}")
+        return replace(struct, tag_fault=f"size {tag} {delta}")
 
     return change_struct(layout, _struct(field), change)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.embedded.registry import VERSION, Rows, embedded, hand_made, int16
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout, cached_on_owner, define
 
 _CONNECTOR = Layout(
     "ConnectorAssignment",
@@ -26,23 +26,25 @@ def _connectors(name: str, *, nullable: bool) -> Field:
     return Field(name, "struct", array=True, nullable=nullable, length="int32", struct=_CONNECTOR)
 
 
-_EAGER_STATE = hand_made(Layout("ConnectWorkerState", _URL_AND_OFFSET), VERSION)
-_STATE = hand_made(Layout("ConnectWorkerState", (*_URL_AND_OFFSET, _ALLOCATION)), VERSION)
-_EAGER_ASSIGNMENT = hand_made(
-    Layout("ConnectAssignment", (*_GIVEN, _connectors("assignment", nullable=False))), VERSION
-)
-_ASSIGNMENT = hand_made(
-    Layout(
-        "ConnectAssignment",
-        (
-            *_GIVEN,
-            _connectors("assignment", nullable=True),
-            _connectors("revoked", nullable=True),
-            Field("delay", "int32"),
-        ),
+_EAGER_STATE = Layout("ConnectWorkerState", _URL_AND_OFFSET)
+_STATE = Layout("ConnectWorkerState", (*_URL_AND_OFFSET, _ALLOCATION))
+_EAGER_ASSIGNMENT = Layout("ConnectAssignment", (*_GIVEN, _connectors("assignment", nullable=False)))
+_ASSIGNMENT = Layout(
+    "ConnectAssignment",
+    (
+        *_GIVEN,
+        _connectors("assignment", nullable=True),
+        _connectors("revoked", nullable=True),
+        Field("delay", "int32", default=0),
     ),
-    VERSION,
 )
+define("ConnectWorkerState", {0: _EAGER_STATE, 1: _STATE, 2: _STATE})
+define("ConnectAssignment", {0: _EAGER_ASSIGNMENT, 1: _ASSIGNMENT, 2: _ASSIGNMENT})
+
+
+@cached_on_owner
+def _payload(message: Layout) -> Layout:
+    return hand_made(message, VERSION)
 
 
 def worker_state(data: bytes) -> Layout:
@@ -50,12 +52,12 @@ def worker_state(data: bytes) -> Layout:
 
     Source: Kafka's ConnectProtocol and IncrementalCooperativeConnectProtocol; KIP-415, KIP-507.
     """
-    return _STATE if int16(data) > 0 else _EAGER_STATE
+    return _payload(_STATE if int16(data) > 0 else _EAGER_STATE)
 
 
 def assignment(data: bytes) -> Layout:
     """The connectors and tasks assigned to a worker; from version 1 on also those revoked."""
-    return _ASSIGNMENT if int16(data) > 0 else _EAGER_ASSIGNMENT
+    return _payload(_ASSIGNMENT if int16(data) > 0 else _EAGER_ASSIGNMENT)
 
 
 @embedded("ConnectWorkerState", "data.allocation")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from dissectors.embedded import connect, consumer
-from dissectors.embedded.registry import Rows, embedded, enclosing_text, exact
+from dissectors.embedded.registry import Reader, Rows, embedded, enclosing_text, exact
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout
 
@@ -13,6 +13,8 @@ ByType = Mapping[str, Callable[[bytes], Layout]]
 
 _METADATA: ByType = {"consumer": consumer.subscription, "connect": connect.worker_state}
 _ASSIGNMENT: ByType = {"consumer": consumer.assignment, "connect": connect.assignment}
+_METADATA_NAMES = {"consumer": "ConsumerProtocolSubscription", "connect": "ConnectWorkerState"}
+_ASSIGNMENT_NAMES = {"consumer": "ConsumerProtocolAssignment", "connect": "ConnectAssignment"}
 
 
 @embedded("JoinGroupRequest", "protocols.metadata")
@@ -37,6 +39,19 @@ def assignment(data: bytes, rows: Rows) -> Layout | None:
 def classic_member(data: bytes, _: Rows) -> Layout | None:
     """The metadata of a member that uses the classic protocol in a consumer group (KIP-848)."""
     return consumer.subscription(data) if data else None
+
+
+def payload_names(reader: Reader | None, protocol_type: str | None) -> tuple[str, ...]:
+    """The payloads that a field with this reader may have; empty if it has none of a known group protocol.
+
+    Args:
+        reader: The field's reader.
+        protocol_type: The group's protocol type; None if unknown.
+    """
+    names = _METADATA_NAMES if reader is metadata else _ASSIGNMENT_NAMES if reader is assignment else {}
+    if protocol_type is None:
+        return tuple(names.values())
+    return (names[protocol_type],) if protocol_type in names else ()
 
 
 def _choose(data: bytes, rows: Rows, by_type: ByType) -> Layout | None:

@@ -6,7 +6,7 @@ import functools
 
 from dissectors.embedded.registry import hand_made, payload
 from dissectors.wire.errors import DecodeError
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.layout import Field, Layout, define
 
 _LATEST_VERSION = 11
 _NAMED_TOPOLOGIES = 10
@@ -47,42 +47,53 @@ def _version(data: bytes) -> int:
 
 @functools.cache
 def _assignment(version: int) -> Layout:
+    return hand_made(_message(version))
+
+
+def _message(version: int) -> Layout:
     """AssignmentInfo, for which Kafka has no definition. Field names follow SubscriptionInfoData.
 
     Source: AssignmentInfo.encode and ConsumerProtocolUtils.writeTaskIdTo in kafka-streams 3.9.1. Java's writeUTF equals
     a Kafka string for text without NUL and supplementary characters.
     """
-    task = [Field("topic_group_id", "int32"), Field("partition", "int32")]
+    task = [Field("topic_group_id", "int32", default=0), Field("partition", "int32", default=0)]
     if version >= _NAMED_TOPOLOGIES:
         # UTF-16 code units; empty unless the application uses an experimental API.
-        task.append(Field("named_topology", "uint16", array=True, length="int32"))
+        task.append(Field("named_topology", "uint16", array=True, length="int32", default=[]))
     named = _structs("partitions", "TopicPartition", Field("topic", "string", length="int16"), _PARTITION)
-    indexed = _structs("partitions", "IndexedPartition", Field("topic_index", "int32"), _PARTITION)
-    fields = [Field("version", "int32")]
+    indexed = _structs("partitions", "IndexedPartition", Field("topic_index", "int32", default=0), _PARTITION)
+    fields = [Field("version", "int32", default=0)]
     if version >= 3:
-        fields.append(Field("latest_supported_version", "int32"))
+        fields.append(Field("latest_supported_version", "int32", default=0))
     fields += [_structs("active_tasks", "TaskId", *task), _structs("standby_tasks", "StandbyTask", *task, named)]
     if version >= 5:
         fields += [
-            _structs("topics", "IndexedTopic", Field("index", "int32"), Field("topic", "string", length="int16"))
+            _structs(
+                "topics", "IndexedTopic", Field("index", "int32", default=0), Field("topic", "string", length="int16")
+            )
         ]
     if version >= 2:
         fields.append(_hosts("partitions_by_host", indexed if version >= 5 else named))
     if version >= 6:
         fields.append(_hosts("standby_partitions_by_host", indexed))
     if version >= 4:
-        fields.append(Field("error_code", "int32"))
+        fields.append(Field("error_code", "int32", default=0))
     if version >= 7:
-        fields.append(Field("next_rebalance_ms", "int64"))
-    return hand_made(Layout("AssignmentInfo", tuple(fields)))
+        fields.append(Field("next_rebalance_ms", "int64", default=0))
+    return Layout("AssignmentInfo", tuple(fields))
 
 
-_PARTITION = Field("partition", "int32")
+_PARTITION = Field("partition", "int32", default=0)
 
 
 def _structs(name: str, struct: str, *fields: Field) -> Field:
-    return Field(name, "struct", array=True, length="int32", struct=Layout(struct, fields))
+    return Field(name, "struct", array=True, length="int32", struct=Layout(struct, fields), default=[])
 
 
 def _hosts(name: str, partitions: Field) -> Field:
-    return _structs(name, "Host", Field("host", "string", length="int16"), Field("port", "int32"), partitions)
+    return _structs(
+        name, "Host", Field("host", "string", length="int16"), Field("port", "int32", default=0), partitions
+    )
+
+
+define("AssignmentInfo", {version: _message(version) for version in range(1, _LATEST_VERSION + 1)})

@@ -107,6 +107,8 @@ class Message:
     tagged: bool = False
     #: Whether an error code may be other than 0. False is certain; True is certain only for regular frames.
     may_have_errors: bool = True
+    #: Whether a well-formed frame has an unusual value: another layout may fit it better.
+    unusual: bool = False
     #: What a relay sent in its place, if it changed the frame.
     replaced_by: Message | None = field(default=None, compare=False, repr=False)
     #: The cache of `summary.errors`, which several rules call and which reads every partition.
@@ -216,7 +218,8 @@ def _read_fast(frame: bytes, kind: FrameKind) -> Message | None:
     flags |= more
     return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
                    well_formed=True, tagged=bool(flags & compiled.TAGGED),
-                   may_have_errors=bool(flags & compiled.ERROR_CODE))  # fmt: skip
+                   may_have_errors=bool(flags & compiled.ERROR_CODE),
+                   unusual=bool(flags & compiled.UNUSUAL))  # fmt: skip
 
 
 def _read_slow(frame: bytes, kind: FrameKind) -> Message:

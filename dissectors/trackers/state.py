@@ -143,7 +143,7 @@ class ConnectionState:
         if message is not None:
             if message.failure is not None:
                 self.failures.append(message.failure)
-            elif event.damaged is None and (message.decode_warnings or not message.well_formed):
+            elif event.damaged is None and (message.decode_warnings or not message.well_formed or message.unusual):
                 request = event.request.message if isinstance(event, ResponseReceived) and event.request else None
                 try:
                     event.message = message = diagnosis.examine(

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, cached_on_owner
-from dissectors.wire.plausibility import PlausibilityCheck, plausibility_check
+from dissectors.wire.plausibility import PlausibilityCheck, has_usual_text, plausibility_check, usual_range
 from dissectors.wire.primitives import MOST_ELEMENTS, Irregularity, read_uvarint, uuid_text
 
-#: (bytes, start offset) -> (values, one past the last byte read, flags). Flags are `TAGGED` and `ERROR_CODE`.
+#: (bytes, start offset) -> (values, one past the last byte read, flags): `TAGGED`, `ERROR_CODE` and `UNUSUAL`.
 #: Raises one of `Irregular` if any byte is irregular.
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int, int]]
 Irregular = (ValueError, IndexError, struct.error)
@@ -25,6 +25,8 @@ Irregular = (ValueError, IndexError, struct.error)
 TAGGED: Final = 1
 #: Flag: at least one error code is not 0.
 ERROR_CODE: Final = 2
+#: Flag: a value is unusual. Of an array, only the first element is checked: the cost does not depend on its size.
+UNUSUAL: Final = 4
 
 _LENGTH_CODES = {"int8": ("b", 1), "int16": ("h", 2), "int32": ("i", 4)}
 _ENCODINGS = {None, "uvarint", *_LENGTH_CODES}
@@ -69,7 +71,9 @@ class _Compiler:
         self.emit("e = len(b); c = 0; f = [0]")
         if _has_records(layout):
             self.emit("m = memoryview(b)")
-        self.emit(f"return {self.struct(layout)}, p, f[0]")
+        self.emit(f"r = {self.struct(layout)}")
+        self.judge(layout, "r")
+        self.emit("return r, p, f[0]")
         source = "def decode(b, p):\n" + "\n".join(self.lines) + "\n"
         exec(compile(source, f"<layout {layout.name}>", "exec"), self.constants)  # noqa: S102  # our own source
         compiled: Decoder = self.constants["decode"]
@@ -110,6 +114,28 @@ class _Compiler:
         self.emit(f"{count} = b[p]; p += 1")
         self.emit(f"if {count}: p = tags(b, p, {count}, {self.constant('L', layout)}, {values}, f)")
         return values
+
+    def judge(self, layout: Layout, values: str) -> None:
+        """Emit code that sets `UNUSUAL` if a value of a struct, or of the first elements of its arrays, is unusual."""
+        usual = []
+        for field in layout.fields:
+            value = f"{values}[{field.name!r}]"
+            if limits := usual_range(field):
+                usual.append(f"{limits[0]} <= {value} <= {limits[1]}")
+            elif has_usual_text(field):
+                usual.append(f"({value} or '').isprintable()" if field.nullable else f"{value}.isprintable()")
+        if usual:
+            self.emit(f"if not ({' and '.join(usual)}): f[0] |= {UNUSUAL}")
+        for field in layout.fields:
+            if field.struct is not None and _is_judged(field.struct):
+                inner = self.name("j")
+                self.emit(f"{inner} = {values}[{field.name!r}]")
+                self.emit(f"if {inner}:")
+                self.depth += 1
+                if field.array:
+                    self.emit(f"{inner} = {inner}[0]")
+                self.judge(field.struct, inner)
+                self.depth -= 1
 
     def plausible(self, field: Field, value: str) -> str:
         """The expression of a value, wrapped in the plausibility check of its field, if any."""
@@ -248,6 +274,12 @@ def _checked_code(check: PlausibilityCheck) -> Callable[[int, list[int]], int]:
         return value
 
     return checked
+
+
+def _is_judged(layout: Layout) -> bool:
+    return any(
+        usual_range(f) or has_usual_text(f) or (f.struct is not None and _is_judged(f.struct)) for f in layout.fields
+    )
 
 
 def _has_records(layout: Layout) -> bool:

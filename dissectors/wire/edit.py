@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from inspect import Parameter, signature
 from typing import Any, get_type_hints
 
 from dissectors.wire.layout import Layout
@@ -19,7 +20,8 @@ MOST_STEPS = 8
 class EditKind:
     """A kind of edit: its details, its effect on a layout, and its sentence.
 
-    `details` maps the names of the details to their types. `apply(layout, field, **detail)` raises `EditError` if the
+    `details` maps the names of the details to their types, and `defaults` those that may be left out to their values.
+    `apply(layout, field, **detail)` raises `EditError` if the
     edit does not apply to the layout. The optional `values(values, field, **detail)` changes the values of the body
     before encoding; the optional `data(bytes, **detail)` changes the encoded frame, without its length prefix.
     """
@@ -30,6 +32,7 @@ class EditKind:
     sentence: Callable[..., str]
     values: Callable[..., Mapping[str, Any]] | None = None
     data: Callable[..., bytes] | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 class EditError(ValueError):
@@ -58,8 +61,14 @@ def kind(
 
     def register(apply: Apply) -> Apply:
         types = get_type_hints(apply)
+        optional = {
+            each: parameter.default
+            for each, parameter in signature(apply).parameters.items()
+            if parameter.default is not Parameter.empty
+        }
         render = sentence.format if isinstance(sentence, str) else sentence
-        KINDS[name] = EditKind(name, {each: types[_argument(each)] for each in details}, apply, render, values, data)
+        detail_types = {each: types[_argument(each)] for each in details}
+        KINDS[name] = EditKind(name, detail_types, apply, render, values, data, optional)
         return apply
 
     return register
@@ -88,7 +97,7 @@ class Edit:
         edit_kind = KINDS.get(kind)
         if edit_kind is None:
             raise EditError(f"unknown edit kind {kind!r}; use one of {', '.join(KINDS)}")
-        named = {name.rstrip("_"): value for name, value in detail.items()}
+        named = {**edit_kind.defaults, **{name.rstrip("_"): value for name, value in detail.items()}}
         if named.keys() != set(edit_kind.details):
             raise EditError(
                 f"{kind} takes {', '.join(edit_kind.details) or 'no details'}, not {', '.join(named) or 'none'}"

@@ -57,10 +57,13 @@ def _tags(layout: Layout, values: Mapping[str, Any], out: bytearray, path: tuple
             _field(one, values[one.name], inner, (*path, one.name))
             assert one.tag is not None
             pairs.append((one.tag, bytes(inner)))
-    fault = layout.tag_fault
+    fault, (sized, delta) = layout.tag_fault, layout.wrong_size or (-1, 0)
     out += write_uvarint(len(pairs))
     for tag, data in sorted(pairs, key=lambda pair: pair[0], reverse=fault == "order"):
-        out += write_uvarint(tag) + write_uvarint(len(data) + (fault == f"size {tag}")) + data
+        size = len(data) + (delta if tag == sized else 0)
+        if size < 0:
+            raise EncodeError(f"tag {tag} of {len(data)} bytes cannot have the size {size}", path=(*path, "_tags"))
+        out += write_uvarint(tag) + write_uvarint(size) + data
     if fault == "twice":
         out += b"\x00"
 

@@ -76,7 +76,8 @@ class Layout:
     """A message or a struct in one: its fields in wire order, then the tag buffer if `flexible`.
 
     Layouts are immutable: an edit returns a new one. `tag_fault` is an error that an edit puts into the tag buffer:
-    ``order`` (tags in descending order), ``twice`` (a second, empty buffer), ``size N`` (the size of tag N is wrong).
+    ``order`` (tags in descending order), ``twice`` (a second, empty buffer), ``size N D`` (the size of
+    tag N is wrong by D).
     """
 
     name: str
@@ -86,6 +87,13 @@ class Layout:
     tag_fault: str = ""
     #: The cache of `cached_on_owner`.
     derived: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def wrong_size(self) -> tuple[int, int] | None:
+        """The tag whose size is wrong, and by how much."""
+        what, _, numbers = self.tag_fault.partition(" ")
+        tag, _, delta = numbers.partition(" ")
+        return (int(tag), int(delta)) if what == "size" else None
 
 
 OwnerT = TypeVar("OwnerT", Field, Layout)
@@ -123,6 +131,25 @@ def snake_case(name: str) -> str:
     return _WORD.sub("_", name).lower()
 
 
+#: The layouts of messages for which Kafka has code, not definitions, by name and version.
+_IN_CODE: dict[str, Mapping[int, Layout]] = {}
+
+
+def define(name: str, layouts: Mapping[int, Layout]) -> None:
+    """Add a message that the schemas do not have: its layout at each version."""
+    _IN_CODE[name] = layouts
+
+
+def versions(name: str) -> tuple[int, ...]:
+    """Every version of a message, ascending.
+
+    Raises:
+        KeyError: The message is unknown.
+    """
+    found = _IN_CODE.get(name)
+    return tuple(found) if found is not None else tuple(VersionRange.parse(schemas.message(name)["versions"]))
+
+
 @functools.cache
 def layout(name: str, version: int, component: str | None = None) -> Layout:
     """The layout of a message by its name in Kafka's definitions, e.g. ``FetchRequest``.
@@ -130,6 +157,10 @@ def layout(name: str, version: int, component: str | None = None) -> Layout:
     Raises:
         KeyError: The message is unknown or does not have that version.
     """
+    if name in _IN_CODE:
+        if version not in _IN_CODE[name]:
+            raise KeyError(f"{name} has no version {version}")
+        return _IN_CODE[name][version]
     message = schemas.message(name, component)
     if version not in VersionRange.parse(message["versions"]):
         raise KeyError(f"{name} has no version {version}")

@@ -1,4 +1,8 @@
-"""Checks for implausible values: they decode, but usually result from reading a few bytes too early or too late."""
+"""Checks for implausible values: they decode, but usually result from reading a few bytes too early or too late.
+
+`usual_range` is wider than that: values outside of it are possible, but rare enough to compare the frame with other
+layouts.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dissectors import schemas
-from dissectors.wire.layout import Field
+from dissectors.wire.layout import WIDTHS, Field
 
 #: Returns whether a value of a field is plausible.
 PlausibilityCheck = Callable[[Any], bool]
@@ -30,6 +34,61 @@ def plausibility_check(field: Field) -> PlausibilityCheck | None:
     if field.type == "string" and field.entity == "topicName":
         return _is_topic_name
     return None
+
+
+#: The usual values of integers, first and last, by name; and of those without a name here, by type.
+_USUAL = {
+    "throttle_time_ms": (0, 60_000),
+    "isolation_level": (0, 1),
+    "key_type": (0, 2),
+    "endpoint_type": (1, 2),
+    "permission_type": (0, 3),
+    "permission_type_filter": (0, 3),
+    "operation": (0, 15),
+    "resource_type": (0, 32),
+    "resource_type_filter": (0, 32),
+    "pattern_type": (0, 4),
+    "pattern_type_filter": (0, 4),
+    "resource_pattern_type": (0, 4),
+    "acks": (-1, 1),
+    "replication_factor": (-1, 100),
+}
+_USUAL_BY_TYPE = {"int8": (-2, 64), "int16": (-2, 20_000), "int32": (-3, (1 << 24) - 1), "int64": (-6, (1 << 33) - 1)}
+
+#: Parts of names of integers that may have any value, or any that is not negative.
+_ANY = (
+    "session_id",
+    "subscription_id",
+    "version",
+    "authorized_operations",
+    "correlation",
+    "duration",
+    "mask",
+    "iterations",
+)
+_NOT_NEGATIVE = ("_ms", "time", "bytes", "quota", "size")
+
+
+def usual_range(field: Field) -> tuple[int, int] | None:
+    """The first and last usual value of an integer; None for other fields, and if every value is usual."""
+    if field.array or field.type not in _USUAL_BY_TYPE or field.name.endswith("error_code"):
+        return None
+    if found := _USUAL.get(field.name):
+        return found
+    low, high = _USUAL_BY_TYPE[field.type]
+    if any(part in field.name for part in _ANY):
+        return None
+    widest = 1 << (8 * WIDTHS[field.type] - 1)
+    return low, widest - 1 if any(part in field.name for part in _NOT_NEGATIVE) else high
+
+
+def has_usual_text(field: Field) -> bool:
+    """Whether a field is a name, which is printable: a length read as text is not."""
+    return field.type == "string" and not field.array and not field.name.endswith(_ANY_TEXT)
+
+
+#: The ends of names of strings that may have any characters.
+_ANY_TEXT = ("message", "value", "documentation", "reason", "detail", "client_id")
 
 
 def _is_error_code(value: int) -> bool:

@@ -270,7 +270,7 @@ class _Walker:
             fields = {one.tag: one for one in layout.tagged}
             last = -1
             for _ in range(count):
-                last = self.tag(fields, last, node, values, layout.tag_fault)
+                last = self.tag(fields, last, node, values, layout.wrong_size)
             if layout.tag_fault == "twice":
                 self.uvarint("count of tagged fields")
         except DecodeError:
@@ -281,7 +281,14 @@ class _Walker:
             node.end = self.pos
         self.path.pop()
 
-    def tag(self, fields: dict[int | None, Field], last: int, parent: Node, values: dict[str, Any], fault: str) -> int:
+    def tag(
+        self,
+        fields: dict[int | None, Field],
+        last: int,
+        parent: Node,
+        values: dict[str, Any],
+        wrong_size: tuple[int, int] | None,
+    ) -> int:
         """Read one tagged field and return its tag. If the layout says that its size is wrong, the size is ignored."""
         start = self.pos
         tag = self.uvarint("tag")
@@ -289,7 +296,7 @@ class _Walker:
             self.warn("tag_order", f"tag {tag} follows tag {last}", start)
         size = self.uvarint(f"size of tag {tag}")
         one = fields.get(tag)
-        sized = one is None or fault != f"size {tag}"
+        sized = one is None or wrong_size is None or wrong_size[0] != tag
         end = self.pos + size if sized else self.end
         if end > self.end:
             left, self.pos = self.end - self.pos, start

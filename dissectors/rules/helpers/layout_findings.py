@@ -8,6 +8,7 @@ from dataclasses import replace
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis import Diagnosis, certain
 from dissectors.diagnosis.diagnose import LIKELY
+from dissectors.diagnosis.payloads import PayloadDiagnosis
 from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
 
@@ -54,3 +55,12 @@ def with_diagnosis(problem: Problem, edit: Edit | None) -> Problem:
         return problem
     found = certain(edit, problem.path or "", problem.start, problem.end, problem.message, problem.hint or "")
     return replace(problem, diagnosis=found)
+
+
+def with_payload_diagnosis(problem: Problem, found: PayloadDiagnosis | None) -> Problem:
+    """The problem with the diagnosis of a payload, if there is one."""
+    made = with_diagnosis(problem, found.edit if found else None)
+    if found is None or made.diagnosis is None:
+        return problem
+    diagnosis = replace(made.diagnosis, confidence=found.confidence, also=found.also, rivals=found.rivals)
+    return replace(made, diagnosis=diagnosis)

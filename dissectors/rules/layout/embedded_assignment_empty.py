@@ -11,12 +11,12 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import with_diagnosis
-from dissectors.rules.helpers.payload_problems import payload_departure, payload_error
+from dissectors.rules.helpers.group_payloads import departure_in
+from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
+from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
 
 _MAX_MEMBERS = 10_000
-_PAYLOAD = "ConsumerProtocolAssignment"
 
 _Member = tuple[str, int, str]  # group, generation, member id
 
@@ -117,7 +117,9 @@ def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Proble
                 blame="client",
                 cause=group,
             )
-            yield with_diagnosis(problem, payload_departure(data, _PAYLOAD, "assignments[].assignment"))
+            yield with_payload_diagnosis(
+                problem, departure_in(message, "assignments", index, "assignment", protocol_type="consumer")
+            )
         elif data and member in known.empty:
             del known.empty[member]
             yield Problem(
@@ -155,7 +157,7 @@ def _member_got(event: ResponseReceived, asked: dict[str, Any], known: _Assignme
         blame=None if sent or data else "client",
         cause=group,
     )
-    yield with_diagnosis(problem, payload_departure(data, _PAYLOAD, "assignment"))
+    yield with_payload_diagnosis(problem, departure_in(message, "assignment", protocol_type="consumer"))
 
 
 def _is_consumer(body: dict[str, Any], known: _Assignments) -> bool:

@@ -9,8 +9,9 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.layout_findings import with_diagnosis
-from dissectors.rules.helpers.payload_problems import payload_departure, payload_error
+from dissectors.rules.helpers.group_payloads import departure_in
+from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
+from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
 
 
@@ -71,6 +72,4 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
                 hint="write all fields of the subscription's version, or version 0: the leader may fail to read it",
                 cause=group,
             )
-            yield with_diagnosis(
-                problem, payload_departure(data, "ConsumerProtocolSubscription", "protocols[].metadata")
-            )
+            yield with_payload_diagnosis(problem, departure_in(message, "protocols", index, "metadata"))

@@ -33,7 +33,7 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "tag_buffer_missing": ("FIELD",),
     "tag_buffer_extra": ("FIELD",),
     "tag_below_version": ("FIELD", "TAG"),
-    "tag_size": ("FIELD", "TAG"),
+    "tag_size": ("FIELD", "TAG", "DELTA"),
     "tag_order": ("FIELD", "TAG"),
     "record_encoding": ("FIELD", "WAY"),
 }
@@ -54,9 +54,9 @@ def edit_for(kind: str, parameters: Sequence[str]) -> Callable[[Layout], Edit]:
         EditError: Invalid parameters. The returned function raises it too, if the layout lacks the field.
     """
     expected = PARAMETERS[kind]
-    if len(parameters) != len(expected):
+    if not len(expected) - len(KINDS[kind].defaults) <= len(parameters) <= len(expected):
         raise EditError(f"{kind} takes {':'.join(expected) or 'nothing'}, not {':'.join(parameters) or 'nothing'}")
-    values = dict(zip(expected, parameters, strict=True))
+    values = dict(zip(expected, parameters, strict=False))
     field = values.get("FIELD", "header" if kind == "header_version" else "*")
     for name in ("VERSION", "BYTES", "DELTA", "TAG"):
         if name in values and not values[name].lstrip("+-").isdecimal():
@@ -86,6 +86,8 @@ def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dic
                 details[name] = _place(body, field, values["PLACE"], moved=kind == "field_moved")
             case "from_version" | "body_version":
                 details[name] = int(values["VERSION"])
+            case "delta" if "DELTA" not in values:
+                pass  # it has a default
             case "bytes" | "delta" | "tag":
                 details[name] = int(values[name.upper()])
             case "header" | "nullable_from":

@@ -65,7 +65,8 @@ def _of_tags(layout: Layout, node: Node, path: tuple[str, ...]) -> Iterator[Item
     yield Item(path, (layout.tag_fault == "twice",), node.start)
     for child in node.children:
         one = known.get(child.name)
-        yield Item((*path, child.name), (one is not None and layout.tag_fault == f"size {one.tag}",), child.start)
+        sized = one is not None and layout.wrong_size is not None and layout.wrong_size[0] == one.tag
+        yield Item((*path, child.name), (sized,), child.start)
         if one is not None:
             yield from _of_field(one, child.children[0], (*path, child.name))
 

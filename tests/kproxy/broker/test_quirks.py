@@ -142,6 +142,10 @@ async def test_without_the_set_there_are_none(name: str) -> None:
         ("Heartbeat:missing:throttle_time_ms", None, "L004", "field_missing"),
         ("Metadata:9:tag_buffer_missing:topics[]._tags", metadata(9), "L012", "tag_buffer_missing"),
         ("Metadata:9+:length_off_by_one:topics:-1", metadata(9), "L011", "length_off_by_one"),
+        ("Metadata:9+:length_off_by_one:*strings:-1", metadata(9), "L011", "length_off_by_one"),
+        ("Metadata:9+:length_encoding:*arrays:fixed", metadata(9), "L010", "length_encoding"),
+        ("Metadata:5:length_encoding:*strings:int32", metadata(5), "L010", "length_encoding"),
+        ("Metadata:5:length_encoding:brokers[].host:int32", metadata(5), "L010", "length_encoding"),
         ("FindCoordinator:duplicated_prefix:correlation_id", coordinator(2), "L030", "duplicated_prefix"),
         ("Metadata:5:truncated:7", metadata(5), "L002", "truncated"),
         (

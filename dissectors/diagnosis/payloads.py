@@ -1,0 +1,129 @@
+"""Diagnoses a payload of a group protocol with the search for frames: its version is the header."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from dissectors.diagnosis.costs import FrameReading
+from dissectors.diagnosis.diagnose import LEAST_RIVAL, LIKELY, MOST_RIVALS
+from dissectors.diagnosis.misfit import Misfit
+from dissectors.diagnosis.ranking import rank
+from dissectors.diagnosis.search import Found, Search
+from dissectors.diagnosis.struct_reader import read_whole
+from dissectors.edits import LOOSE, Edit, frame_layout
+from dissectors.embedded.payload_formats import PAYLOADS, PayloadLayouts, as_stated, at_version, header_of
+from dissectors.messages.diagnosis_result import Rival
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
+from dissectors.wire.layout import Layout, versions
+
+#: The smallest and the largest payload that is searched, and the fields read per payload.
+SMALLEST = 8
+LARGEST = 32 << 10
+WORK = 40_000
+
+#: Errors in the version before a payload, with their priors in bits.
+_VERSION_MISSING = Edit.of("field_missing", "header.version", where=0)
+_VERSION_WIDTHS = tuple(Edit.of("int_width", "header.version", written=written) for written in ("int8", "int32"))
+_OF_VERSION = ((_VERSION_MISSING, 6.0), *((each, 9.0) for each in _VERSION_WIDTHS))
+
+#: Stands for the length prefix, which a payload does not have.
+_NO_SIZE = bytes(4)
+
+
+class PayloadDiagnosis(NamedTuple):
+    """The edit of a payload, its confidence, edits that read every byte the same, and other explanations."""
+
+    edit: Edit
+    confidence: float
+    also: tuple[Edit, ...]
+    rivals: tuple[Rival, ...]
+
+
+def is_whole(data: bytes, name: str) -> bool:
+    """Whether bytes are a payload of the version that they state, to the last byte.
+
+    Bytes after the last field are part of a version that is later than the known ones.
+    """
+    try:
+        header, body, version = as_stated(name, data)
+    except DecodeError:
+        return False
+    head = decode(header, data)
+    read = decode(body, data, head.end)
+    later = head.values.get("version", version) > version
+    return read.error is None and not read.decode_warnings and (later or read.end == len(data))
+
+
+@functools.lru_cache(256)
+def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
+    """The edit that explains a payload that is not whole best; None if no edit does.
+
+    Args:
+        data: The payload, not empty.
+        name: Kafka's name of the payload's message, one of `PAYLOADS`.
+    """
+    if name not in PAYLOADS or not SMALLEST <= len(data) <= LARGEST:
+        return None
+    try:
+        right = as_stated(name, data)
+    except DecodeError:
+        right = at_version(name, versions(name)[-1])
+    layout = frame_layout(right.header, right.body)
+    frame = _NO_SIZE + data
+    search = Search(frame, layout, right.version, reads=False, work=WORK)
+    found = sorted([*search.run(), *_of_version(frame, name)], key=lambda each: each.cost)
+    best, *others = rank(frame, found, layout)
+    if best.edit is None or best.edit.then or best.edit.kind in LOOSE or best.confidence < LIKELY / 2:
+        return None
+    # The fields of older versions are those before a missing one: the missing field is the simpler name.
+    edit, *also = sorted((best.edit, *best.also), key=lambda each: each.kind != "field_missing")
+    rivals = (Rival(each.edit, round(each.confidence, 3)) for each in others if each.edit is not None)
+    return PayloadDiagnosis(
+        edit,
+        round(best.confidence, 3),
+        tuple(also),
+        tuple(each for each in rivals if each.confidence >= LEAST_RIVAL and each.edit.kind not in LOOSE)[:MOST_RIVALS],
+    )
+
+
+def _of_version(frame: bytes, name: str) -> Iterator[Found]:
+    """The readings with a wrong or missing version, in the layout of each version."""
+    if not header_of(name).fields:
+        return
+    for version in versions(name):
+        right = at_version(name, version)
+        for edit, prior in _OF_VERSION:
+            layout = edit.apply(frame_layout(right.header, right.body))
+            cost = _cost(frame, layout, right, edit)
+            if cost is not None:
+                # Of versions with the same layout, the latest is as good as any.
+                yield Found(edit, layout, cost + prior - 0.01 * version, prior)
+
+
+def _cost(frame: bytes, layout: Layout, right: PayloadLayouts, edit: Edit) -> float | None:
+    header, body = layout.fields[0].struct, layout.fields[1].struct
+    assert header is not None
+    assert body is not None
+    if edit.kind == "int_width" and decode(header, frame, 4).values.get("version") != right.version:
+        return None
+    reading = FrameReading(frame, frozenset(), WORK)
+    reading.begin(float("inf"), WORK)
+    try:
+        end = read_whole(reading, header, body)
+    except Misfit:
+        return None
+    return reading.cost if end == len(frame) else None
+
+
+def embedded(found: PayloadDiagnosis, field: str, name: str) -> PayloadDiagnosis:
+    """A diagnosis as one of the message that contains the payload in a field."""
+
+    def inside(edit: Edit) -> Edit:
+        return Edit.of("embedded_layout", field, payload=name, edit=edit)
+
+    rivals = tuple(replace(each, edit=inside(each.edit)) for each in found.rivals)
+    return PayloadDiagnosis(inside(found.edit), found.confidence, tuple(map(inside, found.also)), rivals)

@@ -1,0 +1,66 @@
+"""Signs that values were read at a wrong offset, in frames that decode to their last byte.
+
+Extreme values alone are legal. A value that is read a few bytes too early or too late is different: it begins with the
+low bytes of one small number and ends with the high bytes of the next, which are 0, or 255 if that one is negative.
+Text has the length of another string in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.diagnosis.integer_costs import integer
+from dissectors.diagnosis.value_costs import FREE
+from dissectors.wire.layout import WIDTHS, Field, Layout
+
+#: The cost in bits from which an integer may have been read at a wrong offset.
+ODD = 30.0
+
+#: The control characters of ordinary text.
+_BLANKS = frozenset("\t\n\r")
+
+
+def shows_shift(layout: Layout, values: Mapping[str, Any]) -> bool:
+    """Whether any value of a body looks as if it were read at a wrong offset."""
+    return any(_is_shifted(one, value) for one, value in _leaves(layout, values))
+
+
+def _leaves(layout: Layout, values: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
+    for one in layout.fields:
+        value = values.get(one.name)
+        if value is None:
+            continue
+        for each in value if one.array else (value,):
+            if one.struct is not None:
+                yield from _leaves(one.struct, each)
+            else:
+                yield one, each
+
+
+def _is_shifted(one: Field, value: Any) -> bool:
+    if isinstance(value, str):
+        return one.type == "string" and any(each < " " and each not in _BLANKS for each in value)
+    if not isinstance(value, int) or isinstance(value, bool) or one.name in FREE or one.type not in WIDTHS:
+        return False
+    width = WIDTHS[one.type]
+    return width > 1 and has_seam(value, width) and integer(one)(value) >= ODD
+
+
+def has_seam(value: int, width: int) -> bool:
+    """Whether the bytes of an integer look like the end of one number and the beginning of another.
+
+    The least and the greatest integer do not: they are deliberate.
+    """
+    bits = 8 * width
+    if value in (-(1 << bits - 1), (1 << bits - 1) - 1):
+        return False
+    data = (value % (1 << bits)).to_bytes(width, "big")
+    run = min(2, width - 1)
+    for filler in (b"\x00" * run, b"\xff" * run):
+        at = data.find(filler, 1)
+        while at > 0:
+            if data[:at].strip(filler[:1]):
+                return True
+            at = data.find(filler, at + 1)
+    return False

@@ -1,0 +1,73 @@
+"""Finds by how much the size of a tagged field is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dissectors.diagnosis.length_prefixes import uvarint
+from dissectors.edits import Edit
+from dissectors.edits.targets import parts, plain
+from dissectors.wire.layout import Layout
+from dissectors.wire.node import Node
+from dissectors.wire.walk import walk
+
+
+class _Bytes:
+    def __init__(self, data: bytes) -> None:
+        self.data, self.end = data, len(data)
+
+
+def with_sizes(edit: Edit, frame: bytes, layout: Layout) -> Edit:
+    """The edit with the `delta` of each wrong size that it has.
+
+    Args:
+        edit: An edit that the search found, which knows only that a size is wrong.
+        frame: Length prefix included.
+        layout: The layout in which the frame was read under the edit.
+    """
+    then = with_sizes(edit.then, frame, layout) if edit.then else None
+    if edit.kind == "tag_size":
+        detail = dict(edit.detail)
+        found = (_delta(frame, node) for node in _tags(walk(layout, frame, 4).nodes, edit, detail["tag"], layout))
+        delta = next((each for each in found if each), detail["delta"])
+        edit = Edit.of("tag_size", edit.field, tag=detail["tag"], delta=delta)
+    return replace(edit, then=then)
+
+
+def _delta(frame: bytes, node: Node) -> int:
+    """The size of a tagged field minus the bytes of its value."""
+    data = _Bytes(frame)
+    _, at = uvarint(data, node.start)
+    size, at = uvarint(data, at)
+    return size - (node.end - at)
+
+
+def _tags(nodes: list[Node], edit: Edit, tag: int, layout: Layout) -> Iterator[Node]:
+    """The nodes of a tag in the structs that the edit's field refers to."""
+    path = ["body", *map(plain, parts(edit.field)[:-1])]
+    structs: list[tuple[list[Node], Layout]] = [(nodes, layout)]
+    for name in path:
+        below = []
+        for inside, struct in structs:
+            one = next((each for each in (*struct.fields, *struct.tagged) if each.name == name), None)
+            if one is None or one.struct is None:
+                continue
+            for node in _named(inside, name):
+                elements = node.children if one.array else [node]
+                below += [(element.children, one.struct) for element in elements]
+        structs = below
+    for inside, struct in structs:
+        names = {one.name for one in struct.tagged if one.tag == tag}
+        for buffer in inside:
+            if buffer.name == "_tags":
+                yield from (node for node in buffer.children if node.name in names)
+
+
+def _named(nodes: list[Node], name: str) -> Iterator[Node]:
+    """The nodes of a field, which may be tagged."""
+    for node in nodes:
+        if node.name == name:
+            yield node
+        elif node.name == "_tags":
+            yield from (field for tag in node.children for field in tag.children if field.name == name)

@@ -1,0 +1,48 @@
+"""The encoding of lengths (KIP-482): fixed-width or compact, with tag buffers or without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dissectors.edits.targets import Everywhere
+from dissectors.wire.edit import EditError
+from dissectors.wire.layout import Field, Layout
+
+FIXED = {"string": "int16", "bytes": "int32", "records": "int32"}
+
+
+def in_encoding_of(one: Field, struct: Layout) -> Field:
+    """A field of another version as a writer of a struct writes it: with that struct's lengths and tag buffers."""
+    return encodings("compact" if struct.flexible else "fixed").field(one)
+
+
+def encodings(written: str) -> Everywhere:
+    """The change of everything to the other encoding."""
+
+    def changed(struct: Layout) -> Layout:
+        return replace(struct, flexible=written == "compact", tagged=struct.tagged if written == "compact" else ())
+
+    return Everywhere(("flexibility", written), lambda one: _both(one, written), changed)
+
+
+def _both(one: Field, written: str) -> Field:
+    return encoded(encoded(one, written, elements=True), written)
+
+
+def encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
+    """The field with the other length encoding; unchanged if it has no length."""
+    if elements:
+        made = replace(one, element_length=_length(one.type, written)) if one.element_length else one
+    elif one.length is None or (one.struct is not None and not one.array):
+        made = one
+    else:
+        made = replace(one, length=_length("array" if one.array else one.type, written))
+    if strict and made == one:
+        raise EditError(f"{one.name} already has this encoding")
+    return made
+
+
+def _length(type_: str, written: str) -> str:
+    if written == "compact":
+        return "uvarint"
+    return FIXED.get(type_, "int32") if written == "fixed" else written

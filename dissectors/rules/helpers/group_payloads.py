@@ -1,0 +1,100 @@
+"""The payloads of group protocols in a message, and how those that are not whole were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from dissectors.diagnosis.payloads import PayloadDiagnosis, diagnose_payload, embedded, is_whole
+from dissectors.embedded.group import payload_names
+from dissectors.embedded.locations import EmbeddedLocation, embedded_locations
+from dissectors.embedded.payload_formats import as_stated
+from dissectors.embedded.registry import enclosing_text
+from dissectors.messages.message import Message
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
+
+#: The most payloads of one message that are examined.
+MOST = 200
+
+#: User data of Kafka Streams by the payload that contains it.
+_STREAMS = {"ConsumerProtocolSubscription": "SubscriptionInfoData", "ConsumerProtocolAssignment": "AssignmentInfo"}
+
+
+class GroupPayload(NamedTuple):
+    """The bytes of a payload, its path in the message and in the schema, the enclosing structs, its possible names."""
+
+    data: bytes
+    path: tuple[str | int, ...]
+    field: str
+    rows: tuple[dict[str, Any], ...]
+    names: tuple[str, ...]
+
+
+def group_payloads(message: Message, protocol_type: str | None = None) -> Iterator[GroupPayload]:
+    """The payloads of a message that are not empty.
+
+    Args:
+        message: A message that decodes.
+        protocol_type: The group's protocol type, if known: some versions do not have it.
+    """
+    if message.layout is None:
+        return
+    count = 0
+    for data, path, field, rows, location in _find(message.body, embedded_locations(message.layout), (), "", ()):
+        names = payload_names(location.reader, enclosing_text(rows, "protocol_type") or protocol_type)
+        if names and data:
+            count += 1
+            if count > MOST:
+                return
+            yield GroupPayload(bytes(data), path, field, rows, names)
+
+
+def _find(
+    row: dict[str, Any],
+    locations: tuple[EmbeddedLocation, ...],
+    path: tuple[str | int, ...],
+    field: str,
+    rows: tuple[dict[str, Any], ...],
+) -> Iterator[tuple[Any, tuple[str | int, ...], str, tuple[dict[str, Any], ...], EmbeddedLocation]]:
+    for one in locations:
+        value = row.get(one.name)
+        if isinstance(value, list):
+            for index, each in enumerate(value):
+                yield from _find(each, one.below, (*path, one.name, index), f"{field}{one.name}[].", (*rows, row))
+        elif one.reader is not None and value is not None:
+            yield value, (*path, one.name), field + one.name, (*rows, row), one
+
+
+def payload_departure(payload: GroupPayload) -> PayloadDiagnosis | None:
+    """How a payload was written, with edits of the message; None if it is whole, or if no edit explains it."""
+    for name in payload.names:
+        if is_whole(payload.data, name):
+            return _of_user_data(payload, name)
+    found = [
+        embedded(each, payload.field, name)
+        for name in payload.names
+        if (each := diagnose_payload(payload.data, name)) is not None
+    ]
+    return max(found, key=lambda each: each.confidence, default=None)
+
+
+def departure_in(message: Message, *path: str | int, protocol_type: str | None = None) -> PayloadDiagnosis | None:
+    """`payload_departure` of the payload at a path."""
+    found = (each for each in group_payloads(message, protocol_type) if each.path == path)
+    return next((payload_departure(each) for each in found), None)
+
+
+def _of_user_data(payload: GroupPayload, name: str) -> PayloadDiagnosis | None:
+    inner = _STREAMS.get(name)
+    if inner is None or enclosing_text(payload.rows, "name", "protocol_name", "protocol_data", "protocol") != "stream":
+        return None
+    try:
+        header, body, _ = as_stated(name, payload.data)
+    except DecodeError:
+        return None
+    data = decode(body, payload.data, decode(header, payload.data).end).values.get("user_data")
+    if not data or is_whole(bytes(data), inner):
+        return None
+    found = diagnose_payload(bytes(data), inner)
+    return embedded(embedded(found, "user_data", inner), payload.field, name) if found else None

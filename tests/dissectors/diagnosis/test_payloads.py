@@ -1,0 +1,114 @@
+"""Payloads of group protocols that are not whole: which edit explains them."""
+
+import pytest
+
+from dissectors.diagnosis.payloads import diagnose_payload, is_whole
+from dissectors.edits import Edit, write
+from dissectors.embedded.payload_formats import as_stated, at_version
+from dissectors.messages.message import Message
+from dissectors.rules.helpers.group_payloads import group_payloads, payload_departure
+from dissectors.wire.decode import decode
+from tests.dissectors.embedded.samples import PAYLOADS, request, response
+
+SUBSCRIPTION = "ConsumerProtocolSubscription"
+ASSIGNMENT = "ConsumerProtocolAssignment"
+VERSION_MISSING = Edit.of("field_missing", "header.version", where=0)
+ORDERS = "00000001 0006 6f7264657273"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "edit"),
+    [
+        (f"{ORDERS} ffffffff", SUBSCRIPTION, VERSION_MISSING),
+        (f"{ORDERS} 00000001 00000003 ffffffff", ASSIGNMENT, VERSION_MISSING),
+        (f"00000001 {ORDERS} ffffffff {ORDERS} 00000001 00000003", SUBSCRIPTION,
+         Edit.of("int_width", "header.version", written="int32")),
+        (f"0000 {ORDERS}", SUBSCRIPTION, Edit.of("field_missing", "user_data", where=1)),
+        (f"0001 {ORDERS} ffffffff", SUBSCRIPTION, Edit.of("field_missing", "owned_partitions", where=2)),
+        (f"0003 {ORDERS} ffffffff {ORDERS} 00000001 00000003", SUBSCRIPTION,
+         Edit.of("body_version", "*", body_version=1, header=None)),
+        (f"0000 {ORDERS} ffffffff {ORDERS} 00000001 00000003 00000007", SUBSCRIPTION,
+         Edit.of("body_version", "*", body_version=2, header=None)),
+        (f"0001 {ORDERS} 00000001 00000003", ASSIGNMENT, Edit.of("field_missing", "user_data", where=1)),
+        ("0000 00000001 00000006 6f7264657273 ffffffff", SUBSCRIPTION,
+         Edit.of("length_encoding", "topics[]", written="int32")),
+    ],
+)  # fmt: skip
+def test_the_edit_of_a_payload_is_found(data: str, name: str, edit: Edit) -> None:
+    found = diagnose_payload(bytes.fromhex(data), name)
+    assert found is not None
+    assert edit in (found.edit, *found.also), found
+    assert found.confidence > 0.5
+
+
+@pytest.mark.parametrize("name", sorted(PAYLOADS))
+def test_what_kafkas_classes_wrote_is_whole(name: str) -> None:
+    kinds = {
+        "connect-meta": "ConnectWorkerState",
+        "connect-assign": "ConnectAssignment",
+        "streams-sub": "SubscriptionInfoData",
+        "streams-assign": "AssignmentInfo",
+    }
+    for prefix, payload in kinds.items():
+        if name.startswith(prefix):
+            assert is_whole(PAYLOADS[name], payload)
+
+
+@pytest.mark.parametrize("name", ["connect-meta-1", "connect-assign-0", "connect-assign-2"])
+def test_payloads_of_connect_have_the_same_engine(name: str) -> None:
+    payload = "ConnectWorkerState" if "meta" in name else "ConnectAssignment"
+    found = diagnose_payload(PAYLOADS[name][2:], payload)
+    assert found is not None
+    assert found.edit == VERSION_MISSING
+
+
+def test_fields_of_later_versions_are_no_error() -> None:
+    later = bytes.fromhex("0007 00000000 ffffffff 00000000 00000000 ffff 0000002a")
+    assert is_whole(later, SUBSCRIPTION)
+    assert not is_whole(b"\x00\x01" + later[2:], SUBSCRIPTION)
+
+
+def departures(message: Message, protocol_type: str | None = None) -> list[Edit]:
+    found = [payload_departure(each) for each in group_payloads(message, protocol_type)]
+    return [each.edit for each in found if each is not None]
+
+
+SHORT = bytes.fromhex(f"0001 {ORDERS} ffffffff")
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (request("JoinGroup", 5, protocol_type="consumer", protocols=[{"name": "range", "metadata": SHORT}]),
+         "protocols[].metadata"),
+        (response("JoinGroup", 5, members=[{"member_id": "m", "metadata": SHORT}]), "members[].metadata"),
+        (response("DescribeGroups", 5, groups=[{"protocol_type": "consumer", "members": [{"member_metadata": SHORT}]}]),
+         "groups[].members[].member_metadata"),
+    ],
+)  # fmt: skip
+def test_the_edit_of_the_message_has_the_path_of_the_payload(message: Message, field: str) -> None:
+    missing = Edit.of("field_missing", "owned_partitions", where=2)
+    assert departures(message) == [Edit.of("embedded_layout", field, payload=SUBSCRIPTION, edit=missing)]
+
+
+def test_other_protocols_are_not_examined() -> None:
+    registry = [{"name": "v0", "metadata": b'{"a": 1}'}]
+    assert departures(request("JoinGroup", 5, protocol_type="sr", protocols=registry)) == []
+    assert departures(request("SyncGroup", 5, protocol_type="x", assignments=[{"assignment": SHORT}])) == []
+
+
+def test_user_data_of_streams_is_examined_inside_the_subscription() -> None:
+    body = as_stated(SUBSCRIPTION, b"\x00\x01").body
+    inner = PAYLOADS["streams-sub-7"]
+    wrong = Edit.of("length_encoding", "user_end_point", written="int16")
+    layout = at_version("SubscriptionInfoData", 7).body
+    broken = write(wrong, layout, decode(layout, inner).values)
+    assert len(broken) == len(inner) - 2
+    for user_data, count in ((inner, 0), (broken, 1)):
+        values = {"topics": ["orders"], "user_data": user_data, "owned_partitions": []}
+        metadata = b"\x00\x01" + write(None, body, values)
+        protocols = [{"name": "stream", "metadata": metadata}]
+        found = departures(request("JoinGroup", 5, protocol_type="consumer", protocols=protocols))
+        assert len(found) == count
+    edit = dict(dict(found[0].detail)["edit"].detail)
+    assert edit == {"payload": "SubscriptionInfoData", "edit": wrong}

@@ -1,0 +1,43 @@
+"""Frames that decode to their last byte with values that were read at a wrong offset."""
+
+import pytest
+
+from dissectors.diagnosis import diagnose
+from dissectors.diagnosis.shift_signs import has_seam
+from dissectors.edits import Edit, frame_layout, write
+from dissectors.messages.message import api_layouts, read_response
+
+
+@pytest.mark.parametrize(
+    ("value", "width", "seam"),
+    [
+        (36 << 16, 4, True), (3840, 2, True), (57 << 32, 8, True), (0xBFFFFFFFFFFFF, 8, True), (-65536, 4, True),
+        (0x20000001, 4, True), (933659, 4, False), (13165, 2, False), ((1 << 31) - 1, 4, False), (-(1 << 31), 4, False),
+        (0, 4, False), (7, 4, False), (-1, 4, False), (1 << 15, 4, False), (-32768, 2, False),
+    ],
+)  # fmt: skip
+def test_a_seam_is_where_one_number_ends_and_another_begins(value: int, width: int, seam: bool) -> None:
+    assert has_seam(value, width) == seam
+
+
+def test_a_throttle_time_behind_the_error_code_is_found_although_the_frame_decodes() -> None:
+    known = api_layouts(12, 1)
+    assert known is not None
+    layout = frame_layout(known.response_header, known.response)
+    edit = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1)
+    broken = write(edit, layout, {"header": {"correlation_id": 9}, "body": {"throttle_time_ms": 0, "error_code": 27}})
+    message = read_response(broken, 12, 1)
+    assert message.well_formed
+    assert message.unusual
+    found = diagnose(message)
+    assert found is not None
+    assert found.edit == edit
+    assert found.confidence < 1
+
+
+def test_an_unknown_error_code_alone_is_no_diagnosis() -> None:
+    known = api_layouts(12, 1)
+    assert known is not None
+    layout = frame_layout(known.response_header, known.response)
+    frame = write(None, layout, {"header": {"correlation_id": 9}, "body": {"throttle_time_ms": 0, "error_code": 13165}})
+    assert diagnose(read_response(frame, 12, 1)) is None

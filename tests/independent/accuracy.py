@@ -1,0 +1,178 @@
+"""How often the first edit that kproxy reports reproduces a frame that was broken without kproxy.
+
+python -m tests.independent.accuracy [CASES] [SEED]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.edits import LOOSE, Edit, EditError, frame_layout, write
+from dissectors.embedded.payload_formats import as_stated
+from dissectors.messages.diagnosis_result import Diagnosis
+from dissectors.messages.message import read_request, read_response
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Field, Layout
+from kproxy.inspection.explain import explain
+from tests.independent.frames import Case, of_captures, of_kafka
+from tests.independent.frames import cases as frame_cases
+from tests.independent.ordinary import leaves_no_trace
+from tests.independent.payloads import cases as payload_cases
+
+
+def diagnoses(case: Case) -> list[Diagnosis]:
+    """What `kproxy explain` reports of a broken frame, without its request."""
+    answered = None if case.valid.is_request else (case.valid.key, case.valid.version)
+    found = explain(case.broken, answered)
+    return [each.problem.diagnosis for each in found.findings if each.problem.diagnosis is not None]
+
+
+def right(case: Case) -> Layout:
+    """Kafka's layout of the frame, which the edits are applied to."""
+    frame = case.original
+    of = read_request(frame) if case.valid.is_request else read_response(frame, case.valid.key, case.valid.version)
+    layout = right_layout(of)
+    assert layout is not None
+    return layout
+
+
+def reproduces(edit: Edit, layout: Layout, case: Case) -> bool:
+    """Whether a writer with this edit sends the broken bytes for the values of the original."""
+    try:
+        return in_payload(edit, case) if case.payload else write(edit, layout, case.values) == case.broken
+    except (EditError, EncodeError):
+        return False
+
+
+def in_payload(edit: Edit, case: Case) -> bool:
+    """Whether a writer with this edit sends the broken payload for the values of the original one."""
+    if edit.kind != "embedded_layout":
+        return False
+    detail = dict(edit.detail)
+    if detail["edit"].kind == "embedded_layout":
+        return in_payload(detail["edit"], case)
+    header, body, _ = as_stated(detail["payload"], case.payload)
+    return write(detail["edit"], frame_layout(header, body), case.payload_values)[4:] == case.broken_payload
+
+
+def are_twins(edit: Edit, layout: Layout, case: Case) -> bool:
+    """Whether a writer with another edit of the same family, of a field of the same type, may send these bytes.
+
+    One of two neighbouring int32 fields is missing: which one it is depends only on how likely the values are.
+    """
+    if edit.kind in LOOSE:
+        return False
+    if case.payload:
+        while edit.kind == "embedded_layout":
+            detail = dict(edit.detail)
+            name, edit = detail["payload"], detail["edit"]
+        header, body, _ = as_stated(name, case.payload)
+        layout = frame_layout(header, body)
+    try:
+        written = edit.apply(layout).fields[1].struct
+    except EditError:
+        return False
+    return written is not None and shape(written) == case.shape
+
+
+def shape(of: Layout) -> str:
+    """The types of a struct on the wire, in the notation of `tests.independent.definitions.shape`."""
+    kinds = {"uvarint": "c", "int16": "i16", "int32": "i32", "uvarint-1": "c-1", "uvarint+1": "c+1"}
+
+    def one(field: Field) -> str:
+        inner = f"{{{shape(field.struct)}}}" if field.struct else field.type
+        length = "" if field.struct and not field.array else kinds.get(field.length or "", "")
+        return f"{'[]' if field.array else ''}{inner}:{length}:{kinds.get(field.element_length or '', '')}"
+
+    return ",".join(map(one, of.fields)) + f"|{int(of.flexible)}"
+
+
+@dataclass
+class Tally:
+    """Counts by family, and by confidence."""
+
+    families: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    confidences: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    missed: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, case: Case) -> None:
+        count, found, layout = self.families[case.family], diagnoses(case), right(case)
+        if leaves_no_trace(case):
+            count["no trace"] += 1
+            return
+        count["cases"] += 1
+        edits = [edit for each in found[:1] for edit in (each.edit, *(rival.edit for rival in each.rivals))]
+        places = [at for at, edit in enumerate(edits) if reproduces(edit, layout, case)]
+        first = 0 in places
+        count["first"] += first
+        count["three"] += any(at < 3 for at in places)
+        count["none"] += not found
+        count["twin"] += not first and bool(edits) and are_twins(edits[0], layout, case)
+        if found:
+            bucket = self.confidences[min(int(found[0].confidence * 10), 9)]
+            bucket["cases"] += 1
+            bucket["right"] += first
+            bucket["sum"] += round(1000 * found[0].confidence)
+        if not first:
+            self.missed.append(
+                {
+                    "family": case.family,
+                    "name": case.valid.name,
+                    "version": case.valid.version,
+                    "where": case.valid.where,
+                    "frame": case.broken.hex(),
+                    "original": case.original.hex(),
+                    "place": places[:1],
+                    "confidence": found[0].confidence if found else None,
+                    "twin": bool(edits) and are_twins(edits[0], layout, case),
+                    "edits": [str(edit) for edit in edits[:3]],
+                }
+            )
+
+    def share(self, what: str, family: str | None = None) -> float:
+        counts = [self.families[family]] if family else list(self.families.values())
+        return sum(each[what] for each in counts) / max(sum(each["cases"] for each in counts), 1)
+
+    def __str__(self) -> str:
+        rows = [
+            "| family | cases | no trace | first | twin first | in three | no finding |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        total: Counter[str] = sum(self.families.values(), Counter())
+        for family, count in (*self.families.items(), ("all", total)):
+            cells = [f"{count[each] / max(count['cases'], 1):.1%}" for each in ("first", "twin", "three", "none")]
+            rows.append(f"| {family} | {count['cases']} | {count['no trace']} | {' | '.join(cells)} |")
+        rows += ["", "| confidence | diagnoses | mean confidence | right |", "|---|---|---|---|"]
+        for bucket, count in sorted(self.confidences.items()):
+            mean, good = count["sum"] / 10 / count["cases"], count["right"] / count["cases"]
+            rows.append(f"| {bucket * 10}–{bucket * 10 + 10} % | {count['cases']} | {mean:.0f} % | {good:.0%} |")
+        return "\n".join(rows)
+
+
+def tally(cases: Iterable[Case]) -> Tally:
+    made = Tally()
+    for case in cases:
+        made.add(case)
+    return made
+
+
+def main() -> None:
+    each = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    valids = [*of_kafka(), *of_captures()]
+    found = tally(chain(payload_cases(max(each // 6, 1), seed), frame_cases(valids, each, seed)))
+    print(found)  # noqa: T201  # the table is for people
+    if path := os.environ.get("MISSED"):
+        Path(path).write_text("".join(json.dumps(one) + "\n" for one in found.missed), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

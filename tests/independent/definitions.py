@@ -1,0 +1,236 @@
+"""Kafka's message definitions as trees that may be changed at will, and a reader and a writer for them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import functools
+import gzip
+import json
+import re
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_FILE = Path(__file__).parents[1] / "data" / "kafka-messages.json.gz"
+_PACK = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q",
+         "float64": "d", "uuid": "16s"}  # fmt: skip
+_SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+Values = dict[str, Any]
+
+
+@dataclass
+class Member:
+    """One member of a struct. Lengths are ``i16``, ``i32``, ``c`` (compact), ``c-1`` and ``c+1`` (off by one).
+
+    `only` is the index of the one element that has `other` as its members.
+    """
+
+    name: str
+    kind: str
+    array: bool = False
+    nullable: bool = False
+    length: str = ""
+    element_length: str = ""
+    inner: Struct | None = None
+    tag: int | None = None
+    default: Any = None
+    as_null: bool = False
+    size_delta: int = 0
+    only: int = -1
+    other: Struct | None = None
+
+
+@dataclass
+class Struct:
+    """Members in wire order, and those in the tag buffer; `buffers` is the number of tag buffers at the end."""
+
+    members: list[Member] = field(default_factory=list)
+    tagged: list[Member] = field(default_factory=list)
+    buffers: int = 0
+
+
+@functools.cache
+def definitions() -> dict[str, dict[str, Any]]:
+    found = json.loads(gzip.decompress(_FILE.read_bytes()))["messages"]
+    return {each["name"]: each for each in found}
+
+
+def within(text: str | None, version: int) -> bool:
+    if not text or text == "none":
+        return False
+    low, _, high = text.partition("-")
+    if low.endswith("+"):
+        return version >= int(low[:-1])
+    return int(low) <= version <= int(high or low)
+
+
+def versions(name: str) -> range:
+    low, _, high = definitions()[name]["versions"].partition("-")
+    return range(int(low), int(high or low) + 1)
+
+
+def message(name: str, version: int) -> Struct:
+    """A fresh tree of a message."""
+    return copy.deepcopy(_message(name, version))
+
+
+@functools.cache
+def _message(name: str, version: int) -> Struct:
+    definition = definitions()[name]
+    return _struct(definition["fields"], version, within(definition["flexible"], version))
+
+
+def _struct(fields: list[dict[str, Any]], version: int, flexible: bool) -> Struct:
+    made = Struct(buffers=int(flexible))
+    for each in fields:
+        if not within(each["versions"], version):
+            continue
+        kind, array = each["type"].removeprefix("[]"), each["type"].startswith("[]")
+        compact = flexible and each.get("flexibleVersions") != "none"
+        inner = _struct(each["fields"], version, flexible) if "fields" in each else None
+        own = "c" if compact else "i16" if kind == "string" else "i32"
+        sized = kind in ("string", "bytes", "records")
+        tag = each["tag"] if within(each.get("taggedVersions"), version) else None
+        nullable = within(each.get("nullableVersions"), version)
+        one = Member(
+            _SNAKE.sub("_", each["name"]).lower(), "struct" if inner else kind, array, nullable, inner=inner, tag=tag,
+            default=each.get("default"), element_length=own if array and sized else "",
+        )  # fmt: skip
+        if array:
+            one.length = "c" if compact else "i32"
+        elif sized:
+            one.length = own
+        (made.members if tag is None else made.tagged).append(one)
+    return made
+
+
+class Reader:
+    def __init__(self, data: bytes, pos: int = 0) -> None:
+        self.data, self.pos = data, pos
+        self.bools: set[int] = set()
+
+    def take(self, size: int) -> bytes:
+        if size < 0 or self.pos + size > len(self.data):
+            raise ValueError("short")
+        self.pos += size
+        return self.data[self.pos - size : self.pos]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def length(self, how: str) -> int:
+        if how == "c":
+            return self.varint() - 1
+        return int.from_bytes(self.take(2 if how == "i16" else 4), "big", signed=True)
+
+    def struct(self, of: Struct) -> Values:
+        made = {one.name: self.member(one) for one in of.members}
+        for _ in range(of.buffers):
+            tagged = {one.tag: one for one in of.tagged}
+            for _ in range(self.varint()):
+                tag, size = self.varint(), self.varint()
+                if tag in tagged:
+                    end = self.pos + size
+                    made[tagged[tag].name] = self.member(tagged[tag])
+                    if self.pos != end:
+                        raise ValueError("size of a tag")
+                else:
+                    made.setdefault("_tags", []).append([tag, self.take(size)])
+        return made
+
+    def member(self, one: Member) -> Any:
+        if one.array:
+            count = self.length(one.length)
+            return None if count < 0 else [self.one(one, one.element_length) for _ in range(count)]
+        if one.inner and one.nullable:
+            mark = self.varint() if one.tag is not None else self.take(1)[0]
+            if mark != 1:
+                return None
+        return self.one(one, one.length)
+
+    def one(self, one: Member, length: str) -> Any:
+        if one.inner:
+            return self.struct(one.inner)
+        if length:
+            size = self.length(length)
+            raw = None if size < 0 else self.take(size)
+            return raw.decode() if raw is not None and one.kind == "string" else raw
+        raw = self.take(struct.calcsize(">" + _PACK[one.kind]))
+        if one.kind == "bool":
+            self.bools.add(raw[0])
+        value = struct.unpack(">" + _PACK[one.kind], raw)[0]
+        return base64.urlsafe_b64encode(value).decode().rstrip("=") if one.kind == "uuid" else value
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes((*out, value))
+
+
+def _length(how: str, size: int | None) -> bytes:
+    if how[0] == "c":
+        return varint(0 if size is None else size + 1 + int(how[1:] or 0))
+    return (-1 if size is None else size).to_bytes(2 if how == "i16" else 4, "big", signed=True)
+
+
+def write(of: Struct, values: Values) -> bytes:
+    """The bytes of a struct; raises OverflowError or struct.error if a value does not fit."""
+    out = b"".join(_member(one, values.get(one.name)) for one in of.members)
+    for number in range(of.buffers):
+        pairs = [] if number else list(values.get("_tags", ()))
+        if not number:
+            for one in of.tagged:
+                if one.name in values:
+                    pairs.append([one.tag, _member(one, values[one.name]), one.size_delta])
+        out += varint(len(pairs))
+        for tag, data, *delta in sorted(pairs, key=lambda pair: pair[0]):
+            out += varint(tag) + varint(len(data) + sum(delta)) + data
+    return out
+
+
+def _member(one: Member, value: Any) -> bytes:
+    if one.as_null:
+        value = None
+    if one.array:
+        out = _length(one.length, None if value is None else len(value))
+        for index, each in enumerate(value or ()):
+            out += write(one.other, each) if index == one.only and one.other else _one(one, one.element_length, each)
+        return out
+    if one.inner and one.nullable:
+        if value is None:
+            return b"\x00" if one.tag is not None else b"\xff"
+        return b"\x01" + write(one.inner, value)
+    return _one(one, one.length, value)
+
+
+def _one(one: Member, length: str, value: Any) -> bytes:
+    if one.inner:
+        return write(one.inner, value)
+    if length:
+        raw = value.encode() if isinstance(value, str) else value
+        return _length(length, None if raw is None else len(raw)) + (raw or b"")
+    if one.kind == "uuid":
+        value = base64.urlsafe_b64decode(value + "==")
+    return struct.pack(">" + _PACK[one.kind], value)
+
+
+def shape(of: Struct) -> str:
+    """The types of a struct on the wire, without the names: two layouts of the same shape can hold the same bytes."""
+
+    def one(each: Member) -> str:
+        inner = f"{{{shape(each.inner)}}}" if each.inner else each.kind
+        return f"{'[]' if each.array else ''}{inner}:{each.length}:{each.element_length}"
+
+    return ",".join(map(one, of.members)) + f"|{of.buffers}"

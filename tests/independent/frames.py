@@ -1,0 +1,174 @@
+"""Valid frames from Kafka's classes and from captures, and the same frames broken."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kproxy.trace.lines import Detail, RequestLine, ResponseLine
+from tests.independent.breakages import FAMILIES, Frame, Unfit
+from tests.independent.definitions import Reader, Values, definitions, message, shape, write
+from tests.independent.values import Source
+from tests.kproxy.captured import DATA, lines_of
+
+_CORPUS = Path(__file__).parents[1] / "data" / "corpus-tame.jsonl.gz"
+_TRIES = 6
+
+
+@dataclass
+class Valid:
+    """A valid frame by its values; `where` is its source."""
+
+    name: str
+    key: int
+    version: int
+    header_version: int
+    values: Values
+    where: str
+
+    @property
+    def is_request(self) -> bool:
+        return self.name.endswith("Request")
+
+
+@dataclass
+class Case:
+    """A broken frame with the valid one; `values` have every field that either of them has.
+
+    If a payload inside is broken, it is given too, right and broken.
+    """
+
+    family: str
+    valid: Valid
+    original: bytes
+    broken: bytes
+    values: Values
+    shape: str = ""
+    payload_name: str = ""
+    payload: bytes = b""
+    broken_payload: bytes = b""
+    payload_values: Values = field(default_factory=dict)
+
+
+def written(frame: Frame) -> bytes:
+    """The bytes of a frame with its length prefix."""
+    head, body = write(frame.header, frame.values["header"]), write(frame.body, frame.values["body"])
+    if frame.prefix == "correlation_id":
+        head = head[:4] + head
+    data = head + body
+    if frame.prefix == "size":
+        data = struct.pack(">i", len(data)) + data
+    return struct.pack(">i", len(data)) + data
+
+
+def frame_of(valid: Valid, random: Random) -> Frame:
+    header = "RequestHeader" if valid.is_request else "ResponseHeader"
+    return Frame(valid.name, valid.version, valid.header_version, message(header, valid.header_version),
+                 message(valid.name, valid.version), deepcopy(valid.values), random)  # fmt: skip
+
+
+def of_kafka() -> Iterator[Valid]:
+    """Frames that Kafka's classes wrote for every API, version and direction, with realistic values."""
+    with gzip.open(_CORPUS, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            row = json.loads(line)
+            if "frame_hex" not in row or row["api"] not in definitions() or row["style"] == "sparse":
+                continue
+            tree = message(row["api"], row["version"])
+            try:
+                body = Reader(bytes.fromhex(row["body_hex"])).struct(tree)
+            except ValueError:
+                continue  # a layout that 4.4.0 changed under the same version
+            source = Source(Random(number))
+            header: Values = {"correlation_id": number % 300 + 1}
+            if row["type"] == "request":
+                header |= {"request_api_key": row["api_key"], "request_api_version": row["version"],
+                           "client_id": source.text("client_id", 0)}  # fmt: skip
+            body.pop("_tags", None)
+            values = {"header": header, "body": source.tamed(tree, body)}
+            yield Valid(row["api"], row["api_key"], row["version"], row["header_version"], values, f"row {number}")
+
+
+def of_captures() -> Iterator[Valid]:
+    """Frames that real clients and brokers sent."""
+    headers = {(row["api"], row["version"]): row["header_version"] for row in _rows()}
+    seen = set()
+    for path in sorted((DATA / "pcap").glob("*.pcap.gz")):
+        for line in lines_of(path, detail=Detail.RAW):
+            if not isinstance(line, RequestLine | ResponseLine) or not line.frame or line.frame in seen:
+                continue
+            seen.add(line.frame)
+            name = f"{line.api}{'Request' if isinstance(line, RequestLine) else 'Response'}"
+            key, version = line.api_key, line.api_version
+            if key is not None and version is not None and (name, version) in headers:
+                yield from _parsed(name, key, version, headers[name, version], b64decode(line.frame), path.name)
+
+
+def _parsed(name: str, key: int, version: int, header_version: int, frame: bytes, where: str) -> Iterator[Valid]:
+    header = "RequestHeader" if name.endswith("Request") else "ResponseHeader"
+    reader = Reader(frame, 4)
+    try:
+        values = {"header": reader.struct(message(header, header_version))}
+        values["body"] = reader.struct(message(name, version))
+    except (ValueError, struct.error):
+        return
+    valid = Valid(name, key, version, header_version, values, where)
+    if reader.pos == len(frame) and written(frame_of(valid, Random(0))) == frame:
+        yield valid
+
+
+def _rows() -> Iterator[dict[str, Any]]:
+    with gzip.open(_CORPUS, "rt", encoding="utf-8") as lines:
+        yield from (row for row in map(json.loads, lines) if "frame_hex" in row)
+
+
+def broken(valid: Valid, family: str, breakage: Callable[[Frame], None], seed: int) -> Case | None:
+    """The frame broken in that way; None if it does not apply, or changes no byte."""
+    for attempt in range(_TRIES):
+        frame = frame_of(valid, Random(seed * 1000 + attempt))
+        try:
+            original = written(frame)
+            breakage(frame)
+            if frame.values.pop("changed", False):  # the breakage needed another value: that is the original then
+                original = written(_unbroken(frame, valid))
+            data = written(frame)
+        except (Unfit, OverflowError, struct.error):
+            continue
+        except (TypeError, AttributeError, KeyError):
+            continue  # null in a layout that cannot have it
+        if data != original:
+            return Case(family, valid, original, data, frame.values, shape(frame.body))
+    return None
+
+
+def _unbroken(frame: Frame, valid: Valid) -> Frame:
+    made = frame_of(valid, frame.random)
+    made.values = frame.values
+    return made
+
+
+def cases(valids: list[Valid], each: int, seed: int) -> Iterator[Case]:
+    """So many cases of each way to break a frame, spread over APIs and versions."""
+    for family, breakages in FAMILIES.items():
+        for number, breakage in enumerate(breakages):
+            random = Random(f"{seed} {family} {number}")
+            order = random.sample(valids, len(valids))
+            found, done = 0, set()
+            most = max(each // len(breakages), 1)
+            for at, valid in enumerate(order):
+                if found >= most:
+                    break
+                if (valid.name, valid.version) in done:
+                    continue
+                if case := broken(valid, family, breakage, seed * 100_000 + at):
+                    found += 1
+                    done.add((valid.name, valid.version))
+                    yield case

@@ -1,0 +1,73 @@
+"""Whether bytes are those of a right frame with ordinary values: then they do not tell that a writer broke them."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from tests.independent.definitions import Member, Reader, Struct, Values, message
+from tests.independent.frames import Case
+
+_RANGES = {
+    "throttle_time_ms": (0, 60_000), "port": (-1, 65_535), "isolation_level": (0, 1), "key_type": (0, 2),
+    "coordinator_type": (0, 2), "permission_type": (0, 3), "operation": (0, 15), "resource_type": (0, 32),
+    "pattern_type": (0, 4), "resource_pattern_type": (0, 4), "acks": (-1, 1), "endpoint_type": (1, 2),
+    "replication_factor": (-1, 100), "config_type": (0, 9), "config_source": (0, 8),
+}  # fmt: skip
+_TYPES = {"int8": (-2, 64), "int16": (-2, 20_000), "int32": (-3, 1 << 24), "int64": (-6, 1 << 42)}
+_ANY = ("authorized_operations", "session_id", "subscription_id")
+_LARGE = ("_ms", "bytes")
+_OPEN_TEXT = ("message", "value", "documentation", "reason")
+
+
+def leaves_no_trace(case: Case) -> bool:
+    """Whether the broken frame, or payload, reads as a right one to its last byte, with ordinary values."""
+    name = case.valid.name
+    if case.payload:
+        version = case.payload_values["header"]["version"]
+        prefixed = case.payload_name != "SubscriptionInfoData"
+        data, first = case.broken_payload, int(prefixed) * 2
+        stated = int.from_bytes(data[:2] if prefixed else data[:4], "big", signed=True)
+        return stated == version and _reads(Reader(data, first), message(case.payload_name, version))
+    header = message("RequestHeader" if case.valid.is_request else "ResponseHeader", case.valid.header_version)
+    reader = Reader(case.broken, 4)
+    return _reads(reader, header, whole=False) and _reads(reader, message(name, case.valid.version))
+
+
+def _reads(reader: Reader, of: Struct, *, whole: bool = True) -> bool:
+    try:
+        values = reader.struct(of)
+    except (ValueError, struct.error):
+        return False
+    return not whole or (reader.pos == len(reader.data) and not _has_wrong_bool(reader) and _struct(of, values))
+
+
+def _has_wrong_bool(reader: Reader) -> bool:
+    return any(each not in (0, 1) for each in reader.bools)
+
+
+def _struct(of: Struct, values: Values) -> bool:
+    for one in (*of.members, *of.tagged):
+        value = values.get(one.name)
+        if value is None:
+            if one.name in values and not one.nullable:
+                return False
+            continue
+        for each in value if one.array else (value,):
+            if not (_struct(one.inner, each) if one.inner else _is_ordinary(one, each)):
+                return False
+    return "_tags" not in values
+
+
+def _is_ordinary(one: Member, value: Any) -> bool:
+    if isinstance(value, str):
+        return one.name.endswith(_OPEN_TEXT) or value.isprintable()
+    if not isinstance(value, int) or one.kind not in _TYPES or any(part in one.name for part in _ANY):
+        return True
+    if one.name.endswith("error_code"):
+        # Brokers have codes of their own; one that ends with a byte of 0 or 255 looks like two halves of other numbers.
+        return -1 <= value <= 137 or value & 255 not in (0, 255)
+    low, high = _RANGES.get(one.name, _TYPES[one.kind])
+    if any(part in one.name for part in _LARGE) and one.name not in _RANGES:
+        high = 1 << 62
+    return low <= value <= high

@@ -1,0 +1,66 @@
+"""Valid frames for false alarms: all rows of Kafka's classes, those with extreme values too, and all captures."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+
+from dissectors.diagnosis import KnownDepartures, examine
+from dissectors.messages.message import Message, read_request, read_response
+from kproxy.trace.lines import Detail, RequestLine, ResponseLine
+from tests.kproxy.captured import DATA, lines_of
+
+#: 3.9.1 wrote these in a layout that 4.4.0 changed under the same version.
+_CHANGED = ("ReadShareGroupStateSummaryResponse",)
+
+
+def of_kafka() -> Iterator[Message]:
+    for file in ("corpus-tame", "corpus-seed1"):
+        with gzip.open(DATA / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                if "frame_hex" in row and not (row["api"] in _CHANGED and row["release"] == "3.9.1"):
+                    frame = bytes.fromhex(row["frame_hex"])
+                    if row["type"] == "request":
+                        yield read_request(frame)
+                    else:
+                        yield read_response(frame, row["api_key"], row["version"])
+
+
+def of_captures(paths: list[Path] | None = None) -> Iterator[Message]:
+    """The well-formed frames of captures of real clients."""
+    for path in paths or sorted((DATA / "pcap").glob("*.pcap.gz")):
+        for line in lines_of(path, detail=Detail.RAW):
+            if isinstance(line, RequestLine | ResponseLine) and line.frame and line.api_key is not None:
+                frame = b64decode(line.frame)
+                version = line.api_version or 0
+                message = (
+                    read_request(frame)
+                    if isinstance(line, RequestLine)
+                    else read_response(frame, line.api_key, version)
+                )
+                if message.well_formed:
+                    yield message
+
+
+def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
+    """The number of frames, of those with an unusual value, and what is reported of any."""
+    count = unusual = 0
+    wrong = []
+    for message in messages:
+        count += 1
+        unusual += message.unusual
+        found = examine(message, None, KnownDepartures(), "").diagnosis
+        if found is not None:
+            wrong.append(
+                f"{message.api} v{message.version} {message.frame.hex()[:400]}: {found.confidence} {found.edit}"
+            )
+    return count, unusual, wrong
+
+
+if __name__ == "__main__":
+    for source in (of_captures, of_kafka):
+        count, unusual, wrong = false_alarms(source())
+        print(source.__name__, count, unusual, len(wrong), *wrong[:30], sep="\n")  # noqa: T201
