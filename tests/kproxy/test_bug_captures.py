@@ -57,7 +57,7 @@ _RACK = _told("Metadata", 0, "L006", _OF_V1, (31, 33), "brokers[0].rack", "ffff"
 
 FOUND = {
     "advertised-mismatch--java": [_advertised("Metadata", 8, 31, "brokers[0].port")],
-    "advertised-mismatch--kafka-go": [_advertised("FindCoordinator", 0, 25, "port")],
+    "advertised-mismatch--kafka-go": [_advertised("Metadata", 6, 31, "brokers[0].port")],
     "advertised-mismatch--kafkajs": [_advertised("Metadata", 6, 31, "brokers[0].port")],
     "advertised-mismatch--librdkafka": [_advertised("Metadata", 8, 31, "brokers[0].port")],
     "apiversions-header-v1--java": [_header("ApiVersions", 3, 1, 9, "00")],
