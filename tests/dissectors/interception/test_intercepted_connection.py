@@ -372,3 +372,26 @@ def test_interceptors_are_asked_once_for_each_api_version() -> None:
     for number in range(3):
         connection.receive_data(REQUEST, heartbeat(number) + metadata(number + 10))
     assert asked == [(way, key, version) for key, version in ((HEARTBEAT, 0), (METADATA, 1)) for way in Direction]
+
+
+@settings(deadline=None)
+@given(conversations(), st.lists(st.integers(0, 10_000), max_size=12), st.integers(0, 20_000), st.integers(0, 20_000))
+def test_what_was_sent_before_a_reset_is_the_beginning_of_what_would_have_been(
+    talk: list[tuple[bytes, bytes]], cuts: list[int], requests_end: int, responses_end: int
+) -> None:
+    changed = b"\0\0\0\5other"
+    connection = InterceptedConnection([only(RESPONSE, Replace(changed), METADATA), only(REQUEST, Drop(), HEARTBEAT)])
+    asked = b"".join(ask for ask, _ in talk)[:requests_end]
+    arrived = sum(1 for end in itertools.accumulate(len(ask) for ask, _ in talk) if end <= len(asked))
+    answered = b"".join(answer for _, answer in talk[:arrived])[:responses_end]
+    outputs = []
+    for direction, data in ((REQUEST, asked), (RESPONSE, answered)):
+        for chunk in chunks(data, cuts):
+            outputs += connection.receive_data(direction, chunk)
+    keys = [int.from_bytes(ask[4:6], "big") for ask, _ in talk]
+    passing = (b"" if key == HEARTBEAT else ask for key, (ask, _) in zip(keys, talk, strict=True))
+    replies = (changed if key == METADATA else answer for key, (_, answer) in zip(keys, talk, strict=True))
+    assert b"".join(passing).startswith(sent(outputs, REQUEST))
+    assert b"".join(replies).startswith(sent(outputs, RESPONSE))
+    assert asked.startswith(received(outputs, REQUEST))
+    assert answered.startswith(received(outputs, RESPONSE))
