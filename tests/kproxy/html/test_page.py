@@ -96,7 +96,7 @@ def test_a_side_has_its_fields_bytes_and_marks(bug: Opened) -> None:
     assert [field[1] for field in shown["fields"] if field[0] == 0] == ["size", "header", "body"]
     [[finding]] = [each for each in bug.unpacked("lines")[number]["findings"] if each]
     assert finding["span"] == [8, 12]
-    assert ["edit", "throttle_time_ms from version 3 is also written (99% sure)"] in finding["notes"]
+    assert ["edit", "throttle_time_ms from version 3 is also written (over 99% sure)"] in finding["notes"]
 
 
 def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
