@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dissectors.connections.connection import MAX_IN_FLIGHT, PRODUCE
 from dissectors.connections.events import (
@@ -48,6 +48,16 @@ OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "overdue Produce", "overdue after a Produce 
 #: Kinds of stray responses: to a Produce with acks=0, a second response, an unknown correlation id.
 ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown id"
 
+
+class Answered(NamedTuple):
+    """A response, without its bytes."""
+
+    at: int
+    api: str
+    version: int
+    throttle_ms: int
+
+
 _Event: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
 
 
@@ -69,7 +79,7 @@ class InFlight:
     For the request that was just answered, `awaited` is whether it was still in flight, not assumed answered or
     overdue, and `started_at` is when the server could start on it: it processes one at a time. `first_after_idle` is
     the offset of the latest request after an idle time, and `idle_ns` that time. `served` are the answered APIs and
-    versions.
+    versions, `answered` is the last response.
     """
 
     def __init__(self) -> None:
@@ -82,6 +92,7 @@ class InFlight:
         self.first_after_idle = -1
         self.idle_ns = 0
         self.served: set[tuple[int, int]] = set()
+        self.answered: Answered | None = None
         self._given_up: list[RequestReceived] = []
         self._unacknowledged = False
         self._blocked: set[int] = set()
@@ -196,9 +207,12 @@ class InFlight:
                 self._answer(event.at, request, message, connection)
         self._last_frame_at = self._server_free_at = event.at
         throttled = None if message is None else message.body.get("throttle_time_ms")
-        if throttled and isinstance(throttled, int):
-            self._server_free_at += throttled * _MS
+        throttle_ms = throttled if isinstance(throttled, int) else 0
+        if throttle_ms:
+            self._server_free_at += throttle_ms * _MS
             connection.flags |= _THROTTLED
+        if message is not None:
+            self.answered = Answered(event.at, message.api, message.version, throttle_ms)
         self._unacknowledged = False
         self._blocked.clear()
 

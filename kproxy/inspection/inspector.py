@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from dissectors import rules
 from dissectors.connections.connection import Connection
@@ -29,6 +30,7 @@ from dissectors.findings import Finding
 from dissectors.trackers.advertised_addresses import AdvertisedAddresses
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.brokers import Brokers
+from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState, RunState
 from kproxy.inspection.event_lines import close_line, finding_line, gap_line, not_connected_lines, token_line
@@ -38,6 +40,9 @@ from kproxy.inspection.late_responses import WaitingResponse, late_responses
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine, RequestLine, ResponseLine, StallLine
 from kproxy.trace.timestamps import timestamp
+
+#: The trackers whose state the inspector reads itself.
+_TRACKERS: Final = (AdvertisedAddresses, Authentication, Brokers, ConnectionsByClient, InFlight)
 
 
 class Inspector:
@@ -57,7 +62,7 @@ class Inspector:
     ) -> None:
         self._name = name
         self._detail = detail
-        self._run_state = RunState(rules.trackers(AdvertisedAddresses, Authentication, Brokers, InFlight))
+        self._run_state = RunState(rules.trackers(*_TRACKERS))
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
         self._stall_lines = StallLines()

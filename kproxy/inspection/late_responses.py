@@ -6,8 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from dissectors.connections.events import Direction
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.waits import Wait, wait_of
 from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.inspected_connection import InspectedConnection
 from kproxy.trace.lines import RequestLine
@@ -17,11 +19,12 @@ LATE_STEPS: Final = (5, 15, 60, 300, 900, 3600)
 
 
 class WaitingResponse(NamedTuple):
-    """A request without a response: its waiting time (s), and how many others wait on its connection."""
+    """A request without a response: its waiting time (s), how many others wait on its connection, and why it waits."""
 
     request: RequestLine
     seconds: int
     others: int
+    wait: Wait
 
 
 def late_responses(
@@ -38,7 +41,8 @@ def late_responses(
         if step > (reported if offset == request.offset else 0):
             state.reported = request.offset, step
             line = frame_lines.repeat_request(state, request)
-            yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1)
+            wait = wait_of(request, at, state.connection_state, state.in_part[Direction.RESPONSE])
+            yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1, wait)
 
 
 def _steps(seconds: int) -> int:

@@ -88,10 +88,10 @@ class TextOutput:
     def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         """Show that a request is still without a response at `ts`, unless quiet."""
         if not self._quiet:
-            self._file.write(self._paint(self._waiting_row(waiting, ts)) + "\n")
+            self.write_rows([self._waiting_row(waiting, ts), [(" " * 29 + waiting.wait.text, "dim")]])
 
     def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
-        request, seconds, others = waiting
+        request, seconds, others, _ = waiting
         text = f"still waiting for {_name(request)} #{request.correlation_id} ({seconds} s)"
         more = f"; {others} more wait{'s' * (others == 1)} behind it" if others else ""
         return [*_where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more, "dim")]

@@ -9,9 +9,11 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms, duration
 from dissectors.trackers.connection_endings import LEFT_OPEN, ConnectionEndings
+from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.in_flight import OF_OTHERS, InFlight, describe, describe_all
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.waits import wait_of
 
 _MS = 1_000_000
 
@@ -24,7 +26,7 @@ CLIENT_TIMEOUT = 5_000 * _MS
     severity=Severity.ERROR,
     events=(ConnectionEnded, DeadlinePassed),
     deadline=OF_OTHERS,
-    needs=(ConnectionEndings, InFlight, RebalanceTimeouts),
+    needs=(ConnectionsByClient, ConnectionEndings, InFlight, RebalanceTimeouts),
     since="0.1",
 )
 def never_answered(event: ConnectionEnded | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
@@ -41,6 +43,8 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
 
     If the client closes the connection earlier, or the capture ends, it is info, or a warning if the client had waited
     more than 5 s. C013 covers connections closed by the server.
+
+    The finding says what the broker did last: on this connection, and on the client's other connections.
 
     ## Example
     ```story
@@ -81,9 +85,9 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     if isinstance(event, DeadlinePassed):
         late = connection.state(InFlight).overdue(OF_OTHERS, event.at, connection)
         if late:
-            message = late[0].message
+            message, wait = late[0].message, wait_of(late[0], event.at, connection)
             yield Problem(
-                f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)}",
+                f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)}: {wait.text}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
                 cause=f"{message.api} v{message.version}",

@@ -1,0 +1,107 @@
+"""Why a request still waits: what its response may wait for, and what the broker did last."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from dissectors.connections.events import RequestReceived
+from dissectors.trackers.allowed_waits import allowed_ms, duration
+from dissectors.trackers.connections_by_client import ConnectionsByClient
+from dissectors.trackers.in_flight import Answered, InFlight
+from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
+from dissectors.trackers.state import ConnectionState
+
+_MS = 1_000_000
+
+#: Another connection waits, too, if its oldest response is so late (ns).
+LATE_AFTER = 1000 * _MS
+
+
+class WaitKind(StrEnum):
+    """What a late response most likely waits for."""
+
+    PARTIAL = "partial response"  # its first bytes have arrived
+    LOST = "lost response"  # the same broker answers the client's other connections
+    SILENT = "silent broker"  # the broker answers none of the client's connections
+    REBALANCE = "rebalance"  # for the other members of a group
+    LONG_POLL = "long poll"  # for records
+    THROTTLED = "throttled"  # for the end of a throttle time
+    UNKNOWN = "unknown"
+
+
+class Wait(NamedTuple):
+    """Why a request waits: the kind, and the evidence as clauses for people."""
+
+    kind: WaitKind
+    text: str
+
+
+def wait_of(request: RequestReceived, at: int, connection: ConnectionState, part: tuple[int, int] = (0, 0)) -> Wait:
+    """Why the oldest request of a connection waits at `at` (ns).
+
+    `part` is how many bytes of an incomplete response have arrived, and of how many (0 while that is unknown).
+    """
+    answered = connection.state(InFlight).answered
+    kind, clauses = _allowed(request, answered, connection)
+    if part[0]:
+        kind = WaitKind.PARTIAL
+        clauses.append(f"{part[0]} bytes of a response{f' of {part[1]}' if part[1] else ''} have arrived")
+    if answered is None:
+        clauses.append("the broker has not answered on this connection yet")
+    else:
+        ago = duration(at - answered.at)
+        clauses.append(f"the last response here was {answered.api} v{answered.version}, {ago} ago")
+    others = _others(at, connection)
+    if others.answered is not None and others.answered > request.at:
+        kind = WaitKind.LOST if kind is WaitKind.UNKNOWN else kind
+        ago = duration(at - others.answered)
+        clauses.append(f"the broker answered another connection of this client {ago} ago, so it works")
+    elif others.waiting and not part[0]:
+        kind = WaitKind.SILENT if kind is WaitKind.UNKNOWN else kind
+        count = f"{others.waiting} other connections" if others.waiting > 1 else "another connection"
+        verb = "wait" if others.waiting > 1 else "waits"
+        clauses.append(f"{count} of this client {verb} for it too, so the broker or the network hangs")
+    elif others.elsewhere is not None and others.elsewhere > request.at:
+        clauses.append(f"another broker answered this client {duration(at - others.elsewhere)} ago")
+    return Wait(kind, "; ".join(clauses))
+
+
+def _allowed(
+    request: RequestReceived, answered: Answered | None, connection: ConnectionState
+) -> tuple[WaitKind, list[str]]:
+    """What the request itself allows the broker to wait for."""
+    message = request.message
+    allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts)) * _MS
+    if message.api in ("JoinGroup", "SyncGroup"):
+        awaited = "the other members" if message.api == "JoinGroup" else "the assignment of the group's leader"
+        clause = f"it may wait for {awaited}, but the rebalance timeout of {duration(allowed)} has passed"
+        return WaitKind.REBALANCE, [clause]
+    if message.api in ("Fetch", "ShareFetch"):
+        return WaitKind.LONG_POLL, [f"it may wait for records, but its {duration(allowed)} (max_wait_ms) have passed"]
+    if answered is not None and answered.throttle_ms:
+        clause = f"the broker throttled this client for {duration(answered.throttle_ms * _MS)}, and that has passed"
+        return WaitKind.THROTTLED, [clause]
+    return WaitKind.UNKNOWN, []
+
+
+class _Others(NamedTuple):
+    """The client's other connections: the broker's last response to them, and how many have a late response."""
+
+    answered: int | None  # ns
+    waiting: int
+    elsewhere: int | None  # the last response of any other broker, ns
+
+
+def _others(at: int, connection: ConnectionState) -> _Others:
+    same: list[int] = []
+    elsewhere: list[int] = []
+    waiting = 0
+    for each in connection.run.state(ConnectionsByClient).others(connection):
+        in_flight = each.state(InFlight)
+        is_same = each.server == connection.server
+        oldest = in_flight.oldest(each)
+        waiting += is_same and oldest is not None and at - oldest[1] >= LATE_AFTER
+        if in_flight.answered is not None:
+            (same if is_same else elsewhere).append(in_flight.answered.at)
+    return _Others(max(same, default=None), waiting, max(elsewhere, default=None))
