@@ -90,7 +90,8 @@ class Decompressor:
             except cramjam.DecompressionError as error:
                 if str(error) != _BUFFER_FULL:
                     self._charge(capacity)
-                    raise _Undecodable(f"not {CODECS[codec]}: {str(error).removeprefix('lz4: ')}") from None
+                    reason = str(error).removeprefix("lz4: ").removeprefix("LZ4 error: ")  # it differs between releases
+                    raise _Undecodable(f"not {CODECS[codec]}: {reason}") from None
                 if capacity == self.left:
                     self._charge(capacity + 1)
                 capacity = min(self.left, 4 * capacity)
