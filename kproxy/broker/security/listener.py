@@ -71,6 +71,7 @@ def tls_context(options: BrokerOptions) -> ssl.SSLContext | None:
     if options.tls_certificate is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # as Kafka's ssl.enabled.protocols; not every Python's default
     files = [each for each in (options.tls_certificate, options.tls_key, options.tls_client_ca) if each is not None]
     try:
         context.load_cert_chain(options.tls_certificate, options.tls_key)

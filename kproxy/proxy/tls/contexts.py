@@ -25,6 +25,9 @@ class TlsPolicy:
     upstream_name: str | None = None
 
 
+#: Python's own default, but Debian leaves this to OpenSSL, whose errors then do not name the version.
+OLDEST_VERSION: Final = ssl.TLSVersion.TLSv1_2
+
 #: No TLS on either side.
 PLAINTEXT: Final = TlsPolicy()
 
@@ -51,6 +54,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
         TlsFileError: A file cannot be read or has the wrong content, or certificate and key do not match.
     """
     context = OwnContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = OLDEST_VERSION
     context.options |= ssl.OP_NO_RENEGOTIATION
     _load(context, "--tls-cert", certificate, "--tls-key", key)
     if client_ca is not None:
@@ -80,6 +84,7 @@ def client_context(
         TlsFileError: A file cannot be read or has the wrong content, or certificate and key do not match.
     """
     context = OwnContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = OLDEST_VERSION
     context.options |= ssl.OP_NO_RENEGOTIATION
     # As in Java's truststores: a certificate that is itself trusted needs no trusted issuer.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

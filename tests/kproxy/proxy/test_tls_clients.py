@@ -21,6 +21,7 @@ from tests.kproxy.proxy.tls_relay import (
     Certificates,
     connected,
     failures_in,
+    originating,
     relaying,
     terminating,
 )
@@ -147,3 +148,8 @@ async def test_a_key_log_that_cannot_be_written_costs_one_connection(made: Certi
             connected(relay, broker, client_context(made.ca.path), None),
         ):
             assert context.keylog_filename is None
+
+
+def test_versions_before_1_2_are_refused_whatever_python_allows(made: Certificates) -> None:
+    for context in (terminating(made.proxy), originating(made.ca.path)):
+        assert context.minimum_version is V1_2
