@@ -16,7 +16,7 @@ from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.proposals import Proposal
 from dissectors.diagnosis.struct_edits import proposals_for
 from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.edits import LOOSE, Edit
+from dissectors.edits import LOOSE, Edit, EditError
 from dissectors.wire.layout import Layout
 
 #: The most fields read per frame (a microsecond or less each). Of large frames only the beginning is read, which shows
@@ -149,10 +149,19 @@ class Search:
                 self._try_pairs(tried)
         found = sorted(self._found, key=lambda found: found[0])
         return [
-            Found(edit, self._layout if edit is None or edit.kind in LOOSE else edit.apply(self._layout), cost, prior)
+            Found(edit, edited, cost, prior)
             for cost, prior, edit in found
-            if cost <= self._best + WINDOW
+            if cost <= self._best + WINDOW and (edited := self._edited(edit)) is not None
         ]
+
+    def _edited(self, edit: Edit | None) -> Layout | None:
+        """The layout with an edit; None if it is two edits, and the second needs a field that the first removes."""
+        if edit is None or edit.kind in LOOSE:
+            return self._layout
+        try:
+            return edit.apply(self._layout)
+        except EditError:
+            return None
 
     def _try_right_layout(self) -> Trace:
         frame, size = self._frame, self._size

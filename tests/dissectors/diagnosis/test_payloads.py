@@ -112,3 +112,12 @@ def test_user_data_of_streams_is_examined_inside_the_subscription() -> None:
         assert len(found) == count
     edit = dict(dict(found[0].detail)["edit"].detail)
     assert edit == {"payload": "SubscriptionInfoData", "edit": wrong}
+
+
+def test_two_edits_of_which_the_second_needs_what_the_first_removes_are_no_explanation() -> None:
+    data = bytes.fromhex(
+        "00020000001a636f6e6e6563742d312d663233343963363266383834393030330015687474703a2f2f776f726b65722d323a383038332f"
+        "000000000000005700000001000000010000001900000001000762696c6c696e670000000300000003000000010000001900000000"
+    )
+    found = diagnose_payload(data, "ConnectAssignment")
+    assert found is None or found.edit.then is None
