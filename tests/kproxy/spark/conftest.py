@@ -55,4 +55,5 @@ def captured(spark: SparkSession) -> DataFrame:
     from kproxy.spark.ingest.files import read_files
     from kproxy.spark.ingest.inputs import find_files
 
-    return dated(read_files(spark, find_files(spark, [str(_CAPTURES)]), CaptureOptions())).coalesce(1).cache()
+    paths = [str(path) for path in sorted(_CAPTURES.iterdir()) if path.is_file() and path.suffix != ".md"]
+    return dated(read_files(spark, find_files(spark, paths), CaptureOptions())).coalesce(1).cache()

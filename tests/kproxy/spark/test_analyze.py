@@ -112,7 +112,7 @@ def test_traces_captures_and_converted_tables_give_the_same(analyze: Analyze, tm
     assert direct[1].count("\n") > 50
     status, out, err = analyze("convert", CAPTURES, "--out", tmp_path / "table")
     assert (status, out) == (0, "")
-    files = len([*CAPTURES.glob("*.pcap.gz"), TRACE_1])
+    files = len([*CAPTURES.rglob("*.pcap.gz"), TRACE_1])
     assert err.startswith(f"{files} of {files} files were new: ")
     assert analyze(tmp_path / "table", *args) == direct
     write(tmp_path / "more" / "x.jsonl", text_of(response("Produce")))
