@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ class Limits(NamedTuple):
     report: Callable[[TooLarge], None]
 
 
-class _Stream:
+class _Stream(ABC):
     """One direction of a connection.
 
     The 4 bytes behind the size of a frame decide whether an interceptor can want it: the key and version of a request,
@@ -192,17 +193,17 @@ class _Stream:
             part = data[start:stop]  # the same object if it is all of `data`
             made.append(Delivery(self.direction, part, part))
 
+    @abstractmethod
     def _skips(self, handling: Handling, data: bytes, position: int) -> bool:
         """Whether the frame at `position` passes without a closer look."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _passed(self, handling: Handling, correlation_id: bytes, sent: bytes, answer: bytes | None) -> None:
         """A frame is sent, or begins to be; `sent` is at least its beginning, empty if nothing is sent."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _answers_due(self) -> Sequence[bytes]:
         """The answers to send behind the frame that has just ended."""
-        raise NotImplementedError
 
 
 class RequestStream(_Stream):

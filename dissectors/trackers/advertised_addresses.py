@@ -15,7 +15,6 @@ from dissectors.trackers.brokers import AddressRoute, Brokers, Endpoint, endpoin
 MAX_CLIENTS = 1_000
 MAX_ADDRESSES = 1_000
 
-
 #: Refused attempts after which an address counts as unreachable: a name may have several addresses, and one may work.
 MIN_REFUSED = 2
 
