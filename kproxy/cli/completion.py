@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 
 from kproxy.cli import options
@@ -19,6 +20,15 @@ examples:
 It takes effect in the next shell. Regenerate it after you update kproxy.
 """
 
+#: zsh and fish add no space after FIELD=, bash does unless it is told not to.
+_NO_SPACE = """
+_kproxy_complete() {
+  _shtab_kproxy "$@"
+  [[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null || :
+}
+complete -o bashdefault -F _kproxy_complete kproxy
+"""
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -32,5 +42,10 @@ def run(args: argparse.Namespace) -> int:
 
     options.FILE.update(shtab.FILE)
     options.DIRECTORY.update(shtab.DIRECTORY)
-    sys.stdout.write(shtab.complete(args.root, shell=args.shell))
+    script = shtab.complete(args.root, shell=args.shell)
+    if args.shell == "zsh":
+        script = re.sub(r'"\(\*\)::?', '"*:', script)  # shtab completes only the first of several words
+    elif args.shell == "bash":
+        script += _NO_SPACE
+    sys.stdout.write(script)
     return CLEAN

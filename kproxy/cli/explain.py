@@ -114,30 +114,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(frame: bytes, answered: AnsweredRequest, selection: Selection, *, missing: bool, as_json: bool) -> int:
+    from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings, write_explanation
+
     explanation = _explain(frame, answered, missing=missing)
-    findings = _findings(explanation, selection)
+    findings = shown_findings(explanation, selection)
     if as_json:
-        sys.stdout.buffer.write(_encode(_as_json(None, explanation, findings)))
+        sys.stdout.buffer.write(_encode({"id": None, **explanation_json(explanation, findings)}))
     else:
-        from kproxy.outputs.explained_frame import write_explanation
-
         write_explanation(explanation, findings, sys.stdout)
-    return _status(explanation, findings, selection)
-
-
-def _findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
-    from kproxy.inspection.event_lines import finding_entry
-    from kproxy.outputs.findings import best_first
-
-    shown = (each for each in explanation.findings if selection.shows(each.code))
-    return best_first(finding_entry(each, explanation.frame) for each in shown)
-
-
-def _status(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> int:
-    """The exit status. A frame that does not decode counts as an error, whatever its findings."""
-    unread = ["error"] if explanation.error or explanation.message.opaque else []
-    found = [each.severity for each in findings]
-    return FINDINGS if any(selection.fails(severity) for severity in unread + found) else CLEAN
+    return FINDINGS if is_failure(explanation, findings, selection) else CLEAN
 
 
 def _unhex(text: str) -> list[bytes]:
@@ -154,7 +139,7 @@ def _unhex(text: str) -> list[bytes]:
 
 def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
     """The request that the frame answers: API key and version, or its frame; None if the frame is a request."""
-    from dissectors import schemas
+    from kproxy.client.request import api_of
     from kproxy.inspection.pasted_frames import framed
 
     if args.request is not None:
@@ -165,14 +150,7 @@ def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
         if args.api_version is not None:
             raise UserError("--version needs --api NAME")
         return None
-    names = {api.name.lower(): api for api in schemas.apis()}
-    api = schemas.api(int(args.api)) if args.api.isdecimal() else names.get(args.api.lower())
-    if api is None:
-        import difflib
-
-        close = difflib.get_close_matches(args.api, [each.name for each in schemas.apis()], 3)
-        hint = f": did you mean {' or '.join(close)}?" if close else ""
-        raise UserError(f"unknown API {args.api!r}{hint}")
+    api = api_of(args.api)
     if args.api_version is None:
         raise UserError(f"--api {api.name} needs --version N, {api.min_version} to {api.max_version}")
     return api.key, args.api_version
@@ -194,40 +172,6 @@ def _explain(frame: bytes, answered: AnsweredRequest, *, missing: bool) -> Expla
     return explanation
 
 
-def _as_json(identity: object, explanation: Explanation, findings: list[FindingEntry]) -> dict[str, Any]:
-    from kproxy.outputs.findings import as_json
-
-    message = explanation.message
-    made: dict[str, Any] = {
-        "id": identity,
-        "api": message.api,
-        "api_version": message.version,
-        "type": "request" if message.is_request else "response",
-        "header": message.header,
-        "body": explanation.body,
-        "fields": [
-            {"path": row.path, "span": [row.start, row.end], "value": row.value}
-            | ({"meaning": row.meaning} if row.meaning else {})
-            for row in explanation.rows
-        ],
-    }
-    if explanation.error:
-        from dissectors.wire.paths import render
-
-        error = explanation.error
-        made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
-    elif message.opaque:
-        made["error"] = {
-            "message": message.opaque,
-            "offset": message.body_start - 4 * explanation.prefix_missing,
-            "path": "",
-        }
-    if explanation.prefix_missing:
-        made["length_prefix"] = "missing"
-    made["findings"] = [as_json(finding) for finding in findings]
-    return made
-
-
 def _encode(value: dict[str, Any]) -> bytes:
     from kproxy.trace.encoding import encode_json
 
@@ -236,15 +180,17 @@ def _encode(value: dict[str, Any]) -> bytes:
 
 def _lines(text: str, selection: Selection) -> int:
     """Answer JSON Lines with JSON Lines. An invalid line gets an error, and the exit status is 2."""
+    from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings
+
     status = CLEAN
     for line in text.splitlines():
         if not line.strip():
             continue
         try:
             explanation = _answer(line)
-            findings = _findings(explanation, selection)
-            answer = _encode(_as_json(_identity(line), explanation, findings))
-            failed = _status(explanation, findings, selection)
+            findings = shown_findings(explanation, selection)
+            answer = _encode({"id": _identity(line), **explanation_json(explanation, findings)})
+            failed = FINDINGS if is_failure(explanation, findings, selection) else CLEAN
         except UserError as error:
             failed = USAGE
             answer = _encode(_error_json(_identity(line), str(error), []))

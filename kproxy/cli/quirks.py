@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lines() -> list[str]:
+    from dissectors.edits.notation import PARAMETERS
     from kproxy.broker.quirks import SETS
     from kproxy.broker.quirks.behaviours import BEHAVIOURS
-    from kproxy.broker.quirks.layouts import PARAMETERS
 
     width = max(map(len, SETS))
     lines = ["Named quirks", *(f"  {name:{width}}  {each.description}" for name, each in SETS.items())]
@@ -70,9 +70,9 @@ def _usage(name: str, parameters: tuple[str, ...]) -> str:
 
 
 def _as_json() -> object:
+    from dissectors.edits.notation import PARAMETERS
     from kproxy.broker.quirks import SETS
     from kproxy.broker.quirks.behaviours import BEHAVIOURS
-    from kproxy.broker.quirks.layouts import PARAMETERS
 
     return {
         "sets": {name: {"says": each.description, "quirks": each.quirks} for name, each in SETS.items()},

@@ -1,11 +1,14 @@
-"""An explained frame as text: offset, hex, field, value, meaning."""
+"""An explained frame as text (offset, hex, field, value, meaning) and as JSON, and the findings to show with it."""
 
 from __future__ import annotations
 
 from typing import Any, TextIO
 
+from dissectors.wire.paths import render
+from kproxy.inspection.event_lines import finding_entry
 from kproxy.inspection.explain import ExplainedRow, Explanation
-from kproxy.outputs.findings import full_rows
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.findings import as_json, best_first, full_rows
 from kproxy.outputs.text import Piece, painter, value_text
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
@@ -16,13 +19,59 @@ MAX_BYTES = 256
 _VALUE = 60
 
 
-def write_explanation(explanation: Explanation, findings: list[FindingEntry], file: TextIO) -> None:
-    """Write the table with the codes of findings beside their bytes, then the findings in full."""
+def shown_findings(explanation: Explanation, selection: Selection) -> list[FindingEntry]:
+    """The selected findings, the most important first."""
+    shown = (each for each in explanation.findings if selection.shows(each.code))
+    return best_first(finding_entry(each, explanation.frame) for each in shown)
+
+
+def is_failure(explanation: Explanation, findings: list[FindingEntry], selection: Selection) -> bool:
+    """Whether ``--fail-on`` is reached. A frame that does not decode counts as an error, whatever its findings."""
+    unread = ["error"] if explanation.error or explanation.message.opaque else []
+    found = [each.severity for each in findings]
+    return any(selection.fails(severity) for severity in unread + found)
+
+
+def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> dict[str, Any]:
+    """The explanation as an object: the message, each field with its span, an error if it does not decode, findings."""
+    message = explanation.message
+    made: dict[str, Any] = {
+        "api": message.api,
+        "api_version": message.version,
+        "type": "request" if message.is_request else "response",
+        "header": message.header,
+        "body": explanation.body,
+        "fields": [
+            {"path": row.path, "span": [row.start, row.end], "value": row.value}
+            | ({"meaning": row.meaning} if row.meaning else {})
+            for row in explanation.rows
+        ],
+    }
+    if explanation.error:
+        error = explanation.error
+        made["error"] = {"message": str(error), "offset": error.offset, "path": render(error.path)}
+    elif message.opaque:
+        made["error"] = {
+            "message": message.opaque,
+            "offset": message.body_start - 4 * explanation.prefix_missing,
+            "path": "",
+        }
+    if explanation.prefix_missing:
+        made["length_prefix"] = "missing"
+    made["findings"] = [as_json(finding) for finding in findings]
+    return made
+
+
+def write_explanation(explanation: Explanation, findings: list[FindingEntry], file: TextIO, note: str = "") -> None:
+    """Write the table with the codes of findings beside their bytes, then the findings in full.
+
+    `note` is appended to the first line.
+    """
     paint = painter(file)
     message = explanation.message
     kind = "request" if message.is_request else "response"
     text: list[list[Piece]] = [
-        [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes", "")]
+        [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes{note}", "")]
     ]
     if message.diagnosis is not None:
         text.append([("decoded as actually written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])

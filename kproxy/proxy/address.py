@@ -46,13 +46,15 @@ def parse_listen(text: str, option: str = "--listen") -> Address:
     return _parse(text, option, least_port=0)
 
 
-def parse_upstream(text: str) -> Address:
+def parse_upstream(text: str, option: str = "--upstream") -> Address:
     """Read ``HOST:9092``, ``[::1]:9092``, ``unix:/path``, or ``9092`` for a broker on this machine.
+
+    `option` is the option with the address, for messages.
 
     Raises:
         ValueError: One sentence with the valid form.
     """
-    return _parse(text, "--upstream", least_port=1)
+    return _parse(text, option, least_port=1)
 
 
 def _parse(text: str, option: str, *, least_port: int) -> Address:

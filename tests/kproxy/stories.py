@@ -41,11 +41,11 @@ from dissectors import records
 from dissectors.connections.events import BEHIND, ConnectFailed, ConnectFailure, Direction, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.edits import Edit, frame_layout, parse, write
+from dissectors.edits.notation import edit_for, kind_of
 from dissectors.messages.message import ApiLayouts, api_layouts
 from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout, layout
-from kproxy.broker.quirks.layouts import edit_for, kind_of
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import framed

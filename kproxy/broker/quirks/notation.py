@@ -6,17 +6,15 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from dissectors import schemas
 from dissectors.edits import Edit, EditError, frame_layout
-from dissectors.edits import parse as parse_edit
-from dissectors.wire.layout import Layout, layout
+from dissectors.edits.notation import KIND_NAMES, EditMaker, edit_of, kind_of
+from dissectors.wire.layout import layout
 from kproxy.broker.quirks.behaviours import BEHAVIOURS
-from kproxy.broker.quirks.layouts import PARAMETERS, edit_for, kind_of
 from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.sets import SETS
 
@@ -63,13 +61,6 @@ def _one(text: str) -> Quirk:
 
 
 def _act(quirk: Quirk, rest: str) -> None:
-    if rest.startswith("{"):
-        try:
-            edit = parse_edit(json.loads(rest))
-        except json.JSONDecodeError as error:
-            raise EditError(f"invalid JSON: {error}") from None
-        _write_under(quirk, lambda body: edit)
-        return
     name, *parameters = rest.split(":")
     if behaviour := BEHAVIOURS.get(name):
         if len(parameters) != len(behaviour.parameters):
@@ -78,14 +69,13 @@ def _act(quirk: Quirk, rest: str) -> None:
             )
         quirk.description = f"{quirk.api} {behaviour.description.format(*parameters)}"
         behaviour.make(quirk, *parameters)
-    elif kind := kind_of(name):
-        _write_under(quirk, edit_for(kind, parameters))
+    elif rest.startswith("{") or kind_of(name):
+        _write_under(quirk, edit_of(rest))
     else:
-        known = [*BEHAVIOURS, *(each.removeprefix("field_") for each in PARAMETERS)]
-        raise ValueError(f"unknown kind {name!r}; use one of {', '.join(known)}")
+        raise ValueError(f"unknown kind {name!r}; use one of {', '.join((*BEHAVIOURS, *KIND_NAMES))}")
 
 
-def _write_under(quirk: Quirk, make: Callable[[Layout], Edit]) -> None:
+def _write_under(quirk: Quirk, make: EditMaker) -> None:
     edits = _edits(quirk, make)
     if not edits:
         raise EditError("it fits no version of the response")
@@ -99,7 +89,7 @@ def _write_under(quirk: Quirk, make: Callable[[Layout], Edit]) -> None:
     quirk.description = f"in {quirk.api} responses: {next(iter(edits.values()))}"
 
 
-def _edits(quirk: Quirk, make: Callable[[Layout], Edit]) -> dict[tuple[str, int], Edit]:
+def _edits(quirk: Quirk, make: EditMaker) -> dict[tuple[str, int], Edit]:
     """Return the edit for each version that it fits; if it fits none, raise the reason."""
     made: dict[tuple[str, int], Edit] = {}
     wrong: EditError | None = None

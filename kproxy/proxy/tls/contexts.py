@@ -71,14 +71,16 @@ def client_context(
     key: Path | None = None,
     *,
     verify: bool = True,
+    prefix: str = "--upstream-",
 ) -> ssl.SSLContext:
-    """For upstreams: TLS 1.2 and 1.3. Blocks: it reads files.
+    """For connections to brokers: TLS 1.2 and 1.3. Blocks: it reads files.
 
     Args:
         ca: Trust these CAs (PEM) instead of those of the system.
         certificate: For brokers that require one (PEM).
         key: Of that certificate (PEM, without a password).
         verify: Accept only certificates of a trusted CA with the name of the upstream.
+        prefix: How the options with the files begin, for messages.
 
     Raises:
         TlsFileError: A file cannot be read or has the wrong content, or certificate and key do not match.
@@ -92,11 +94,11 @@ def client_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if ca is not None:
-        _trust(context, "--upstream-ca", ca)
+        _trust(context, f"{prefix}ca", ca)
     elif verify:
         context.load_default_certs()
     if certificate is not None and key is not None:
-        _load(context, "--upstream-cert", certificate, "--upstream-key", key)
+        _load(context, f"{prefix}cert", certificate, f"{prefix}key", key)
         context.own = OwnCertificate(certificate, key, for_clients=False)
     return context
 

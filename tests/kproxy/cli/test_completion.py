@@ -4,6 +4,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +21,9 @@ CASES = [
     (["dissect", "--format", "s"], ["sarif"]),
     (["schemas", "im"], ["import"]),
     (["completion", ""], ["bash", "zsh", "fish"]),
+    (["send", "localhost:1", "FindC"], ["FindCoordinator"]),
+    (["send", "localhost:1", "FindCoordinator", "coo"], ["coordinator_keys="]),
+    (["send", "localhost:1", "Fetch:11", "topics.partitions.fe"], ["topics.partitions.fetch_offset="]),
 ]
 
 
@@ -32,6 +36,11 @@ def script(kproxy: Run, shell: str, tmp_path: Path) -> Path:
     path = tmp_path / f"_kproxy.{shell}"
     path.write_text(done.stdout)
     return path
+
+
+def _environment(**variables: str) -> dict[str, str]:
+    """An environment in which `kproxy` is this one: completing words of `kproxy send` runs it."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
 
 
 _BASH = """
@@ -51,7 +60,7 @@ def test_bash(kproxy: Run, tmp_path: Path) -> None:
     directories = (["--trace", f"{tmp_path}/"], [f"{tmp_path}/traces"])
     for words, wanted in (*CASES, files, directories):
         command = ["bash", "--norc", "-c", _BASH, "bash", path, *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, env=_environment())
         assert (done.stdout.split(), done.stderr) == (wanted, ""), words
 
 
@@ -60,7 +69,12 @@ def test_fish(kproxy: Run, tmp_path: Path) -> None:
     for words, wanted in CASES:
         text = f'source {path}; complete -C "kproxy {" ".join(words)}"'
         done = subprocess.run(
-            ["fish", "--no-config", "-c", text], capture_output=True, text=True, check=True, timeout=60
+            ["fish", "--no-config", "-c", text],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            env=_environment(),
         )
         assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(wanted), words
 
@@ -79,7 +93,7 @@ def test_zsh(kproxy: Run, tmp_path: Path) -> None:
 
 def typed(home: Path, keys: str, wanted: str) -> bool:
     """Whether an interactive zsh says this after the keys."""
-    environment = {**os.environ, "ZDOTDIR": str(home), "TERM": "dumb"}
+    environment = _environment(ZDOTDIR=str(home), TERM="dumb")
     terminal, theirs = os.openpty()
     process = subprocess.Popen(["zsh", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)

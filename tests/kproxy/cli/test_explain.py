@@ -217,7 +217,7 @@ def test_secrets_are_not_shown(kproxy: Run) -> None:
     [
         (["zz"], "'z' is not a hex digit"),
         (["-"], "no bytes given"),
-        (["--api", "Metadta", "--version", "0", "00"], "unknown API 'Metadta': did you mean Metadata"),
+        (["--api", "Metadta", "--version", "0", "00"], "unknown API 'Metadta'; did you mean Metadata"),
         (["--api", "Metadata", "00"], "--api Metadata needs --version N, 0 to 13"),
         (["--version", "0", "00"], "--version needs --api NAME"),
         (["--api", "Metadata", "--request", "00", "00"], "use --request or --api, not both"),

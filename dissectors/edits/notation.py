@@ -1,16 +1,20 @@
-"""Quirks of the layout: an edit in a few words, completed for each version of a message.
+"""Edits as text: ``KIND[:PARAMETERS]``, such as ``moved:throttle_time_ms:last``, or JSON.
 
-What an edit needs from a specific layout (e.g. a field's index) is looked up there, so one quirk applies to versions
+What an edit needs from a specific layout (e.g. a field's index) is looked up there, so one text applies to versions
 with different layouts.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from dissectors.edits import KINDS, Edit, EditError
+from dissectors.wire.edit import KINDS, Edit, EditError, parse
 from dissectors.wire.layout import Layout
+
+#: Makes the edit for the layout of a body; raises EditError if the layout lacks the field.
+EditMaker: TypeAlias = Callable[[Layout], Edit]
 
 #: The parameters of each kind of edit. The first is a field unless the edit applies to the whole frame.
 PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
@@ -38,8 +42,30 @@ PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "record_encoding": ("FIELD", "WAY"),
 }
 
+#: The kinds as people write them.
+KIND_NAMES: Final = tuple(name.removeprefix("field_") for name in PARAMETERS)
+
 #: Places among siblings, by name.
 _PLACES: Final = {"first": 0, "last": -1}
+
+
+def edit_of(text: str) -> EditMaker:
+    """Parse an edit.
+
+    Raises:
+        EditError: A sentence that lists the kinds, or shows the parameters of the kind.
+    """
+    if text.startswith("{"):
+        try:
+            edit = parse(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise EditError(f"invalid JSON: {error}") from None
+        return lambda body: edit
+    name, *parameters = text.split(":")
+    kind = kind_of(name)
+    if kind is None:
+        raise EditError(f"unknown kind {name!r}; use one of {', '.join(KIND_NAMES)}")
+    return edit_for(kind, parameters)
 
 
 def kind_of(text: str) -> str | None:
@@ -47,7 +73,7 @@ def kind_of(text: str) -> str | None:
     return next((name for name in PARAMETERS if text in (name, name.removeprefix("field_"))), None)
 
 
-def edit_for(kind: str, parameters: Sequence[str]) -> Callable[[Layout], Edit]:
+def edit_for(kind: str, parameters: Sequence[str]) -> EditMaker:
     """Return a function that creates the edit for the layout of a body.
 
     Raises:

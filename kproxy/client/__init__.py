@@ -1,0 +1,1 @@
+"""A small Kafka client that sends exactly the requests it is given: for `kproxy send` and what builds on it."""

@@ -1,0 +1,32 @@
+"""Sends one request and returns the body of its response, for what must precede the user's requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors import schemas
+from dissectors.messages.message import read_response
+from kproxy.client.connection import Connection, Silent
+from kproxy.client.request import Request
+from kproxy.errors import FINDINGS, UserError
+
+
+async def ask(connection: Connection, api: schemas.Api, version: int, **values: object) -> dict[str, Any]:
+    """The body of the response, as `dissectors.wire.decode.decode` returns it.
+
+    Raises:
+        UserError: No response arrives, or it does not decode.
+    """
+    connection.send(Request(api, version, values).frame(connection.next_correlation_id()))
+    try:
+        # A broker that does not know the version of ApiVersions answers in version 0 (KIP-511), which is handled.
+        message = read_response(await connection.receive(), api.key, version)
+    except Silent as silent:
+        raise UserError(f"{api.name} v{version}: {silent}", FINDINGS) from None
+    if message.error or message.opaque:
+        raise UserError(
+            f"the {api.name} v{version} response does not decode: {message.error or message.opaque}; look at it with "
+            f"kproxy send HOST:PORT {api.name} -v {version}",
+            FINDINGS,
+        )
+    return message.body

@@ -1,0 +1,233 @@
+"""Request fields as text: ``FIELD=VALUE``, such as ``topics=orders``, ``topics[0].partitions=0,1``, ``acks=-1``.
+
+A path without an index names every element of an array that exists so far, or its first. An element of an array of
+structs can be given by its main field alone: `main_field`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dissectors import records
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Field, Layout
+from dissectors.wire.primitives import uuid_bytes, uuid_text
+from kproxy.errors import UserError
+from kproxy.filters.errors import nearest
+
+_PART: Final = re.compile(r"(\w+)(?:\[(\d{1,4})\])?")
+_TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
+
+
+def assign(struct: Layout, values: dict[str, Any], text: str) -> None:
+    """Set the field that ``FIELD=VALUE`` names in `values`, which has the form of `dissectors.wire.encode.encode`.
+
+    Raises:
+        UserError: The field does not exist in this version, or the value does not fit its type.
+    """
+    path, equals, value = text.partition("=")
+    if not equals:
+        raise UserError(f"{text!r} is not FIELD=VALUE")
+    parts: list[tuple[str, int | None]] = []
+    for part in path.split("."):
+        found = _PART.fullmatch(part)
+        if found is None:
+            raise UserError(f"{path!r} is not a field path such as topics[0].name")
+        parts.append((found[1], None if found[2] is None else int(found[2])))
+    _assign(struct, values, parts, value, path)
+
+
+def from_json(struct: Layout, value: Any, path: str = "") -> dict[str, Any]:
+    """Convert a JSON object to the values of a struct. Bytes and UUIDs are text, as in `assign`.
+
+    Raises:
+        UserError: A field does not exist, or a value does not fit its type.
+    """
+    if not isinstance(value, Mapping):
+        raise UserError(f"{path or struct.name} takes an object such as {{}}, not {_shown(value)}")
+    made = {}
+    for name, each in value.items():
+        where = f"{path}.{name}" if path else name
+        made[name] = _json_value(_field(struct, name, where), each, where)
+    return made
+
+
+def main_field(struct: Layout) -> Field:
+    """The field that a bare value of a struct sets: ``name``, else the first string, else the first field."""
+    fields = struct.fields
+    named = next((each for each in fields if each.name == "name"), None)
+    return named or next((each for each in fields if each.type == "string" and not each.array), fields[0])
+
+
+def _assign(struct: Layout, values: dict[str, Any], parts: list[tuple[str, int | None]], text: str, path: str) -> None:
+    (name, index), *below = parts
+    field = _field(struct, name, path)
+    if index is None and not below:
+        values[name] = _value(field, text, path)
+        return
+    if not field.array:
+        if index is not None:
+            raise UserError(f"{path}: {name} is not an array: leave out [{index}]")
+        if field.struct is None:
+            raise UserError(f"{path}: {name} is {field.type} and has no fields")
+        inner = values[name] = values.get(name) or {}
+        _assign(field.struct, inner, below, text, path)
+        return
+    elements = values[name] = values.get(name) or []
+    while len(elements) <= (index or 0):
+        elements.append({} if field.struct else _element(field, "", path))
+    if not below:
+        elements[index or 0] = _element(field, text, path)
+        return
+    if field.struct is None:
+        raise UserError(f"{path}: the elements of {name} are {field.type} and have no fields")
+    for element in elements if index is None else [elements[index]]:
+        _assign(field.struct, element, below, text, path)
+
+
+def _field(struct: Layout, name: str, path: str) -> Field:
+    fields = (*struct.fields, *struct.tagged)
+    found = next((each for each in fields if each.name == name), None)
+    if found is None:
+        names = [each.name for each in fields]
+        near = nearest(name, names)
+        known = f"did you mean {near}?" if near else f"its fields are {', '.join(names)}" if names else "it has none"
+        raise UserError(f"{path}: {struct.name} has no field {name} in this version; {known}")
+    return found
+
+
+def _value(field: Field, text: str, path: str) -> Any:
+    if text == "null":
+        return _null(field, path)
+    if text[:1] in ("[", "{") and (field.array or field.struct or field.type == "records"):
+        try:
+            return _json_value(field, msgspec.json.decode(text), path)
+        except msgspec.DecodeError as error:
+            raise UserError(f"{path}: invalid JSON: {error}") from None
+    if field.array:
+        return [_element(field, each, path) for each in text.split(",")] if text else []
+    return _element(field, text, path)
+
+
+def _element(field: Field, text: str, path: str) -> Any:
+    """The value of a field that is no array, or of one element."""
+    if field.struct is not None:
+        main = main_field(field.struct)
+        return {main.name: _value(main, text, f"{path}.{main.name}")} if text else {}
+    return _scalar(field.type, text, path)
+
+
+def _null(field: Field, path: str) -> None:
+    if not field.nullable:
+        raise UserError(f"{path} cannot be null; to send it nevertheless, pass --edit null_in_non_nullable:{path}")
+
+
+def _json_value(field: Field, value: Any, path: str) -> Any:
+    if value is None:
+        return _null(field, path)
+    if not field.array:
+        return _json_element(field, value, path)
+    if not isinstance(value, list):
+        raise UserError(f"{path} takes an array, not {_shown(value)}")
+    return [_json_element(field, each, f"{path}[{index}]") for index, each in enumerate(value)]
+
+
+def _json_element(field: Field, value: Any, path: str) -> Any:
+    if field.struct is not None:
+        return from_json(field.struct, value, path) if isinstance(value, Mapping) else _element(field, str(value), path)
+    if field.type == "records" and isinstance(value, Mapping | list):
+        return _batches(value if isinstance(value, list) else [value], path)
+    if field.type in ("string", "bytes", "records", "uuid") and not isinstance(value, str):
+        raise UserError(f"{path} takes text, not {_shown(value)}")
+    return _scalar(field.type, str(value).lower() if isinstance(value, bool) else str(value), path)
+
+
+def _scalar(kind: str, text: str, path: str) -> Any:
+    try:
+        match kind:
+            case "string":
+                return text
+            case "bytes":
+                return _bytes(text)
+            case "records":
+                return _bytes(text) if text.startswith(("hex:", "base64:")) else _batches([{"value": text}], path)
+            case "uuid":
+                return _uuid(text)
+            case "bool":
+                return _TRUTH[text.lower()]
+            case "float64":
+                return float(text)
+            case _:
+                return int(text or "0", 0)
+    except (ValueError, KeyError, binascii.Error):
+        raise UserError(f"{path} takes {_FORMS.get(kind, 'a whole number')}, not {text!r}") from None
+
+
+_FORMS: Final = {
+    "bytes": "text, hex:0a0b or base64:Cgs=",
+    "records": "text, hex:0a0b, base64:Cgs= or JSON",
+    "uuid": "a UUID (22 characters of base64, or hex)",
+    "bool": "true or false",
+    "float64": "a number",
+}
+
+
+def _bytes(text: str) -> bytes:
+    if text.startswith("hex:"):
+        return bytes.fromhex(text[4:])
+    if text.startswith("base64:"):
+        return base64.b64decode(text[7:], validate=True)
+    return text.encode(errors="surrogateescape")
+
+
+def _uuid(text: str) -> str:
+    if not text:
+        return uuid_text(bytes(16))
+    if len(text) != 22:
+        return uuid_text(uuid.UUID(text).bytes)
+    uuid_bytes(text)
+    return text
+
+
+def _batches(given: list[Any], path: str) -> bytes:
+    """One record batch of format 2 with the given records: objects with ``key``, ``value``, ``headers``, or values."""
+    now = time.time_ns() // 1_000_000
+    made = []
+    for each in given:
+        record = each if isinstance(each, Mapping) else {"value": each}
+        if unknown := set(record) - {"key", "value", "headers", "timestamp"}:
+            raise UserError(f"{path}: a record has key, value, headers and timestamp, not {min(unknown)}")
+        headers = record.get("headers") or {}
+        if not isinstance(headers, Mapping):
+            raise UserError(f"{path}: headers are an object such as {{}}, not {_shown(headers)}")
+        timestamp = record.get("timestamp", now)
+        if not isinstance(timestamp, int):
+            raise UserError(f"{path}: a timestamp is in milliseconds since 1970, not {_shown(timestamp)}")
+        made.append({
+            "key": _payload(record.get("key")),
+            "value": _payload(record.get("value")),
+            "headers": [{"key": name, "value": _payload(value)} for name, value in headers.items()],
+            "timestamp": timestamp,
+        })  # fmt: skip
+    try:
+        return records.encode([{"records": made, "partition_leader_epoch": -1}])
+    except EncodeError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def _payload(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    return _bytes(value) if isinstance(value, str) else msgspec.json.encode(value)
+
+
+def _shown(value: Any) -> str:
+    return msgspec.json.encode(value).decode()[:60]

@@ -1,0 +1,52 @@
+"""Words that may follow in a command line of `kproxy send`: APIs, and the fields of the last one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dissectors import schemas
+from dissectors.wire.layout import Layout, layout
+
+_API = re.compile(r"(\w+)(?::(\d{1,4}))?")
+_VERSION = re.compile(r"(?:-v|--api-version)[= ]?(\d{1,4})")
+_INDEX = re.compile(r"\[\d*\]")
+
+
+def candidates(line: str) -> list[str]:
+    """The words that may stand for the last one of a command line up to the cursor; fields end with ``=``."""
+    *words, last = line.split(" ")
+    if "send" not in words or not _operands(words):
+        return []
+    names = {each.name.lower(): each for each in schemas.apis()}
+    found = [each.name for each in names.values() if each.name.lower().startswith(last.lower())]
+    api, version = None, None
+    for word in _operands(words)[1:]:
+        if (match := _API.fullmatch(word)) and match[1].lower() in names:
+            api, version = names[match[1].lower()], match[2]
+    if api is None:
+        return found
+    given = _VERSION.search(line)
+    number = int(version or (given[1] if given else api.max_version))
+    if number not in api.versions or schemas.request(api.key) is None:
+        return found
+    return found + list(_fields(layout(f"{api.name}Request", number), last))
+
+
+def _operands(words: Sequence[str]) -> list[str]:
+    """The words after ``send`` that are no options. The value of an option may be among them, which does no harm."""
+    return [word for word in words[words.index("send") + 1 :] if word and not word.startswith("-")]
+
+
+def _fields(struct: Layout, path: str) -> Iterator[str]:
+    """The fields of a request whose path begins with `path`: those of the struct that it names so far."""
+    above, dot, name = path.rpartition(".")
+    for part in above.split(".") if dot else ():
+        plain = _INDEX.sub("", part)
+        inner = next((each.struct for each in (*struct.fields, *struct.tagged) if each.name == plain), None)
+        if inner is None:
+            return
+        struct = inner
+    for each in (*struct.fields, *struct.tagged):
+        if each.name.startswith(name):
+            yield f"{above}{dot}{each.name}="

@@ -1,0 +1,129 @@
+"""A connection to a broker: sends bytes unchanged, receives frames."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+from kproxy.errors import UNREACHABLE, UserError
+from kproxy.proxy import sockets
+from kproxy.proxy.address import Address, TcpAddress
+
+#: Larger frames are not a broker's: Kafka's own limit for a response of a client is 100 MB.
+MAX_FRAME: Final = 256 << 20
+_TLS_ALERT: Final = b"\x15\x03"
+_CHUNK: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS of a connection: its context, and the name to send and expect (None: the host's name)."""
+
+    context: ssl.SSLContext
+    server_name: str | None = None
+
+
+class Silent(Exception):
+    """No complete response arrived. The message is one sentence; `received` are the bytes that did arrive."""
+
+    def __init__(self, sentence: str, received: bytes) -> None:
+        super().__init__(sentence)
+        self.received = received
+
+
+class Connection:
+    """Use `connect` to make one. `within` is the time in seconds that each answer may take."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, within: float) -> None:
+        self._reader, self._writer, self._within = reader, writer, within
+        self._received = bytearray()
+        self._correlation_ids = itertools.count(1)
+
+    def next_correlation_id(self) -> int:
+        """Ids count from 1."""
+        return next(self._correlation_ids)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are, in the background. If the connection breaks, `receive` reports it."""
+        self._writer.write(data)
+
+    async def receive(self) -> bytes:
+        """The next frame, with its length prefix.
+
+        Raises:
+            Silent: The connection was closed, or time ran out, before a whole frame arrived.
+        """
+        try:
+            async with asyncio.timeout(self._within):
+                while (size := self._size()) is None or len(self._received) < size:
+                    data = await self._reader.read(_CHUNK)
+                    if not data:
+                        raise self._silent("the broker closed the connection")
+                    self._received += data
+        except TimeoutError:
+            raise self._silent(f"no response within {self._within:g} s") from None
+        except OSError as error:
+            raise self._silent(f"the connection broke: {sockets.reason(error)}") from None
+        frame = bytes(self._received[:size])
+        del self._received[:size]
+        return frame
+
+    def close(self) -> None:
+        """Close the connection; errors no longer matter."""
+        self._writer.transport.abort()
+
+    def _size(self) -> int | None:
+        """The size of the next frame with its prefix; None while the prefix is incomplete."""
+        if len(self._received) < 4:
+            return None
+        size = int.from_bytes(self._received[:4], "big", signed=True)
+        if self._received.startswith(_TLS_ALERT):
+            raise self._silent("the broker answers with a TLS alert: pass --tls")
+        if not 0 <= size <= MAX_FRAME:
+            raise self._silent(f"the response's length prefix is {size}: this is not Kafka's protocol")
+        return size + 4
+
+    def _silent(self, sentence: str) -> Silent:
+        got = len(self._received)
+        return Silent(sentence + (f" after {got} bytes of a response" if got else ""), bytes(self._received))
+
+
+async def connect(address: Address, within: float, tls: Tls | None = None) -> Connection:
+    """Connect, and complete the TLS handshake.
+
+    Raises:
+        UserError: Nothing answers there, or the handshake fails; its status is UNREACHABLE.
+    """
+    try:
+        sock = await sockets.connect(address, within)
+        sockets.set_tcp_options(sock)
+    except OSError as error:
+        raise UserError(
+            f"cannot connect to {address}: {sockets.reason(error)}; is the broker running?", UNREACHABLE
+        ) from None
+    if tls is None:
+        return Connection(*await asyncio.open_connection(sock=sock), within)
+    host = address.host if isinstance(address, TcpAddress) else None
+    try:
+        streams = await asyncio.open_connection(
+            sock=sock,
+            ssl=tls.context,
+            server_hostname=tls.server_name or host or "localhost",
+            ssl_handshake_timeout=within,
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise UserError(
+            f"{address}: certificate rejected: {error.verify_message}; pass --ca PEM, --sni NAME or --insecure",
+            UNREACHABLE,
+        ) from None
+    except OSError as error:
+        words = error.reason.replace("_", " ").lower() if isinstance(error, ssl.SSLError) and error.reason else ""
+        raise UserError(
+            f"{address}: the TLS handshake fails ({words or 'the broker closed the connection'}); check whether this "
+            "port expects TLS",
+            UNREACHABLE,
+        ) from None
+    return Connection(*streams, within)

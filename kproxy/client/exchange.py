@@ -1,0 +1,77 @@
+"""Sends requests at once (pipelined) and pairs each with its response."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dissectors.messages.message import read_request
+from dissectors.schemas.codes import ApiKey
+from kproxy.client.connection import Connection, Silent
+
+_SHORTEST = 12  # a length prefix, API key and version, a correlation id
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request frame and its response frame, both with their length prefix.
+
+    `response` is None if none is expected (Produce with acks=0) or none arrived; then `problem` is a sentence.
+    `problem` also reports a response that answers another request. `latency_ms` counts from the moment when all
+    requests were sent.
+    """
+
+    request: bytes
+    response: bytes | None = None
+    latency_ms: float | None = None
+    problem: str | None = None
+
+
+async def pipelined(connection: Connection, requests: Sequence[bytes]) -> list[Exchange]:
+    """Send all requests without waiting, then receive their responses.
+
+    Kafka answers in the order of the requests, so each response is paired with the oldest request; another correlation
+    id than that request's is a problem. After the first missing response, no other is awaited.
+    """
+    connection.send(b"".join(requests))
+    began = time.perf_counter()
+    exchanges: list[Exchange] = []
+    problem = None
+    for request in requests:
+        if problem or not expects_response(request):
+            exchanges.append(Exchange(request, problem=problem))
+            continue
+        try:
+            response = await connection.receive()
+        except Silent as silent:
+            exchanges.append(Exchange(request, problem=str(silent)))
+            problem = "not answered either"
+        else:
+            latency_ms = 1000 * (time.perf_counter() - began)
+            exchanges.append(Exchange(request, response, latency_ms, _wrong_order(request, response)))
+    return exchanges
+
+
+def expects_response(request: bytes) -> bool:
+    """Whether the broker answers this frame: every request but Produce with acks=0."""
+    if len(request) < _SHORTEST or int.from_bytes(request[4:6], "big") != ApiKey.PRODUCE:
+        return True
+    return read_request(request).body.get("acks") != 0
+
+
+def frames_in(data: bytes) -> tuple[list[bytes], bytes]:
+    """Cut bytes into whole frames by their length prefixes; the second value is what remains."""
+    frames, start = [], 0
+    while start + 4 <= len(data):
+        end = start + 4 + int.from_bytes(data[start : start + 4], "big", signed=True)
+        if not start + _SHORTEST <= end <= len(data):
+            break
+        frames.append(data[start:end])
+        start = end
+    return frames, data[start:]
+
+
+def _wrong_order(request: bytes, response: bytes) -> str | None:
+    expected, got = (int.from_bytes(each, "big", signed=True) for each in (request[8:12], response[4:8]))
+    return None if got == expected else f"the response has correlation id {got}, not {expected} as its request"

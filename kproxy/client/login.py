@@ -1,0 +1,126 @@
+"""The client's side of SASL: PLAIN, SCRAM and OAUTHBEARER (KIP-43, KIP-152, KIP-255)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from dissectors import schemas
+from dissectors.schemas.codes import ApiKey
+from kproxy.client.ask import ask
+from kproxy.client.connection import Connection
+from kproxy.client.versions import Advertised, newest
+from kproxy.errors import FINDINGS, UserError
+
+#: Yields messages to send, and is sent the broker's; raises `_Mistrust` if these are wrong.
+_Steps: TypeAlias = Generator[bytes, bytes, None]
+
+_SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+#: The mechanisms that kproxy can log in with.
+MECHANISMS: Final = ("PLAIN", *_SCRAM, "OAUTHBEARER")
+_MAX_ITERATIONS: Final = 1_000_000  # seconds of computation; Kafka's default is 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A mechanism, a user and a password; for OAUTHBEARER the password is the token, and there is no user."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+    def steps(self) -> _Steps:
+        """The messages of the mechanism."""
+        if self.mechanism in _SCRAM:
+            return _scram(_SCRAM[self.mechanism], self.username, self.password)
+        return _oauthbearer(self.password) if self.mechanism == "OAUTHBEARER" else _plain(self.username, self.password)
+
+
+async def log_in(connection: Connection, login: Login, served: Advertised) -> None:
+    """Log in as the first thing after ApiVersions.
+
+    Raises:
+        UserError: The broker rejects the login, or does not prove that it knows the password.
+    """
+    body = await _ask(connection, ApiKey.SASL_HANDSHAKE, served, mechanism=login.mechanism)
+    if body["error_code"]:
+        offered = ", ".join(body["mechanisms"] or ()) or "none"
+        raise UserError(
+            f"the broker does not accept {login.mechanism}: it offers {offered}; pass --sasl-mechanism", FINDINGS
+        )
+    steps = login.steps()
+    message = next(steps)
+    try:
+        while True:
+            body = await _ask(connection, ApiKey.SASL_AUTHENTICATE, served, auth_bytes=message)
+            if body["error_code"]:
+                raise UserError(
+                    f"the broker rejects the login: {body['error_message'] or 'it gives no reason'}", FINDINGS
+                )
+            message = steps.send(body["auth_bytes"])
+    except StopIteration:
+        return
+    except _Mistrust as error:
+        raise UserError(
+            f"the broker's SASL answer is wrong: {error}; check the password and the broker", FINDINGS
+        ) from None
+
+
+class _Mistrust(Exception):
+    """The broker's message breaks the mechanism. The message says how, without secrets."""
+
+
+async def _ask(connection: Connection, key: ApiKey, served: Advertised, **values: object) -> dict[str, Any]:
+    api = schemas.api(key)
+    assert api is not None
+    return await ask(connection, api, newest(api, served), **values)
+
+
+def _plain(username: str, password: str) -> _Steps:
+    """RFC 4616."""
+    yield b"\0" + username.encode() + b"\0" + password.encode()
+
+
+def _oauthbearer(token: str) -> _Steps:
+    """RFC 7628. The answer to an error is 0x01, after which the broker fails the login."""
+    answer = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    if answer:
+        yield b"\x01"
+
+
+def _scram(digest: str, username: str, password: str) -> _Steps:
+    """RFC 5802 without channel binding, as Kafka's ScramSaslClient."""
+    nonce = secrets.token_urlsafe(24)
+    bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    answer = (yield f"n,,{bare}".encode()).decode(errors="replace")
+    first = _attributes(answer)
+    if not first.get("r", "").startswith(nonce) or not first.get("i", "").isdecimal() or "s" not in first:
+        raise _Mistrust("its first message does not contain the nonce, a salt and an iteration count")
+    iterations = int(first["i"])
+    if not 0 < iterations <= _MAX_ITERATIONS:
+        raise _Mistrust(f"it asks for {iterations} iterations")
+    try:
+        salt = base64.b64decode(first["s"], validate=True)
+    except ValueError:
+        raise _Mistrust("its salt is not base64") from None
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    without_proof = f"c=biws,r={first['r']}"
+    signed = f"{bare},{answer},{without_proof}".encode()
+    signature = hmac.digest(hashlib.new(digest, client_key).digest(), signed, digest)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    final = _attributes(
+        (yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()).decode(errors="replace")
+    )
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", digest), signed, digest)
+    if not hmac.compare_digest(final.get("v", ""), base64.b64encode(expected).decode()):
+        raise _Mistrust("it does not prove that it knows the password")
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return dict(each.split("=", 1) for each in text.split(",") if "=" in each)

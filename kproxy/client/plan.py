@@ -1,0 +1,143 @@
+"""Requests as the user gives them: words of a command line or JSON Lines. Frames are made once versions are known."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from dissectors import schemas
+from dissectors.edits import EditError
+from dissectors.edits.notation import EditMaker, edit_of
+from kproxy.client.assignments import assign, from_json
+from kproxy.client.request import CLIENT_ID, Request, api_of, body_layout
+from kproxy.client.versions import Advertised, newest
+from kproxy.errors import UserError
+
+_API: Final = re.compile(r"(\w+)(?::(\d{1,4}))?")
+
+
+@dataclass(slots=True)
+class PlannedRequest:
+    """A request without a version yet, unless the user gave one. The fields depend on the version."""
+
+    api: schemas.Api
+    version: int | None
+    assignments: list[str] = field(default_factory=list)
+    body: Any = None
+    edit: EditMaker | None = None
+
+    def at(self, version: int) -> Request:
+        """The request at this version.
+
+        Raises:
+            UserError: The version lacks a field, or a value does not fit its type.
+        """
+        layout = body_layout(self.api, version)
+        values = {} if self.body is None else from_json(layout, self.body)
+        for each in self.assignments:
+            assign(layout, values, each)
+        return Request(self.api, version, values, self.edit)
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    api: str | int
+    version: int | None = None
+    body: dict[str, Any] | None = None
+    edit: Any = None
+
+
+def from_words(words: Sequence[str], version: int | None, edit: str | None = None) -> list[PlannedRequest]:
+    """Parse ``API[:VERSION]``, each followed by its ``FIELD=VALUE`` and bodies in JSON.
+
+    Args:
+        words: Of the command line.
+        version: For requests without their own.
+        edit: For the only request.
+
+    Raises:
+        UserError: A word is none of these, or there is no request.
+    """
+    planned: list[PlannedRequest] = []
+    for word in words:
+        if (found := _API.fullmatch(word)) is not None:
+            planned.append(PlannedRequest(api_of(found[1]), int(found[2]) if found[2] else version))
+        elif not planned:
+            raise UserError(f"{word!r} is before the first request: begin with an API, e.g. Metadata topics=orders")
+        elif word.startswith("{"):
+            planned[-1].body = _json(word)
+        else:
+            planned[-1].assignments.append(word)
+    if not planned:
+        raise UserError("pass a request, e.g. Metadata topics=orders; kproxy schemas lists the APIs")
+    if edit is not None:
+        if len(planned) > 1:
+            raise UserError("--edit applies to one request: send the others separately")
+        planned[0].edit = _edit(edit)
+    return planned
+
+
+def from_lines(text: str, version: int | None) -> list[PlannedRequest]:
+    """Parse JSON Lines: ``{"api": "Metadata", "version": 9, "body": {"topics": []}, "edit": "moved:topics:last"}``.
+
+    Raises:
+        UserError: A line has another form.
+    """
+    planned = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            read = msgspec.json.decode(line, type=_Line)
+        except msgspec.DecodeError as error:
+            raise UserError(f'line {number}: expected {{"api", "version"?, "body"?, "edit"?}}: {error}') from None
+        edit = read.edit if read.edit is None or isinstance(read.edit, str) else msgspec.json.encode(read.edit).decode()
+        chosen = version if read.version is None else read.version
+        planned.append(PlannedRequest(api_of(str(read.api)), chosen, [], read.body, _edit(edit) if edit else None))
+    if not planned:
+        raise UserError('standard input has no requests: pass lines such as {"api": "Metadata"}')
+    return planned
+
+
+def needs_versions(planned: Sequence[PlannedRequest]) -> bool:
+    """Whether the broker must be asked for its versions first. A lone ApiVersions request needs none."""
+    return any(each.version is None for each in planned)
+
+
+def encoded(
+    planned: Sequence[PlannedRequest],
+    client_id: str | None = CLIENT_ID,
+    served: Advertised | None = None,
+    next_correlation_id: Callable[[], int] | None = None,
+) -> list[bytes]:
+    """The frames. Without the broker's versions, the newest that kproxy knows are used.
+
+    Raises:
+        UserError: See `PlannedRequest.at` and `kproxy.client.versions.newest`.
+    """
+    number = next_correlation_id or itertools.count(1).__next__
+    frames = []
+    for each in planned:
+        version = each.version
+        if version is None:
+            version = newest(each.api, served) if served else each.api.max_version
+        frames.append(each.at(version).frame(number(), client_id))
+    return frames
+
+
+def _edit(text: str) -> EditMaker:
+    try:
+        return edit_of(text)
+    except EditError as error:
+        raise UserError(f"--edit: {error}") from None
+
+
+def _json(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise UserError(f"{text[:40]!r} is not JSON: {error}") from None

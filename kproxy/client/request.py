@@ -1,0 +1,92 @@
+"""Builds request frames: any API at any version, with Kafka's defaults for fields that are not given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dissectors import schemas
+from dissectors.edits import EditError, frame_layout, write
+from dissectors.edits.notation import EditMaker
+from dissectors.schemas.codes import ApiKey
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import Layout, layout
+from kproxy import __version__
+from kproxy.errors import UserError
+from kproxy.filters.errors import nearest
+
+#: The header's ``client_id``, unless the user gives another.
+CLIENT_ID: Final = "kproxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request to send: its API and version, the values of its body, and the edit to write it with.
+
+    Kafka rejects an ApiVersions request without the name of a client, so kproxy's is the default there (KIP-511).
+    """
+
+    api: schemas.Api
+    version: int
+    values: Mapping[str, Any]
+    edit: EditMaker | None = None
+
+    def frame(self, correlation_id: int, client_id: str | None = CLIENT_ID) -> bytes:
+        """The frame with its length prefix.
+
+        Raises:
+            UserError: A value does not fit its type, or the edit does not fit the request.
+        """
+        header = layout("RequestHeader", schemas.header_versions(self.api.key, self.version)[0])
+        body = body_layout(self.api, self.version)
+        values = {
+            "header": {
+                "request_api_key": self.api.key,
+                "request_api_version": self.version,
+                "correlation_id": correlation_id,
+                "client_id": client_id,
+            },
+            "body": self._defaults(body) | dict(self.values),
+        }
+        try:
+            return write(self.edit(body) if self.edit else None, frame_layout(header, body), values)
+        except EditError as error:
+            raise UserError(f"--edit: {error}") from None
+        except EncodeError as error:
+            raise UserError(f"{self.api.name} v{self.version}: {error}") from None
+
+    def _defaults(self, body: Layout) -> dict[str, Any]:
+        if self.api.key != ApiKey.API_VERSIONS or not body.fields:
+            return {}
+        return {"client_software_name": "kproxy", "client_software_version": __version__}
+
+
+def api_of(text: str) -> schemas.Api:
+    """The API with this name (in any case) or key.
+
+    Raises:
+        UserError: There is none; names a similar one.
+    """
+    names = {each.name.lower(): each for each in schemas.apis()}
+    found = schemas.api(int(text)) if text.isdecimal() else names.get(text.lower())
+    if found is None:
+        near = nearest(text, [each.name for each in schemas.apis()])
+        raise UserError(
+            f"unknown API {text!r}" + (f"; did you mean {near}?" if near else "; kproxy schemas lists them")
+        )
+    return found
+
+
+def body_layout(api: schemas.Api, version: int) -> Layout:
+    """The layout of a request's body.
+
+    Raises:
+        UserError: No Kafka release has this version.
+    """
+    name = schemas.request(api.key)
+    if name is None or version not in api.versions:
+        raise UserError(
+            f"{api.name} has no version {version}: use {api.min_version} to {api.max_version}, or --raw HEX"
+        )
+    return layout(name, version)

@@ -1,0 +1,55 @@
+"""Chooses the version of a request from the versions that a broker advertises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from dissectors import schemas
+from dissectors.schemas.codes import ApiKey, Error
+from kproxy.client.ask import ask
+from kproxy.client.connection import Connection
+from kproxy.errors import FINDINGS, UserError
+
+#: API key -> lowest and highest version.
+Advertised: TypeAlias = Mapping[int, tuple[int, int]]
+
+
+async def advertised(connection: Connection) -> Advertised:
+    """Ask for the broker's versions like a Kafka client: at the newest version, then at 0 if it is unknown (KIP-511).
+
+    Raises:
+        UserError: The broker does not answer, or its answer does not decode.
+    """
+    api = schemas.api(ApiKey.API_VERSIONS)
+    assert api is not None
+    version = api.max_version
+    body = await ask(connection, api, version)
+    if body["error_code"] == Error.UNSUPPORTED_VERSION and version:
+        offered = {each["api_key"]: each for each in body["api_keys"]}.get(api.key)
+        version = min(version, offered["max_version"]) if offered else 0
+        body = await ask(connection, api, version)
+    if body["error_code"]:
+        raise UserError(
+            f"ApiVersions v{version} returned {schemas.error_name(body['error_code'])}: pass -v N", FINDINGS
+        )
+    return {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
+
+
+def newest(api: schemas.Api, served: Advertised) -> int:
+    """The newest version that the broker and kproxy know.
+
+    Raises:
+        UserError: The broker does not advertise the API, or only unknown versions.
+    """
+    if api.key not in served:
+        raise UserError(f"the broker does not advertise {api.name}: pass -v N to send it nevertheless", FINDINGS)
+    lowest, highest = served[api.key]
+    version = min(highest, api.max_version)
+    if version < max(lowest, api.min_version):
+        raise UserError(
+            f"the broker serves {api.name} v{lowest} to v{highest}, kproxy knows v{api.min_version} to "
+            f"v{api.max_version}: pass -v N to send one of these nevertheless",
+            FINDINGS,
+        )
+    return version

@@ -1,0 +1,216 @@
+"""`kproxy send` at the built-in broker, and at servers that are not brokers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kproxy.broker.threaded import BrokerThread
+from kproxy.development_ca import certificates, store
+from tests.kproxy.cli.conftest import Run
+
+METADATA_V0 = "00000016 0003 0000 00000001 0000 00000001 0006 6f7264657273"
+
+
+@contextmanager
+def server(behave: Callable[[socket.socket], object]) -> Iterator[str]:
+    """A server for one connection; it closes it afterwards."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with listening.accept()[0] as accepted:
+                behave(accepted)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        thread.join(10)
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1})
+def test_request_and_response_byte_by_byte(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    done = kproxy("send", kproxy_broker.bootstrap, "Metadata", "-v", 0, "topics=orders")
+    assert (done.returncode, done.stderr) == (0, "")
+    request, response, _ = done.stdout.split("\n\n")
+    assert request.startswith("Metadata v0 request, 32 bytes\n")
+    assert '00 06 6f 72 64 65 72 73  topics[0].name              "orders"' in request
+    assert "Metadata v0 response, " in response
+    assert ", after " in response.partition("\n")[0]
+    assert "topics[0].partitions[0].leader_id" in response
+
+
+def test_the_newest_version_is_chosen(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    done = kproxy("send", kproxy_broker.bootstrap, "metadata", "ApiVersions:0", "--json")
+    metadata, versions = map(json.loads, done.stdout.splitlines())
+    assert (metadata["request"]["api_version"], versions["request"]["api_version"]) == (13, 0)
+    assert versions["response"]["body"]["error_code"] == 0
+    assert metadata["problem"] is None
+    assert metadata["latency_ms"] > 0
+
+
+@pytest.mark.kproxy_broker(release="0.10.0")
+def test_an_old_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    done = kproxy("send", kproxy_broker.bootstrap, "Metadata", "--json")
+    assert json.loads(done.stdout)["request"]["api_version"] == 1
+    done = kproxy("send", kproxy_broker.bootstrap, "ShareFetch")
+    assert (done.returncode, done.stderr) == (
+        1, "kproxy: the broker does not advertise ShareFetch: pass -v N to send it nevertheless\n",
+    )  # fmt: skip
+
+
+def test_requests_from_standard_input_are_pipelined(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    lines = ['{"api": "Metadata", "version": 1, "body": {"topics": null}}', "", '{"api": 18}']
+    done = kproxy("send", kproxy_broker.bootstrap, "-", "--json", stdin="\n".join(lines))
+    assert [json.loads(line)["response"]["api"] for line in done.stdout.splitlines()] == ["Metadata", "ApiVersions"]
+    done = kproxy("send", kproxy_broker.bootstrap, "-", stdin='{"api": 3}\n{"apii": 3}')
+    assert done.returncode == 2
+    assert 'line 2: expected {"api", "version"?, "body"?, "edit"?}' in done.stderr
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1})
+def test_produced_records_are_fetched(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    def send(*words: str) -> list[dict[str, object]]:
+        done = kproxy("send", kproxy_broker.bootstrap, "--json", *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    produce = ["Produce:9", "timeout_ms=1000", "topic_data=orders", "topic_data.partition_data=0",
+               "topic_data.partition_data.records=hello"]  # fmt: skip
+    unacknowledged, acknowledged = send(*produce, "acks=0", *produce, "acks=-1")
+    assert unacknowledged["response"] is None
+    assert unacknowledged["problem"] is None
+    assert acknowledged["response"]["body"]["responses"][0]["partition_responses"][0]["base_offset"] == 1  # type: ignore[index]
+    [fetched] = send("Fetch:11", "max_bytes=1000", "topics=orders", "topics.partitions=0",
+                     "topics.partitions.partition_max_bytes=1000")  # fmt: skip
+    assert "aGVsbG8=" in json.dumps(fetched["response"])
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Metadata:9:moved:cluster_id:first"])
+def test_a_finding_about_the_response_fails(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    command = ("send", kproxy_broker.bootstrap, "Metadata", "-v", 9, "topics=orders")
+    done = kproxy(*command)
+    assert done.returncode == 1
+    assert "cluster_id is written" in done.stdout
+    assert kproxy(*command, "--fail-on", "never").returncode == 0
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1}, quirks=["Metadata:9:correlation_id:+5"])
+def test_the_response_to_another_request(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    done = kproxy("send", kproxy_broker.bootstrap, "Metadata:9", "topics=orders")
+    assert (done.returncode, done.stderr) == (1, "kproxy: the response has correlation id 6, not 1 as its request\n")
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1})
+def test_bytes_are_sent_exactly_as_typed(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    done = kproxy("send", kproxy_broker.bootstrap, "--raw", METADATA_V0, "--json")
+    sent = json.loads(done.stdout)
+    assert sent["response"]["body"]["topics"][0]["name"] == "orders"
+    done = kproxy("send", kproxy_broker.bootstrap, "--raw", "-", "--json", stdin=METADATA_V0 * 2)
+    assert len(done.stdout.splitlines()) == 2
+    done = kproxy("send", kproxy_broker.bootstrap, "--raw", "000000010", "--json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("kproxy: --raw: ")
+
+
+def test_a_request_that_is_written_wrong(kproxy: Run) -> None:
+    with server(lambda accepted: accepted.recv(4096)) as address:
+        done = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last", "ApiVersions")
+        assert "--edit applies to one request" in done.stderr
+        done = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last")
+    assert (done.returncode, done.stderr) == (1, "kproxy: the broker closed the connection\n")
+    assert "decoded as actually written" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (b"", "the broker closed the connection"),
+        (b"\0\0\0\x10\0\0", "the broker closed the connection after 6 bytes of a response"),
+        (
+            b"\x15\x03\x03\x00\x02\x02\x0a",
+            "the broker answers with a TLS alert: pass --tls after 7 bytes of a response",
+        ),
+        (b"HTTP/1.1 400 Bad Request\r\n", "the response's length prefix is 1213486160: this is not Kafka's protocol"),
+    ],
+)
+def test_servers_that_do_not_answer(kproxy: Run, answer: bytes, sentence: str) -> None:
+    def behave(accepted: socket.socket) -> None:
+        accepted.recv(4096)
+        accepted.sendall(answer)
+
+    with server(behave) as address:
+        done = kproxy("send", address, "Metadata:0", "ApiVersions:0", "--json")
+    problems = [json.loads(line)["problem"] for line in done.stdout.splitlines()]
+    assert problems[0].startswith(sentence)
+    assert problems[1] == "not answered either"
+    assert done.returncode == 1
+
+
+def test_a_server_that_says_nothing(kproxy: Run) -> None:
+    over = threading.Event()
+    with server(lambda _: over.wait(10)) as address:
+        done = kproxy("send", address, "Metadata:0", "--timeout", 0.2)
+        over.set()
+    assert (done.returncode, done.stderr) == (1, "kproxy: no response within 0.2 s\n")
+
+
+def test_encoded_requests_are_printed_as_hex(kproxy: Run) -> None:
+    done = kproxy("send", "--encode", "Metadata", "-v", 0, "topics=orders", "--client-id", "")
+    assert done.stdout == METADATA_V0.replace(" ", "") + "\n"
+    assert kproxy("explain", "-", stdin=done.stdout).returncode == 0
+
+
+def test_tls_and_a_login(kproxy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.save(tmp_path, certificates.create(["127.0.0.1"], 10))
+    certificate, key, ca = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "ca.pem"
+    with BrokerThread(
+        tls_certificate=certificate, tls_key=key, sasl=("SCRAM-SHA-512",), users={"alice": "sesame"}
+    ) as broker:
+        tls = ("send", broker.bootstrap, "Metadata", "--tls")
+        login = ("--sasl-mechanism", "scram-sha-512", "--sasl-username", "alice")
+        done = kproxy(*tls, *login)
+        assert (done.returncode, "needs a password" in done.stderr) == (2, True)
+        (tmp_path / "password").write_text("sesame\n")
+        done = kproxy(*tls, *login, "--ca", ca, "--sasl-password-file", tmp_path / "password", "--json")
+        assert json.loads(done.stdout)["response"]["body"]["brokers"]
+        monkeypatch.setenv("KPROXY_SASL_PASSWORD", "wrong")
+        done = kproxy(*tls, *login, "--insecure")
+        assert done.returncode == 1
+        assert "the broker rejects the login: Authentication failed" in done.stderr
+        done = kproxy(*tls, *login)
+        assert done.returncode == 3
+        assert "certificate rejected: " in done.stderr
+        done = kproxy("send", broker.bootstrap, "Metadata", "--timeout", 5)
+        assert done.returncode == 1
+        assert "sesame" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        ((), 2, "pass the broker's address and a request"),
+        (("localhost:x", "Metadata"), 2, "the broker's address 'localhost:x': invalid port 'x'"),
+        (("localhost:1",), 2, "pass a request"),
+        (("localhost:1", "topics=a"), 2, "'topics=a' is before the first request"),
+        (("localhost:1", "Metdata"), 2, "unknown API 'Metdata'; did you mean Metadata?"),
+        (("localhost:1", "Metadata:99", "--encode"), 2, "unknown API"),
+        (("localhost:1", "Metadata", "--timeout", 0), 2, "--timeout 0: use a positive number"),
+        (("localhost:1", "Metadata", "--ca", "x"), 2, "--ca needs --tls"),
+        (("localhost:1", "Metadata", "--sasl-username", "x"), 2, "need --sasl-mechanism"),
+        (("localhost:1", "Metadata", "--sasl-mechanism", "GSSAPI"), 2, "use one of PLAIN"),
+        (("localhost:1", "Metadata", "--edit", "nope"), 2, "--edit: unknown kind 'nope'"),
+        (("localhost:1", "Metadata", "--raw", "00"), 2, "--raw sends bytes as they are"),
+        (("localhost:1", "Metadata"), 3, "cannot connect to localhost:1: connection refused; is the broker running?"),
+    ],
+)
+def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+    done = kproxy("send", *words)
+    assert done.returncode == status
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,19 @@
+"""Every request that Kafka knows can be written with its defaults, and decodes again."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors import schemas
+from dissectors.messages.message import read_request
+from kproxy.client.request import Request
+
+
+@pytest.mark.parametrize("api", schemas.apis(), ids=lambda api: api.name)
+def test_defaults_decode(api: schemas.Api) -> None:
+    for version in api.versions:
+        frame = Request(api, version, {}).frame(7, "me")
+        message = read_request(frame)
+        assert (message.api, message.version, message.error) == (api.name, version, None)
+        assert message.well_formed
+        assert message.header["correlation_id"] == 7
