@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import socket
+import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -214,3 +217,18 @@ def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence:
     assert done.returncode == status
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1})
+def test_the_commands_of_the_page(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    page = (Path(__file__).parents[3] / "docs/send.md").read_text()
+    commands = re.findall(r"^    \$ kproxy (send .*)$", page, re.MULTILINE)
+    assert len(commands) >= 6
+    outputs = {}
+    for command in commands:
+        done = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
+        assert done.returncode == ("--edit" in command), command + done.stdout + done.stderr
+        outputs[command] = done.stdout
+    request, _, _ = outputs[commands[0]].partition("\n\n")
+    assert textwrap.indent(request, "    ") in page
+    assert '"hello" (5 bytes)' in outputs[commands[2]]
