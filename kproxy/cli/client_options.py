@@ -11,8 +11,8 @@ from kproxy.cli import options
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
-    from kproxy.client.connection import Tls
-    from kproxy.client.login import Login
+    from kproxy.client.connection import ClientTls
+    from kproxy.client.login import ClientLogin
     from kproxy.proxy.address import Address
 
 _PASSWORD = "KPROXY_SASL_PASSWORD"  # noqa: S105
@@ -58,13 +58,13 @@ def address_of(text: str) -> Address:
         raise UserError(str(error)) from None
 
 
-def tls_of(args: argparse.Namespace) -> Tls | None:
+def tls_of(args: argparse.Namespace) -> ClientTls | None:
     """The TLS of the connection; reads the files.
 
     Raises:
         UserError: An option needs another one, or a file cannot be used.
     """
-    from kproxy.client.connection import Tls
+    from kproxy.client.connection import ClientTls
     from kproxy.proxy.tls.contexts import TlsFileError, client_context
 
     if not args.tls:
@@ -80,16 +80,16 @@ def tls_of(args: argparse.Namespace) -> Tls | None:
         context = client_context(args.ca, args.cert, args.key, verify=not args.insecure, prefix="--")
     except TlsFileError as error:
         raise UserError(str(error)) from None
-    return Tls(context, args.sni)
+    return ClientTls(context, args.sni)
 
 
-def login_of(args: argparse.Namespace) -> Login | None:
+def login_of(args: argparse.Namespace) -> ClientLogin | None:
     """The login; reads the password.
 
     Raises:
         UserError: The mechanism is unknown, or user or password is missing.
     """
-    from kproxy.client.login import MECHANISMS, Login
+    from kproxy.client.login import MECHANISMS, ClientLogin
 
     if args.sasl_mechanism is None:
         if args.sasl_username or args.sasl_password_file:
@@ -109,4 +109,4 @@ def login_of(args: argparse.Namespace) -> Login | None:
             raise UserError(f"--sasl-password-file {args.sasl_password_file}: {reason}; choose another file") from None
     if not password:
         raise UserError(f"--sasl-mechanism needs a password: pass --sasl-password-file FILE, or set ${_PASSWORD}")
-    return Login(args.sasl_mechanism, args.sasl_username or "", password)
+    return ClientLogin(args.sasl_mechanism, args.sasl_username or "", password)

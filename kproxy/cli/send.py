@@ -12,7 +12,7 @@ from kproxy.errors import CLEAN, FINDINGS, UserError
 from kproxy.outputs.stderr import warn
 
 if TYPE_CHECKING:
-    from kproxy.client.exchange import Exchange
+    from kproxy.client.exchange import SentRequest
     from kproxy.client.plan import PlannedRequest
     from kproxy.outputs.finding_selection import Selection
 
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
     import asyncio
 
-    async def send() -> list[Exchange]:
+    async def send() -> list[SentRequest]:
         from kproxy.client.connection import connect
         from kproxy.client.exchange import pipelined
         from kproxy.client.login import log_in
@@ -167,7 +167,7 @@ def _raw(args: argparse.Namespace) -> list[bytes]:
     return [*frames, rest] if rest else frames
 
 
-def _show(exchange: Exchange, selection: Selection, *, as_json: bool) -> int:
+def _show(exchange: SentRequest, selection: Selection, *, as_json: bool) -> int:
     """Print one exchange; return the exit status that it deserves."""
     from kproxy.inspection.explain import explain
     from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings, write_explanation

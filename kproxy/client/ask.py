@@ -6,18 +6,18 @@ from typing import Any
 
 from dissectors import schemas
 from dissectors.messages.message import read_response
-from kproxy.client.connection import Connection, Silent
-from kproxy.client.request import Request
+from kproxy.client.connection import BrokerConnection, Silent
+from kproxy.client.request import ClientRequest
 from kproxy.errors import FINDINGS, UserError
 
 
-async def ask(connection: Connection, api: schemas.Api, version: int, **values: object) -> dict[str, Any]:
+async def ask(connection: BrokerConnection, api: schemas.Api, version: int, **values: object) -> dict[str, Any]:
     """The body of the response, as `dissectors.wire.decode.decode` returns it.
 
     Raises:
         UserError: No response arrives, or it does not decode.
     """
-    connection.send(Request(api, version, values).frame(connection.next_correlation_id()))
+    connection.send(ClientRequest(api, version, values).frame(connection.next_correlation_id()))
     try:
         # A broker that does not know the version of ApiVersions answers in version 0 (KIP-511), which is handled.
         message = read_response(await connection.receive(), api.key, version)

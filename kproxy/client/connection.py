@@ -19,7 +19,7 @@ _CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class ClientTls:
     """TLS of a connection: its context, and the name to send and expect (None: the host's name)."""
 
     context: ssl.SSLContext
@@ -34,7 +34,7 @@ class Silent(Exception):
         self.received = received
 
 
-class Connection:
+class BrokerConnection:
     """Use `connect` to make one. `within` is the time in seconds that each answer may take."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, within: float) -> None:
@@ -91,7 +91,7 @@ class Connection:
         return Silent(sentence + (f" after {got} bytes of a response" if got else ""), bytes(self._received))
 
 
-async def connect(address: Address, within: float, tls: Tls | None = None) -> Connection:
+async def connect(address: Address, within: float, tls: ClientTls | None = None) -> BrokerConnection:
     """Connect, and complete the TLS handshake.
 
     Raises:
@@ -105,7 +105,7 @@ async def connect(address: Address, within: float, tls: Tls | None = None) -> Co
             f"cannot connect to {address}: {sockets.reason(error)}; is the broker running?", UNREACHABLE
         ) from None
     if tls is None:
-        return Connection(*await asyncio.open_connection(sock=sock), within)
+        return BrokerConnection(*await asyncio.open_connection(sock=sock), within)
     host = address.host if isinstance(address, TcpAddress) else None
     try:
         streams = await asyncio.open_connection(
@@ -126,4 +126,4 @@ async def connect(address: Address, within: float, tls: Tls | None = None) -> Co
             "port expects TLS",
             UNREACHABLE,
         ) from None
-    return Connection(*streams, within)
+    return BrokerConnection(*streams, within)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from dissectors.messages.message import read_request
 from dissectors.schemas.codes import ApiKey
-from kproxy.client.connection import Connection, Silent
+from kproxy.client.connection import BrokerConnection, Silent
 
 _SHORTEST = 12  # a length prefix, API key and version, a correlation id
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class SentRequest:
     """A request frame and its response frame, both with their length prefix.
 
     `response` is None if none is expected (Produce with acks=0) or none arrived; then `problem` is a sentence.
@@ -28,7 +28,7 @@ class Exchange:
     problem: str | None = None
 
 
-async def pipelined(connection: Connection, requests: Sequence[bytes]) -> list[Exchange]:
+async def pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> list[SentRequest]:
     """Send all requests without waiting, then receive their responses.
 
     Kafka answers in the order of the requests, so each response is paired with the oldest request; another correlation
@@ -36,20 +36,20 @@ async def pipelined(connection: Connection, requests: Sequence[bytes]) -> list[E
     """
     connection.send(b"".join(requests))
     began = time.perf_counter()
-    exchanges: list[Exchange] = []
+    exchanges: list[SentRequest] = []
     problem = None
     for request in requests:
         if problem or not expects_response(request):
-            exchanges.append(Exchange(request, problem=problem))
+            exchanges.append(SentRequest(request, problem=problem))
             continue
         try:
             response = await connection.receive()
         except Silent as silent:
-            exchanges.append(Exchange(request, problem=str(silent)))
+            exchanges.append(SentRequest(request, problem=str(silent)))
             problem = "not answered either"
         else:
             latency_ms = 1000 * (time.perf_counter() - began)
-            exchanges.append(Exchange(request, response, latency_ms, _wrong_order(request, response)))
+            exchanges.append(SentRequest(request, response, latency_ms, _wrong_order(request, response)))
     return exchanges
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from kproxy.client.ask import ask
-from kproxy.client.connection import Connection
+from kproxy.client.connection import BrokerConnection
 from kproxy.client.versions import Advertised, newest
 from kproxy.errors import FINDINGS, UserError
 
@@ -27,7 +27,7 @@ _MAX_ITERATIONS: Final = 1_000_000  # seconds of computation; Kafka's default is
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class ClientLogin:
     """A mechanism, a user and a password; for OAUTHBEARER the password is the token, and there is no user."""
 
     mechanism: str
@@ -41,7 +41,7 @@ class Login:
         return _oauthbearer(self.password) if self.mechanism == "OAUTHBEARER" else _plain(self.username, self.password)
 
 
-async def log_in(connection: Connection, login: Login, served: Advertised) -> None:
+async def log_in(connection: BrokerConnection, login: ClientLogin, served: Advertised) -> None:
     """Log in as the first thing after ApiVersions.
 
     Raises:
@@ -75,7 +75,7 @@ class _Mistrust(Exception):
     """The broker's message breaks the mechanism. The message says how, without secrets."""
 
 
-async def _ask(connection: Connection, key: ApiKey, served: Advertised, **values: object) -> dict[str, Any]:
+async def _ask(connection: BrokerConnection, key: ApiKey, served: Advertised, **values: object) -> dict[str, Any]:
     api = schemas.api(key)
     assert api is not None
     return await ask(connection, api, newest(api, served), **values)

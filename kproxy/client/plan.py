@@ -14,7 +14,7 @@ from dissectors import schemas
 from dissectors.edits import EditError
 from dissectors.edits.notation import EditMaker, edit_of
 from kproxy.client.assignments import assign, from_json
-from kproxy.client.request import CLIENT_ID, Request, api_of, body_layout
+from kproxy.client.request import CLIENT_ID, ClientRequest, api_of, body_layout
 from kproxy.client.versions import Advertised, newest
 from kproxy.errors import UserError
 
@@ -31,7 +31,7 @@ class PlannedRequest:
     body: Any = None
     edit: EditMaker | None = None
 
-    def at(self, version: int) -> Request:
+    def at(self, version: int) -> ClientRequest:
         """The request at this version.
 
         Raises:
@@ -41,7 +41,7 @@ class PlannedRequest:
         values = {} if self.body is None else from_json(layout, self.body)
         for each in self.assignments:
             assign(layout, values, each)
-        return Request(self.api, version, values, self.edit)
+        return ClientRequest(self.api, version, values, self.edit)
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):

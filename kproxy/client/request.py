@@ -21,7 +21,7 @@ CLIENT_ID: Final = "kproxy"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ClientRequest:
     """A request to send: its API and version, the values of its body, and the edit to write it with.
 
     Kafka rejects an ApiVersions request without the name of a client, so kproxy's is the default there (KIP-511).

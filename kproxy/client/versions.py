@@ -8,14 +8,14 @@ from typing import TypeAlias
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.client.ask import ask
-from kproxy.client.connection import Connection
+from kproxy.client.connection import BrokerConnection
 from kproxy.errors import FINDINGS, UserError
 
 #: API key -> lowest and highest version.
 Advertised: TypeAlias = Mapping[int, tuple[int, int]]
 
 
-async def advertised(connection: Connection) -> Advertised:
+async def advertised(connection: BrokerConnection) -> Advertised:
     """Ask for the broker's versions like a Kafka client: at the newest version, then at 0 if it is unknown (KIP-511).
 
     Raises:

@@ -6,13 +6,13 @@ import pytest
 
 from dissectors import schemas
 from dissectors.messages.message import read_request
-from kproxy.client.request import Request
+from kproxy.client.request import ClientRequest
 
 
 @pytest.mark.parametrize("api", schemas.apis(), ids=lambda api: api.name)
 def test_defaults_decode(api: schemas.Api) -> None:
     for version in api.versions:
-        frame = Request(api, version, {}).frame(7, "me")
+        frame = ClientRequest(api, version, {}).frame(7, "me")
         message = read_request(frame)
         assert (message.api, message.version, message.error) == (api.name, version, None)
         assert message.well_formed

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.broker.threaded import BrokerThread
 from kproxy.client.connection import connect
-from kproxy.client.login import Login, log_in
+from kproxy.client.login import ClientLogin, log_in
 from kproxy.client.versions import advertised
 from kproxy.errors import UserError
 from kproxy.proxy.address import parse_upstream
@@ -18,7 +18,7 @@ TOKEN = unsecured({"sub": "alice", "exp": 4_000_000_000, "iat": 1})
 SERVED = {"sasl": ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"), "users": {"al=i,ce": "sesame"}}
 
 
-async def logged_in(bootstrap: str, login: Login) -> None:
+async def logged_in(bootstrap: str, login: ClientLogin) -> None:
     connection = await connect(parse_upstream(bootstrap), 10)
     try:
         await log_in(connection, login, await advertised(connection))
@@ -29,24 +29,24 @@ async def logged_in(bootstrap: str, login: Login) -> None:
 @pytest.mark.kproxy_broker(**SERVED)
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_a_password(kproxy_broker: BrokerThread, mechanism: str) -> None:
-    await logged_in(kproxy_broker.bootstrap, Login(mechanism, "al=i,ce", "sesame"))
+    await logged_in(kproxy_broker.bootstrap, ClientLogin(mechanism, "al=i,ce", "sesame"))
     with pytest.raises(UserError, match="the broker rejects the login: Authentication failed") as raised:
-        await logged_in(kproxy_broker.bootstrap, Login(mechanism, "al=i,ce", "sesame-wrong"))
+        await logged_in(kproxy_broker.bootstrap, ClientLogin(mechanism, "al=i,ce", "sesame-wrong"))
     assert "sesame" not in str(raised.value)
 
 
 @pytest.mark.kproxy_broker(**SERVED)
 async def test_a_token(kproxy_broker: BrokerThread) -> None:
-    await logged_in(kproxy_broker.bootstrap, Login("OAUTHBEARER", "", TOKEN))
+    await logged_in(kproxy_broker.bootstrap, ClientLogin("OAUTHBEARER", "", TOKEN))
     with pytest.raises(UserError, match="the broker rejects the login") as raised:
-        await logged_in(kproxy_broker.bootstrap, Login("OAUTHBEARER", "", TOKEN[:-20] + "."))
+        await logged_in(kproxy_broker.bootstrap, ClientLogin("OAUTHBEARER", "", TOKEN[:-20] + "."))
     assert TOKEN[:20] not in str(raised.value)
 
 
 @pytest.mark.kproxy_broker(sasl=("PLAIN",), users={"alice": "sesame"})
 async def test_a_mechanism_that_the_broker_lacks(kproxy_broker: BrokerThread) -> None:
     with pytest.raises(UserError, match="does not accept SCRAM-SHA-256: it offers PLAIN; pass --sasl-mechanism"):
-        await logged_in(kproxy_broker.bootstrap, Login("SCRAM-SHA-256", "alice", "sesame"))
+        await logged_in(kproxy_broker.bootstrap, ClientLogin("SCRAM-SHA-256", "alice", "sesame"))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_a_mechanism_that_the_broker_lacks(kproxy_broker: BrokerThread) ->
     ],
 )
 def test_a_broker_that_cannot_be_trusted(first: str, final: str, sentence: str) -> None:
-    steps = Login("SCRAM-SHA-256", "alice", "sesame").steps()
+    steps = ClientLogin("SCRAM-SHA-256", "alice", "sesame").steps()
     nonce = next(steps).decode().partition("r=")[2]
     with pytest.raises(Exception, match=sentence):  # noqa: PT012  # at either message
         steps.send(first.format(nonce=nonce).encode())
@@ -69,4 +69,6 @@ def test_a_broker_that_cannot_be_trusted(first: str, final: str, sentence: str) 
 
 
 def test_the_password_is_not_in_its_repr() -> None:
-    assert "sesame" not in repr(Login("PLAIN", "alice", "sesame")) + json.dumps(str(Login("PLAIN", "a", "sesame")))
+    assert "sesame" not in repr(ClientLogin("PLAIN", "alice", "sesame")) + json.dumps(
+        str(ClientLogin("PLAIN", "a", "sesame"))
+    )
