@@ -73,7 +73,7 @@ def write_explanation(explanation: Explanation, findings: list[FindingEntry], fi
     text: list[list[Piece]] = [
         [(f"{message.api} v{message.version} {kind}", "name"), (f", {len(explanation.frame)} bytes{note}", "")]
     ]
-    if message.diagnosis is not None:
+    if message.diagnosis is not None and explanation.error is None:  # an unlikely one is not applied
         text.append([("decoded as actually written: ", "dim"), (safe(str(message.diagnosis.edit)), "warning")])
     path = max((len(row.path) for row in explanation.rows), default=0)
     value = min(max((len(_value(row)) for row in explanation.rows), default=0), _VALUE)

@@ -281,3 +281,10 @@ def test_compressed_records_stand_once_as_bytes_and_then_field_by_field(kproxy: 
     assert shown == frame
     assert any(row.split()[-4:] == ["topic_data[0].partition_data[0].records[0].records[2].key", '"k2"', "(2", "bytes)"]
                for row in done.stdout.splitlines())  # fmt: skip
+
+
+def test_a_doubtful_diagnosis_is_no_heading(kproxy: Run) -> None:
+    moved = "0000001e000300090000000100066b70726f7879000102076f72646572730000 0000".replace(" ", "")
+    done = kproxy("explain", moved)
+    assert "(33% sure)" in done.stdout
+    assert "decoded as actually written" not in done.stdout

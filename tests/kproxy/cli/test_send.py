@@ -127,7 +127,7 @@ def test_a_request_that_is_written_wrong(kproxy: Run) -> None:
         assert "--edit applies to one request" in done.stderr
         done = kproxy("send", address, "Metadata:12", "topics=orders", "--edit", "moved:topics:last")
     assert (done.returncode, done.stderr) == (1, "kproxy: the broker closed the connection\n")
-    assert "decoded as actually written" in done.stdout
+    assert "decoded as actually written: topics is written" in done.stdout
 
 
 @pytest.mark.parametrize(
