@@ -50,6 +50,13 @@ class BrokerConnection:
         """Send bytes as they are, in the background. If the connection breaks, `receive` reports it."""
         self._writer.write(data)
 
+    def end(self) -> None:
+        """End the sending side (FIN), after what is still queued; TLS cannot, and closes instead."""
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+        else:
+            self._writer.close()
+
     async def receive(self) -> bytes:
         """The next frame, with its length prefix.
 

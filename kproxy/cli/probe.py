@@ -1,0 +1,118 @@
+"""`kproxy probe`: a conformance test of a broker."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli import client_options
+from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
+
+if TYPE_CHECKING:
+    from kproxy.probe.check import Check
+
+HELP = "test whether a broker conforms to Kafka's protocol"
+
+_EXAMPLES = """
+Each check has a stable id, e.g. Metadata/v9/2 or framing/pipelined; docs/probe.md explains them. Without --write
+nothing is created on the broker. With it, topics and groups whose names begin with --prefix are created and deleted.
+
+examples:
+  kproxy probe localhost:9092
+  kproxy probe localhost:9092 --write --junit probe.xml
+  kproxy probe localhost:9092 --only framing,Metadata/v9
+  kproxy probe --list                             # every check
+  kproxy probe --list --only versions             # with their pages: add --verbose
+
+exit status: 0 no check failed, 1 at least one failed, 2 usage error, 3 the broker cannot be reached, 5 no check applied
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("address", nargs="?", metavar="HOST:PORT", help="the broker")
+    parser.add_argument("--list", action="store_true", help="list the checks instead of running them")
+    parser.add_argument("--only", metavar="IDS", action="append", default=[],
+                        help="run only these checks: ids or their beginnings, e.g. framing,Metadata/v9")  # fmt: skip
+    parser.add_argument("--write", action="store_true", help="also run checks that create topics, records and groups")
+    parser.add_argument("--prefix", default="kproxy-probe", metavar="NAME",
+                        help="how the names of topics and groups begin (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--strict", action="store_true", help="skipped checks fail, too")
+    parser.add_argument("--verbose", action="store_true", help="also list passed checks; with --list, their pages")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print a JSON line per check, then one with the summary")
+    output.add_argument("--junit", metavar="FILE", help="also write JUnit XML; '-' for standard output")
+    client_options.configure(parser)
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; return the exit status."""
+    import asyncio
+
+    selected = _selected(args.only)
+    if args.list:
+        from kproxy.outputs.probe_report import listing
+
+        sys.stdout.writelines(listing(selected, pages=args.verbose))
+        return CLEAN
+    if args.address is None:
+        raise UserError("pass the broker's address, e.g. kproxy probe localhost:9092, or --list")
+    address, tls, login = (
+        client_options.address_of(args.address),
+        client_options.tls_of(args),
+        client_options.login_of(args),
+    )
+
+    from kproxy.outputs.probe_report import ProbeReport, junit
+    from kproxy.probe.run import run_checks
+    from kproxy.probe.target import Target
+
+    report = ProbeReport(sys.stdout, as_json=args.json, passed=args.verbose, quiet=args.junit == "-")
+
+    async def probe() -> None:
+        target = Target(address, args.timeout, tls, login, prefix=args.prefix)
+        await target.learn_versions()
+        async for result in run_checks(target, selected, writes=args.write):
+            report.add(result)
+
+    asyncio.run(probe())
+    report.end()
+    if args.junit:
+        _write(args.junit, junit(args.address, report.results, strict=args.strict))
+    counts = report.counts
+    if counts["fail"] or (args.strict and counts["skip"]):
+        return FINDINGS
+    return CLEAN if counts["pass"] else NOTHING
+
+
+def _selected(only: Sequence[str]) -> list[Check]:
+    from kproxy.filters.errors import nearest
+    from kproxy.probe.check import checks
+
+    if not only:
+        return list(checks())
+    wanted = [each.strip().lower() for text in only for each in text.split(",") if each.strip()]
+    for each in wanted:
+        if not any(_matches(found.id, each) for found in checks()):
+            near = nearest(each, {part for found in checks() for part in (found.id, found.id.partition("/")[0])})
+            raise UserError(f"--only {each}: no such check; " + (f"did you mean {near}?" if near else "see --list"))
+    return [found for found in checks() if any(_matches(found.id, each) for each in wanted)]
+
+
+def _matches(identity: str, wanted: str) -> bool:
+    """Whether the id is the wanted one or below it: ``metadata/v1`` stands for ``Metadata/v1/2``, not for v10."""
+    return f"{identity.lower()}/".startswith(wanted.rstrip("/") + "/")
+
+
+def _write(path: str, text: str) -> None:
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--junit {path}: {error.strerror}; choose another file") from None

@@ -1,0 +1,1 @@
+"""A conformance test for whatever claims to speak Kafka's protocol: checks with stable ids, run by `kproxy probe`."""

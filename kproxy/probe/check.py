@@ -1,0 +1,99 @@
+"""Check: one property of a broker, with a stable id, and its result."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from kproxy.inspection.explain import Explanation
+
+if TYPE_CHECKING:
+    from kproxy.probe.target import Target
+
+Outcome: TypeAlias = Literal["pass", "fail", "skip"]
+#: Tests the property; returns if the broker has it, otherwise raises `CheckFailed` or `CheckSkipped`.
+RunCheck: TypeAlias = "Callable[[Target], Awaitable[object]]"
+
+
+class CheckFailed(Exception):
+    """The broker lacks the property. The message is one sentence; `evidence` are the frames that show it."""
+
+    def __init__(self, sentence: str, *evidence: Explanation) -> None:
+        super().__init__(sentence)
+        self.evidence = evidence
+
+
+class CheckSkipped(Exception):
+    """The check does not apply to this broker. The message is the reason, without a final period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A property that a broker should have.
+
+    Attributes:
+        id: Stable: ``Metadata/v1/2``, ``framing/split-frame``.
+        title: The property, as a sentence about the broker.
+        page: Why it matters, in paragraphs.
+        sources: KIPs and files of Kafka that define it.
+        run: Tests it.
+        writes: Whether it creates topics, records or groups; it then needs ``--write``.
+        uses: The API versions that it depends on: (API, version). Clients that use all of them need the check.
+    """
+
+    id: str
+    title: str
+    page: str
+    sources: tuple[str, ...]
+    run: RunCheck
+    writes: bool = False
+    uses: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The outcome of a check; `sentence` is the reason of a failure or skip."""
+
+    check: Check
+    outcome: Outcome
+    sentence: str = ""
+    evidence: tuple[Explanation, ...] = ()
+    duration_ms: float = 0.0
+
+
+#: Registered checks, and functions that make many.
+_REGISTERED: dict[str, Check] = {}
+_FAMILIES: list[Callable[[], Iterable[Check]]] = []
+
+
+def check(id: str, *sources: str, writes: bool = False) -> Callable[[RunCheck], RunCheck]:
+    """Register a function as a check. Its docstring is the page; the first line is the title."""
+
+    def register(run: RunCheck) -> RunCheck:
+        title, _, page = (inspect.getdoc(run) or "").partition("\n")
+        if id in _REGISTERED:
+            raise ValueError(f"two checks have the id {id}")
+        _REGISTERED[id] = Check(id, title, page.strip(), sources, run, writes)
+        return run
+
+    return register
+
+
+def family(make: Callable[[], Iterable[Check]]) -> Callable[[], Iterable[Check]]:
+    """Register a function that makes checks of the same kind."""
+    _FAMILIES.append(make)
+    return make
+
+
+@functools.cache
+def checks() -> tuple[Check, ...]:
+    """All checks, in the order of their files."""
+    package = importlib.import_module("kproxy.probe.checks")
+    for each in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{each.name}")
+    return (*(made for make in _FAMILIES for made in make()), *_REGISTERED.values())

@@ -1,0 +1,69 @@
+"""Every advertised API and version: a harmless request gets a response that fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dissectors import schemas
+from kproxy.client.request import ClientRequest
+from kproxy.probe.check import Check, CheckFailed, CheckSkipped, family
+from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
+from kproxy.probe.target import Answer, Target
+
+_PAGE = """The broker advertises this version in ApiVersions, so clients send it. kproxy sends a harmless request, which
+changes nothing. An error code in the response is an answer."""
+_SOURCE = "https://kafka.apache.org/protocol"
+
+
+@family
+def advertised() -> Iterator[Check]:
+    """Three checks for each version of each API that clients may send."""
+    for api in schemas.apis():
+        if api.name in NOT_FOR_CLIENTS or schemas.request(api.key) is None:
+            continue
+        for version in api.versions:
+            name, uses = f"{api.name} v{version}", ((api.name, version),)
+            for number, (title, run) in enumerate(
+                (
+                    (f"{name} gets a response with its correlation id", _answers),
+                    (f"the {name} response decodes to its last byte", _decodes),
+                    (f"the {name} response has no finding", _has_no_finding),
+                ),
+                1,
+            ):
+                identity = f"{api.name}/v{version}/{number}"
+                yield Check(identity, title, _PAGE, (_SOURCE,), partial(run, api, version), uses=uses)
+
+
+async def _answers(api: schemas.Api, version: int, target: Target) -> Answer:
+    lowest, highest = target.served.get(api.key, (0, -1))
+    if not lowest <= version <= highest:
+        raise CheckSkipped("not advertised")
+    async with target.connection() as connection:
+        request = ClientRequest(api, version, harmless(api, version)).frame(connection.next_correlation_id())
+        connection.send(request)
+        return await target.receive_any(connection, request)
+
+
+async def _answered(api: schemas.Api, version: int, target: Target) -> Answer:
+    try:
+        return await _answers(api, version, target)
+    except CheckFailed:
+        raise CheckSkipped(f"{api.name}/v{version}/1 fails") from None
+
+
+async def _decodes(api: schemas.Api, version: int, target: Target) -> None:
+    answer = await _answered(api, version, target)
+    message = answer.message
+    if message.error is not None:
+        raise answer.failed(f"the response does not decode: {message.error}")
+    if message.opaque or message.trailing:
+        raise answer.failed(message.opaque or f"{message.trailing} bytes follow the last field of the response")
+
+
+async def _has_no_finding(api: schemas.Api, version: int, target: Target) -> None:
+    answer = await _answered(api, version, target)
+    found = [each for each in answer.evidence[1].findings if each.severity != "info" and each.blame != "client"]
+    if found:
+        raise answer.failed(f"{found[0].code} {found[0].name}: {found[0].problem.message}")

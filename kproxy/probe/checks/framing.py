@@ -1,0 +1,128 @@
+"""Bytes on the connection: how requests are split, joined and damaged."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kproxy.probe.check import CheckFailed, check
+from kproxy.probe.target import Target
+
+_PIPELINED = 100
+_IN_ONE_SEGMENT = 20
+_NETWORK = "clients/src/main/java/org/apache/kafka/common/network/NetworkReceive.java"
+
+
+@check("framing/one-byte-at-a-time", _NETWORK)
+async def one_byte_at_a_time(target: Target) -> None:
+    """A request that arrives byte by byte is answered."""
+    async with target.connection() as connection:
+        request = target.frame(connection, "ApiVersions", 0)
+        for each in request:
+            connection.send(bytes([each]))
+            await asyncio.sleep(0)
+        await target.receive(connection, request)
+
+
+@check("framing/split-at-every-byte", _NETWORK)
+async def split_at_every_byte(target: Target) -> None:
+    """A request that arrives in two segments is answered, wherever it is split.
+
+    Brokers that expect the length prefix, or the header, in one read fail under load only.
+    """
+    async with target.connection() as connection:
+        size = len(target.frame(connection, "ApiVersions", 0))
+        for at in range(1, size):
+            request = target.frame(connection, "ApiVersions", 0)
+            connection.send(request[:at])
+            await asyncio.sleep(0.005)  # so that the halves leave in segments of their own
+            connection.send(request[at:])
+            try:
+                await target.receive(connection, request)
+            except CheckFailed as failed:
+                raise CheckFailed(f"split after byte {at}: {failed}", *failed.evidence) from None
+
+
+@check("framing/frames-in-one-segment", _NETWORK)
+async def frames_in_one_segment(target: Target) -> None:
+    """Several requests that arrive in one segment are all answered, in order."""
+    await _pipelined(target, _IN_ONE_SEGMENT)
+
+
+@check("framing/pipelined", "https://kafka.apache.org/protocol#protocol_network")
+async def pipelined(target: Target) -> None:
+    """A hundred requests in flight are answered in the order of the requests.
+
+    Clients pair a response with the oldest request. Another order breaks them even if the correlation ids are right.
+    """
+    await _pipelined(target, _PIPELINED)
+
+
+@check("framing/zero-size", _NETWORK)
+async def zero_size(target: Target) -> None:
+    """A length prefix of 0 closes the connection."""
+    await _closes(target, bytes(4), "a length prefix of 0")
+
+
+@check("framing/negative-size", _NETWORK)
+async def negative_size(target: Target) -> None:
+    """A negative length prefix closes the connection."""
+    await _closes(target, b"\xff\xff\xff\xff" + bytes(16), "a length prefix of -1")
+
+
+@check("framing/huge-size", "socket.request.max.bytes")
+async def huge_size(target: Target) -> None:
+    """A length prefix of 2 GiB closes the connection, instead of waiting for the bytes.
+
+    A broker that waits, or allocates the memory, can be stopped by anyone who connects.
+    """
+    await _closes(target, b"\x7f\xff\xff\xff" + bytes(16), "a length prefix of 2147483647")
+
+
+@check("framing/garbage", _NETWORK)
+async def garbage(target: Target) -> None:
+    """Bytes of another protocol close the connection, and other connections continue."""
+    async with target.connection() as other:
+        await target.ask(other, "ApiVersions", 0)
+        await _closes(target, b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", "an HTTP request")
+        await target.ask(other, "ApiVersions", 0)
+
+
+@check("framing/truncated-request", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
+async def truncated_request(target: Target) -> None:
+    """A request whose length prefix is too small for its body closes the connection."""
+    async with target.connection() as connection:
+        request = target.frame(connection, "Metadata", None, topics=[{"name": "kproxy-probe"}])
+        cut = (len(request) - 7).to_bytes(4, "big") + request[4:-3]
+        connection.send(cut)
+        if not await target.closes(connection):
+            raise CheckFailed(
+                "a Metadata request that lacks its last 3 bytes gets no answer, and the connection stays open"
+            )
+
+
+@check("framing/half-close", "clients/src/main/java/org/apache/kafka/common/network/Selector.java")
+async def half_close(target: Target) -> None:
+    """A client that ends its side of an idle connection sees the broker end the other side."""
+    async with target.connection() as connection:
+        await target.ask(connection, "ApiVersions", 0)
+        connection.end()
+        if not await target.closes(connection):
+            raise CheckFailed("the broker leaves the connection open after the client's FIN")
+
+
+async def _pipelined(target: Target, count: int) -> None:
+    async with target.connection() as connection:
+        requests = [target.frame(connection, "ApiVersions", 0) for _ in range(count)]
+        connection.send(b"".join(requests))
+        for number, request in enumerate(requests, 1):
+            try:
+                await target.receive(connection, request)
+            except CheckFailed as failed:
+                raise CheckFailed(f"request {number} of {count}: {failed}", *failed.evidence) from None
+
+
+async def _closes(target: Target, data: bytes, what: str) -> None:
+    async with target.connection() as connection:
+        connection.send(data)
+        if not await target.closes(connection):
+            raise CheckFailed(f"{what} is neither answered nor does it close the connection")

@@ -1,0 +1,114 @@
+"""ApiVersions, and versions that the broker does not serve."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dissectors import schemas
+from dissectors.schemas.codes import ApiKey, Error
+from kproxy.probe.check import CheckFailed, CheckSkipped, check
+from kproxy.probe.target import Answer, Target
+
+_FUTURE = 127  # no release has it, and no gateway should wait for it
+
+
+@check("versions/future-api-versions", "KIP-511", "core/src/main/scala/kafka/server/KafkaApis.scala")
+async def future_api_versions(target: Target) -> None:
+    """A version of ApiVersions that is too new returns version 0 with UNSUPPORTED_VERSION.
+
+    New clients begin with their newest version. A broker that closes the connection instead makes them fail, or
+    reconnect after a delay with an older version.
+    """
+    async with target.connection() as connection:
+        request = bytearray(target.frame(connection, "ApiVersions", 3))  # as a future version would begin
+        request[6:8] = _FUTURE.to_bytes(2, "big")
+        connection.send(bytes(request))
+        answer = await target.receive_any(connection, bytes(request))
+        if int.from_bytes(answer.response[8:10], "big") != Error.UNSUPPORTED_VERSION:
+            raise answer.failed(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
+        if answer.message.error or not answer.body.get("api_keys"):
+            raise answer.failed(f"the response to ApiVersions v{_FUTURE} is not a complete response of version 0")
+
+
+@check("versions/ranges", "https://kafka.apache.org/protocol")
+async def ranges(target: Target) -> None:
+    """Every API is listed once, with a range that is not empty, and ApiVersions is among them."""
+    answer = await _api_versions(target, target.version("ApiVersions"))
+    listed = answer.body["api_keys"]
+    for each in listed:
+        if not 0 <= each["min_version"] <= each["max_version"]:
+            name = _name(each["api_key"])
+            raise answer.failed(f"{name} is listed from v{each['min_version']} to v{each['max_version']}")
+    [(key, count)] = Counter(each["api_key"] for each in listed).most_common(1) or [(0, 0)]
+    if count > 1:
+        raise answer.failed(f"{_name(key)} is listed {count} times")
+    if ApiKey.API_VERSIONS not in {each["api_key"] for each in listed}:
+        raise answer.failed("ApiVersions does not list itself")
+
+
+@check("versions/same-in-every-version", "KIP-35")
+async def same_in_every_version(target: Target) -> None:
+    """All versions of ApiVersions list the same ranges.
+
+    A gateway that answers an old version from a fixed table promises what it does not serve.
+    """
+    newest = target.version("ApiVersions")
+    lists = {}
+    for version in range(newest + 1):
+        answer = await _api_versions(target, version)
+        lists[version] = {
+            each["api_key"]: (each["min_version"], each["max_version"]) for each in answer.body["api_keys"]
+        }
+        if lists[version] != lists[0]:
+            key = min(key for key in lists[0] | lists[version] if lists[0].get(key) != lists[version].get(key))
+            raise answer.failed(
+                f"v0 lists {_name(key)} as {_range(lists[0].get(key))}, v{version} as {_range(lists[version].get(key))}"
+            )
+
+
+@check("versions/above-the-range", "clients/src/main/java/org/apache/kafka/common/requests/RequestContext.java")
+async def above_the_range(target: Target) -> None:
+    """A version above the advertised range is refused: the connection is closed, or the response is an error.
+
+    A broker that reads it as another version answers with a layout that the client does not expect.
+    """
+    version = target.served.get(ApiKey.METADATA, (0, -1))[1] + 1
+    if not version:
+        raise CheckSkipped("the broker does not serve Metadata")
+    await _refused(target, ApiKey.METADATA, version)
+
+
+@check("versions/unknown-api", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
+async def unknown_api(target: Target) -> None:
+    """An unknown API key is refused."""
+    await _refused(target, 9999, 0)
+
+
+async def _refused(target: Target, key: int, version: int) -> None:
+    async with target.connection() as connection:
+        request = bytearray(target.frame(connection, "ApiVersions", 0))
+        request[4:8] = key.to_bytes(2, "big") + version.to_bytes(2, "big")
+        connection.send(bytes(request))
+        try:
+            if await target.closes(connection):
+                return
+        except CheckFailed as failed:
+            if "00 23" in str(failed):  # UNSUPPORTED_VERSION
+                return
+            raise CheckFailed(f"{_name(key)} v{version} is not refused: {failed}") from None
+        raise CheckFailed(f"{_name(key)} v{version} gets no answer, and the connection stays open")
+
+
+async def _api_versions(target: Target, version: int) -> Answer:
+    async with target.connection() as connection:
+        values = {"client_software_name": "kproxy", "client_software_version": "1"} if version > 2 else {}
+        return await target.ask(connection, "ApiVersions", version, **values)
+
+
+def _name(key: int) -> str:
+    api = schemas.api(key)
+    return api.name if api else f"API {key}"
+
+
+def _range(found: tuple[int, int] | None) -> str:
+    return f"v{found[0]} to v{found[1]}" if found else "not served"

@@ -1,0 +1,50 @@
+"""Runs checks, several at a time, and yields their results in order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+
+from dissectors.failures import Failure
+from kproxy.probe.check import Check, CheckFailed, CheckResult, CheckSkipped
+from kproxy.probe.target import Target
+
+
+async def run_checks(
+    target: Target, selected: Sequence[Check], *, writes: bool, at_once: int = 8
+) -> AsyncIterator[CheckResult]:
+    """Run checks with at most `at_once` at a time; yield the results in the order of the checks.
+
+    Args:
+        target: The broker.
+        selected: The checks.
+        writes: Whether checks that write may run; otherwise they are skipped.
+        at_once: The number of checks that run at the same time.
+    """
+    limit = asyncio.Semaphore(at_once)
+
+    async def run(check: Check) -> CheckResult:
+        if check.writes and not writes:
+            return CheckResult(check, "skip", "it writes: pass --write")
+        async with limit:
+            return await _run(target, check)
+
+    async with asyncio.TaskGroup() as group:
+        for task in [group.create_task(run(check)) for check in selected]:
+            yield await task
+
+
+async def _run(target: Target, check: Check) -> CheckResult:
+    began = time.perf_counter()
+    try:
+        await check.run(target)
+    except CheckFailed as failed:
+        result = CheckResult(check, "fail", str(failed), failed.evidence)
+    except CheckSkipped as skipped:
+        return CheckResult(check, "skip", str(skipped))
+    except Exception as error:  # noqa: BLE001  # a bug in a check must not end the others
+        result = CheckResult(check, "fail", f"kproxy failed: {Failure.of('running a check', error)}")
+    else:
+        result = CheckResult(check, "pass")
+    return CheckResult(check, result.outcome, result.sentence, result.evidence, 1000 * (time.perf_counter() - began))

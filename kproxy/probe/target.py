@@ -1,0 +1,148 @@
+"""Target: the broker under test. Opens connections and exchanges requests, and fails the check if that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors import schemas
+from dissectors.messages.message import Message, read_response
+from kproxy.client.connection import BrokerConnection, ClientTls, Silent, connect
+from kproxy.client.login import ClientLogin, log_in
+from kproxy.client.request import ClientRequest, api_of
+from kproxy.client.versions import Advertised, advertised, newest
+from kproxy.errors import UserError
+from kproxy.inspection.explain import Explanation, explain
+from kproxy.probe.check import CheckFailed, CheckSkipped
+from kproxy.proxy.address import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A request frame with its response frame, and the response decoded."""
+
+    request: bytes
+    response: bytes
+    message: Message
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """Values by snake_case name."""
+        return self.message.body
+
+    @property
+    def evidence(self) -> tuple[Explanation, Explanation]:
+        """Request and response explained, for `CheckFailed`."""
+        return explain(self.request), explain(self.response, self.request)
+
+    def failed(self, sentence: str) -> CheckFailed:
+        """The error that fails a check because of this response."""
+        return CheckFailed(sentence, *self.evidence)
+
+
+@dataclass(slots=True)
+class Target:
+    """How to reach the broker, and what it advertises. `within` is in seconds, per response."""
+
+    address: Address
+    within: float
+    tls: ClientTls | None = None
+    login: ClientLogin | None = None
+    served: Advertised = field(default_factory=dict)
+    prefix: str = "kproxy-probe"
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    async def learn_versions(self) -> None:
+        """Ask for the advertised versions.
+
+        Raises:
+            UserError: The broker cannot be reached, or has no usable ApiVersions.
+        """
+        connection = await connect(self.address, self.within, self.tls)
+        try:
+            self.served = await advertised(connection)
+        finally:
+            connection.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[BrokerConnection]:
+        """A connection of its own, logged in if the user gave a login."""
+        try:
+            connection = await connect(self.address, self.within, self.tls)
+        except UserError as error:
+            raise CheckFailed(str(error)) from None
+        try:
+            if self.login is not None:
+                await log_in(connection, self.login, self.served)
+            yield connection
+        except UserError as error:
+            raise CheckFailed(str(error)) from None
+        finally:
+            connection.close()
+
+    def version(self, api: str, at_least: int = 0) -> int:
+        """The newest version that the broker and kproxy know; skips the check if there is none from `at_least` on."""
+        try:
+            version = newest(api_of(api), self.served)
+        except UserError:
+            raise CheckSkipped(f"the broker does not serve {api}") from None
+        if version < at_least:
+            raise CheckSkipped(f"the broker serves {api} only up to v{version}, not v{at_least}")
+        return version
+
+    def frame(self, connection: BrokerConnection, api: str, version: int | None = None, **values: object) -> bytes:
+        """A request frame with the next correlation id."""
+        known = api_of(api)
+        number = self.version(api) if version is None else version
+        return ClientRequest(known, number, values).frame(connection.next_correlation_id())
+
+    async def ask(self, connection: BrokerConnection, api: str, version: int | None = None, **values: object) -> Answer:
+        """Send a request and receive its response, which must have its correlation id and decode."""
+        request = self.frame(connection, api, version, **values)
+        connection.send(request)
+        return await self.receive(connection, request)
+
+    async def receive(self, connection: BrokerConnection, request: bytes) -> Answer:
+        """The response to a request that was sent."""
+        answer = await self.receive_any(connection, request)
+        if answer.message.error or answer.message.opaque:
+            raise answer.failed(f"the {self._name(request)} response does not decode")
+        return answer
+
+    async def receive_any(self, connection: BrokerConnection, request: bytes) -> Answer:
+        """Like `receive`, for a response that may not decode."""
+        try:
+            response = await connection.receive()
+        except Silent as silent:
+            raise CheckFailed(f"{self._name(request)}: {silent}", explain(request)) from None
+        key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
+        answer = Answer(request, response, read_response(response, key, version))
+        if response[4:8] != request[8:12]:
+            expected, got = (int.from_bytes(each, "big", signed=True) for each in (request[8:12], response[4:8]))
+            raise answer.failed(f"the {self._name(request)} response has correlation id {got} instead of {expected}")
+        return answer
+
+    async def closes(self, connection: BrokerConnection) -> bool:
+        """Whether the broker closes the connection, or else stays silent, in place of a response."""
+        try:
+            response = await connection.receive()
+        except Silent as silent:
+            return "closed" in str(silent) or "broke" in str(silent)
+        raise CheckFailed(f"the broker answers with {len(response)} bytes: {response[:16].hex(' ')}")
+
+    def new_name(self, what: str) -> str:
+        """A name for a topic, group or transaction that no other check uses."""
+        return f"{self.prefix}-{what}-{next(self._numbers)}"
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, for checks that observe time."""
+        await asyncio.sleep(seconds)
+
+    def _name(self, request: bytes) -> str:
+        key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
+        api = schemas.api(key)
+        return f"{api.name if api else f'API {key}'} v{version}"
