@@ -24,7 +24,10 @@ _TOKEN: Final = b"kproxy-probe-no-such-token"
 #: Fields that must not have their default, by API. Fields that a version lacks are left out.
 _VALUES: Final[Mapping[str, Mapping[str, Any]]] = {
     "AddOffsetsToTxn": {"transactional_id": _GROUP, "producer_id": -1, "group_id": _GROUP},
-    "AddPartitionsToTxn": {"v3_and_below_transactional_id": _GROUP, "v3_and_below_producer_id": -1},
+    "AddPartitionsToTxn": {"v3_and_below_transactional_id": _GROUP, "v3_and_below_producer_id": -1,
+                           # Kafka never answers a request without a transaction.
+                           "transactions": [{"transactional_id": _GROUP, "producer_id": -1, "producer_epoch": -1,
+                                             "verify_only": True, "topics": []}]},
     "CreateDelegationToken": {"max_lifetime_ms": 1},
     "DescribeAcls": {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,
                      "principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1},  # ANY

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dissectors import schemas
+from dissectors.schemas.codes import ApiKey
 from kproxy.client.request import ClientRequest
 from kproxy.probe.check import Check, CheckFailed, CheckSkipped, family
 from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
@@ -13,6 +14,7 @@ from kproxy.probe.target import Answer, Target
 
 _PAGE = """The broker advertises this version in ApiVersions, so clients send it. kproxy sends a harmless request, which
 changes nothing. An error code in the response is an answer."""
+_FIRST_PRODUCE = 3
 _SOURCE = "https://kafka.apache.org/protocol"
 
 
@@ -40,6 +42,8 @@ async def _answers(api: schemas.Api, version: int, target: Target) -> Answer:
     lowest, highest = target.served.get(api.key, (0, -1))
     if not lowest <= version <= highest:
         raise CheckSkipped("not advertised")
+    if api.key == ApiKey.PRODUCE and version < _FIRST_PRODUCE:
+        raise CheckSkipped("Kafka 4 lists it for old versions of librdkafka, and refuses it (KIP-896)")
     async with target.connection() as connection:
         request = ClientRequest(api, version, harmless(api, version)).frame(connection.next_correlation_id())
         connection.send(request)

@@ -1,0 +1,93 @@
+"""Metadata: brokers, topics that exist and topics that do not."""
+
+from __future__ import annotations
+
+import secrets
+
+from dissectors.schemas.codes import Error
+from dissectors.wire.primitives import uuid_text
+from kproxy.probe.check import CheckFailed, check
+from kproxy.probe.scratch import expect, scratch_topic
+from kproxy.probe.target import Target
+
+_KAFKA_APIS = "core/src/main/scala/kafka/server/KafkaApis.scala"
+
+
+@check("cluster/brokers", "https://kafka.apache.org/protocol#protocol_partitioning")
+async def brokers(target: Target) -> None:
+    """Metadata lists at least one broker, each node id once, with a host and a port.
+
+    Clients connect to these addresses for everything that follows.
+    """
+    async with target.connection() as connection:
+        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[])
+        found = answer.body["brokers"]
+        if not found:
+            raise answer.failed("Metadata lists no broker")
+        if len({each["node_id"] for each in found}) < len(found):
+            raise answer.failed("Metadata lists a node id twice")
+        for each in found:
+            if each["node_id"] < 0 or not each["host"] or not 0 < each["port"] < 1 << 16:
+                raise answer.failed(f"broker {each['node_id']} has the address {each['host']}:{each['port']}")
+
+
+@check("cluster/unknown-topic", _KAFKA_APIS)
+async def unknown_topic(target: Target) -> None:
+    """A topic that does not exist, and must not be created, returns UNKNOWN_TOPIC_OR_PARTITION."""
+    name = target.new_name("missing")
+    async with target.connection() as connection:
+        version = min(9, target.version("Metadata", 4))
+        answer = await target.ask(
+            connection, "Metadata", version, topics=[{"name": name}], allow_auto_topic_creation=False
+        )
+        [topic] = answer.body["topics"] or [{"error_code": -1, "name": None}]
+        if topic["name"] != name:
+            raise answer.failed("the response does not have the topic of the request")
+        expect(topic["error_code"], Error.UNKNOWN_TOPIC_OR_PARTITION, "Metadata of an unknown topic")
+
+
+@check("cluster/unknown-topic-id", "KIP-516")
+async def unknown_topic_id(target: Target) -> None:
+    """A topic id that does not exist returns UNKNOWN_TOPIC_ID."""
+    unknown = uuid_text(secrets.token_bytes(16))
+    async with target.connection() as connection:
+        version = min(12, target.version("Metadata", 12))
+        topics = [{"topic_id": unknown, "name": None}]
+        answer = await target.ask(connection, "Metadata", version, topics=topics, allow_auto_topic_creation=False)
+        if len(answer.body["topics"]) != 1:
+            raise answer.failed("the response does not have exactly the topic of the request")
+        expect(answer.body["topics"][0]["error_code"], Error.UNKNOWN_TOPIC_ID, "Metadata of an unknown topic id")
+
+
+@check("cluster/no-topics", "https://issues.apache.org/jira/browse/KAFKA-2120")
+async def no_topics(target: Target) -> None:
+    """From version 1 on, an empty array of topics returns no topics.
+
+    In version 0 it means all topics. Clients that only want the brokers rely on the difference.
+    """
+    async with target.connection() as connection:
+        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=[])
+        if answer.body["topics"]:
+            raise answer.failed(f"an empty array of topics returns {len(answer.body['topics'])} topics")
+
+
+@check("cluster/all-topics", _KAFKA_APIS, writes=True)
+async def all_topics(target: Target) -> None:
+    """Null in place of the array of topics returns all topics."""
+    async with scratch_topic(target) as topic, target.connection() as connection:
+        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=None)
+        if topic.name not in {each["name"] for each in answer.body["topics"]}:
+            raise CheckFailed(f"the topic {topic.name} is missing among all topics")
+
+
+@check("cluster/topic-id", "KIP-516", writes=True)
+async def topic_id(target: Target) -> None:
+    """A topic has the same id in every response, and is found by it."""
+    async with scratch_topic(target) as topic, target.connection() as connection:
+        version = min(12, target.version("Metadata", 12))
+        by_name = await target.ask(connection, "Metadata", version, topics=[{"name": topic.name}])
+        identity = by_name.body["topics"][0]["topic_id"]
+        by_id = await target.ask(connection, "Metadata", version, topics=[{"topic_id": identity, "name": None}])
+        found = by_id.body["topics"]
+        if len(found) != 1 or (found[0]["name"], found[0]["topic_id"]) != (topic.name, identity):
+            raise by_id.failed(f"the topic id {identity} of {topic.name} does not return that topic")

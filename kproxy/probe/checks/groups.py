@@ -1,0 +1,160 @@
+"""Consumer groups: the classic protocol's life cycle, and committed offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dissectors.schemas.codes import Error
+from kproxy.client.connection import BrokerConnection
+from kproxy.probe.check import check
+from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic
+from kproxy.probe.target import Answer, Target
+
+_MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
+
+
+@check("groups/empty-group-id", _MANAGER)
+async def empty_group_id(target: Target) -> None:
+    """JoinGroup without a group id returns INVALID_GROUP_ID."""
+    async with target.connection() as connection:
+        answer = await _join(target, connection, "", "")
+        expect(answer.body["error_code"], Error.INVALID_GROUP_ID, "JoinGroup without a group id")
+
+
+@check("groups/member-id-required", "KIP-394", writes=True)
+async def member_id_required(target: Target) -> None:
+    """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it."""
+    target.version("JoinGroup", 4)
+    group = target.new_name("group")
+    at = await coordinator(target, group)
+    async with at.connection() as connection:
+        answer = await _join(at, connection, group, "")
+        expect(answer.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
+        member = answer.body["member_id"]
+        if not member:
+            raise answer.failed("the response has no member id")
+        answer = await _join(at, connection, group, member)
+        expect(answer.body["error_code"], Error.NONE, "JoinGroup with the assigned member id")
+        await _leave(at, connection, group, member)
+
+
+@check("groups/unknown-member", _MANAGER, writes=True)
+async def unknown_member(target: Target) -> None:
+    """Heartbeat of an unknown member returns UNKNOWN_MEMBER_ID, which makes clients join again."""
+    group = target.new_name("group")
+    at = await coordinator(target, group)
+    async with at.connection() as connection:
+        answer = await ask_ready(at, connection, "Heartbeat", min(4, at.version("Heartbeat")), group_id=group,
+                                 generation_id=1, member_id="nobody")  # fmt: skip
+        expect(answer.body["error_code"], Error.UNKNOWN_MEMBER_ID, "Heartbeat of an unknown member")
+
+
+@check("groups/two-members", _MANAGER, writes=True)
+async def two_members(target: Target) -> None:
+    """Two members join, the leader's assignment reaches both, and the others rebalance when one leaves."""
+    group = target.new_name("group")
+    at = await coordinator(target, group)
+    async with at.connection() as first, at.connection() as second:
+        one = await _new_member(at, first, group)
+        joined = await _join(at, first, group, one)
+        expect(joined.body["error_code"], Error.NONE, "JoinGroup of the first member")
+        if joined.body["leader"] != one:
+            raise joined.failed(f"the leader of a group with one member is {joined.body['leader']!r}, not {one!r}")
+        await _sync(at, first, group, one, joined.body["generation_id"], {one: b"all"})
+        two = await _new_member(at, second, group)
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(_join(at, second, group, two))
+            await _until_rebalance(at, first, group, one, joined.body["generation_id"])
+            again = tasks.create_task(_join(at, first, group, one))
+        answers = {one: again.result(), two: waiting.result()}
+        generation = answers[one].body["generation_id"]
+        if answers[two].body["generation_id"] != generation:
+            raise answers[two].failed("the two members have different generations")
+        leader = answers[one].body["leader"]
+        members = {each["member_id"] for each in answers[leader].body["members"]}
+        if members != {one, two}:
+            raise answers[leader].failed(f"the leader gets the members {sorted(members)}")
+        plan = {one: b"assignment of one", two: b"assignment of two"}
+        async with asyncio.TaskGroup() as tasks:
+            synced = {
+                member: tasks.create_task(
+                    _sync(at, connection, group, member, generation, plan if member == leader else {})
+                )
+                for member, connection in ((one, first), (two, second))
+            }
+        for member, task in synced.items():
+            if task.result().body["assignment"] != plan[member]:
+                raise task.result().failed(
+                    f"the assignment is {task.result().body['assignment']!r}, not {plan[member]!r}"
+                )
+        await _leave(at, second, group, two)
+        await _until_rebalance(at, first, group, one, generation)
+        await _leave(at, first, group, one)
+
+
+@check("groups/committed-offsets", _MANAGER, writes=True)
+async def committed_offsets(target: Target) -> None:
+    """A committed offset is returned with its metadata; a partition without one returns -1."""
+    group = target.new_name("group")
+    at = await coordinator(target, group)
+    async with scratch_topic(target) as topic, at.connection() as connection:
+        partition = {"partition_index": 0, "committed_offset": 42, "committed_metadata": "note"}
+        answer = await at.ask(connection, "OffsetCommit", min(7, at.version("OffsetCommit")), group_id=group,
+                              generation_id_or_member_epoch=-1, member_id="", retention_time_ms=-1,
+                              topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
+        expect(answer.body["topics"][0]["partitions"][0]["error_code"], Error.NONE, "OffsetCommit")
+        answer = await at.ask(connection, "OffsetFetch", min(7, at.version("OffsetFetch")), group_id=group,
+                              topics=[{"name": topic.name, "partition_indexes": [0, 1]}])  # fmt: skip
+        found = {each["partition_index"]: each for each in answer.body["topics"][0]["partitions"]}
+        if (found[0]["committed_offset"], found[0]["metadata"]) != (42, "note"):
+            raise answer.failed(f"offset 42 with metadata 'note' is returned as {found[0]}")
+        if found[1]["committed_offset"] != -1 or found[1]["error_code"]:
+            raise answer.failed("a partition without a committed offset does not return -1 without an error")
+        await at.ask(connection, "DeleteGroups", min(2, at.version("DeleteGroups")), groups_names=[group])
+
+
+async def _new_member(target: Target, connection: BrokerConnection, group: str) -> str:
+    """A member id for a new member: assigned by the broker (KIP-394), or by the first join."""
+    answer = await _join(target, connection, group, "")
+    expect(answer.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
+    member: str = answer.body["member_id"]
+    return member
+
+
+async def _join(target: Target, connection: BrokerConnection, group: str, member: str) -> Answer:
+    return await ask_ready(
+        target, connection, "JoinGroup", min(5, target.version("JoinGroup", 4)), group_id=group,
+        session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id=member, protocol_type="kproxy-probe",
+        protocols=[{"name": "only", "metadata": b"metadata"}],
+    )  # fmt: skip
+
+
+async def _sync(
+    target: Target, connection: BrokerConnection, group: str, member: str, generation: int, plan: dict[str, bytes]
+) -> Answer:
+    assignments: list[dict[str, Any]] = [{"member_id": each, "assignment": data} for each, data in plan.items()]
+    answer = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
+                              generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip
+    expect(answer.body["error_code"], Error.NONE, "SyncGroup")
+    return answer
+
+
+async def _until_rebalance(
+    target: Target, connection: BrokerConnection, group: str, member: str, generation: int
+) -> None:
+    """Send heartbeats until one returns REBALANCE_IN_PROGRESS."""
+    for _ in range(50):
+        answer = await target.ask(connection, "Heartbeat", min(3, target.version("Heartbeat")), group_id=group,
+                                  generation_id=generation, member_id=member)  # fmt: skip
+        if answer.body["error_code"] == Error.REBALANCE_IN_PROGRESS:
+            return
+        expect(answer.body["error_code"], Error.NONE, "Heartbeat")
+        await target.pause(0.1)
+    raise answer.failed("the change of members does not make heartbeats return REBALANCE_IN_PROGRESS within 5 s")
+
+
+async def _leave(target: Target, connection: BrokerConnection, group: str, member: str) -> None:
+    answer = await target.ask(connection, "LeaveGroup", min(2, target.version("LeaveGroup")), group_id=group,
+                              member_id=member)  # fmt: skip
+    expect(answer.body["error_code"], Error.NONE, "LeaveGroup")

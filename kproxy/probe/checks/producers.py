@@ -1,0 +1,117 @@
+"""Idempotent and transactional producers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from dissectors.schemas.codes import Error
+from kproxy.client.connection import BrokerConnection
+from kproxy.probe.check import CheckFailed, check
+from kproxy.probe.scratch import ScratchTopic, ask_ready, batch, coordinator, expect, scratch_topic, values_of
+from kproxy.probe.target import Target
+
+_STATE = "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerStateManager.java"
+_RETRIES, _POLL = 50, 0.1
+
+
+@asynccontextmanager
+async def _producer(target: Target) -> AsyncIterator[tuple[ScratchTopic, dict[str, int]]]:
+    """A topic, and a producer id with its epoch."""
+    version = min(4, target.version("InitProducerId"))
+    async with scratch_topic(target) as topic:
+        answer = await ask_ready(target, topic.connection, "InitProducerId", version, transactional_id=None,
+                                 transaction_timeout_ms=60_000)  # fmt: skip
+        expect(answer.body["error_code"], Error.NONE, "InitProducerId")
+        yield topic, {"producer_id": answer.body["producer_id"], "producer_epoch": answer.body["producer_epoch"]}
+
+
+@check("producers/duplicate", "KIP-98", _STATE, writes=True)
+async def duplicate(target: Target) -> None:
+    """A batch that an idempotent producer repeats is stored once, and returns the first offset again.
+
+    Producers repeat batches whose response was lost.
+    """
+    async with _producer(target) as (topic, identity):
+        data = batch(b"once", base_sequence=0, **identity)
+        for _ in range(2):
+            produced = await topic.produce(data)
+            expect(produced["error_code"], Error.NONE, "Produce")
+            if produced["base_offset"] not in (0, -1):
+                raise CheckFailed(f"the repeated batch returns base offset {produced['base_offset']}")
+        if values_of((await topic.fetch())["records"]) != [b"once"]:
+            raise CheckFailed("the repeated batch is stored twice")
+
+
+@check("producers/out-of-order", "KIP-98", _STATE, writes=True)
+async def out_of_order(target: Target) -> None:
+    """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    async with _producer(target) as (topic, identity):
+        expect((await topic.produce(batch(b"0", base_sequence=0, **identity)))["error_code"], Error.NONE, "Produce")
+        code = (await topic.produce(batch(b"5", base_sequence=5, **identity)))["error_code"]
+        expect(code, Error.OUT_OF_ORDER_SEQUENCE_NUMBER, "Produce of sequence number 5 after 0")
+
+
+@check("producers/old-epoch", "KIP-98", _STATE, writes=True)
+async def old_epoch(target: Target) -> None:
+    """A batch with an older epoch than the last one is fenced."""
+    async with _producer(target) as (topic, identity):
+        newer = {**identity, "producer_epoch": identity["producer_epoch"] + 1}
+        expect((await topic.produce(batch(b"new", base_sequence=0, **newer)))["error_code"], Error.NONE, "Produce")
+        code = (await topic.produce(batch(b"old", base_sequence=0, **identity)))["error_code"]
+        expect(code, Error.INVALID_PRODUCER_EPOCH, "Produce with an older epoch")
+
+
+@check("producers/transactions", "KIP-98", "core/src/main/scala/kafka/coordinator/transaction", writes=True)
+async def transactions(target: Target) -> None:
+    """A read_committed Fetch has the records of committed transactions, and lists aborted ones.
+
+    The response carries aborted records, too; consumers skip them with the help of that list.
+    """
+    name = target.new_name("transaction")
+    at = await coordinator(target, name, transactions=True)
+    async with scratch_topic(target) as topic, at.connection() as connection:
+        version = min(3, target.version("InitProducerId"))
+        answer = await ask_ready(at, connection, "InitProducerId", version, transactional_id=name,
+                                 transaction_timeout_ms=60_000)  # fmt: skip
+        expect(answer.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
+        identity = {"producer_id": answer.body["producer_id"], "producer_epoch": answer.body["producer_epoch"]}
+        for number, (value, committed) in enumerate(((b"aborted", False), (b"committed", True))):
+            expect(await _add_partition(at, connection, name, identity, topic.name), Error.NONE, "AddPartitionsToTxn")
+            data = batch(value, base_sequence=number, is_transactional=True, **identity)
+            expect(
+                (await topic.produce(data, transactional_id=name))["error_code"], Error.NONE, "transactional Produce"
+            )
+            pending = await topic.fetch(isolation_level=1)
+            if (stable := pending["last_stable_offset"]) != 2 * number:
+                raise CheckFailed(f"the last stable offset of an open transaction is {stable} instead of {2 * number}")
+            ended = await at.ask(connection, "EndTxn", min(3, at.version("EndTxn")), transactional_id=name,
+                                 committed=committed, **identity)  # fmt: skip
+            expect(ended.body["error_code"], Error.NONE, "EndTxn")
+        for _ in range(_RETRIES):  # markers are written after EndTxn has been answered
+            fetched = await topic.fetch(isolation_level=1)
+            if fetched["last_stable_offset"] == fetched["high_watermark"] == 4:
+                break
+            await target.pause(_POLL)
+        aborted = {each["producer_id"] for each in fetched["aborted_transactions"] or ()}
+        if aborted != {identity["producer_id"]} or values_of(fetched["records"]) != [b"aborted", b"committed"]:
+            raise CheckFailed(
+                f"after an aborted and a committed transaction, read_committed returns {values_of(fetched['records'])} up to "
+                f"offset {fetched['last_stable_offset']}, and the aborted producers {sorted(aborted)}"
+            )
+
+
+async def _add_partition(
+    target: Target, connection: BrokerConnection, name: str, identity: dict[str, int], topic: str
+) -> int:
+    """Add the topic's partition to the transaction; returns the error code."""
+    values = {f"v3_and_below_{key}": each for key, each in ({"transactional_id": name} | identity).items()}
+    for _ in range(_RETRIES):
+        version = min(3, target.version("AddPartitionsToTxn"))
+        answer = await target.ask(connection, "AddPartitionsToTxn", version, **values,
+                                  v3_and_below_topics=[{"name": topic, "partitions": [0]}])  # fmt: skip
+        code: int = answer.body["results_by_topic_v3_and_below"][0]["results_by_partition"][0]["partition_error_code"]
+        if code != Error.CONCURRENT_TRANSACTIONS:  # the previous transaction is still being completed
+            break
+        await target.pause(_POLL)
+    return code

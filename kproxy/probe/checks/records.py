@@ -1,0 +1,188 @@
+"""Produce and Fetch: what is written is what is read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from dissectors import records
+from dissectors.schemas.codes import Error
+from kproxy.probe.check import Check, CheckFailed, check, family
+from kproxy.probe.scratch import batch, expect, scratch_topic, values_of
+from kproxy.probe.target import Target
+
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_LOG = "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.java"
+_VALIDATOR = "storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java"
+_FETCH = "core/src/main/scala/kafka/server/ReplicaManager.scala"
+_SLACK = 0.05  # seconds by which clocks may disagree
+
+
+@family
+def codecs() -> Iterator[Check]:
+    """A check per codec."""
+    for codec in _CODECS:
+        yield Check(
+            f"records/{codec}", f"records in a batch with compression {codec} are fetched as they were produced",
+            "Keys, values, null, headers, timestamps and offsets must survive, and the CRC must be right.",
+            (_VALIDATOR,), partial(_round_trip, codec), writes=True,
+        )  # fmt: skip
+
+
+async def _round_trip(codec: str, target: Target) -> None:
+    now = time.time_ns() // 1_000_000
+    written: list[dict[str, Any]] = [
+        {"key": b"key", "value": b"value" * 50, "headers": [{"key": "h", "value": b"\x00\xff"}], "timestamp": now},
+        {"key": None, "value": None, "headers": [], "timestamp": now + 1},
+        {"key": b"", "value": b"", "headers": [{"key": "", "value": None}], "timestamp": now + 2},
+        {"key": "schlüssel".encode(), "value": b"\x00" * 100, "headers": [], "timestamp": now + 3},
+    ]
+    data = records.encode([{"records": written, "compression": codec, "partition_leader_epoch": -1}])
+    async with scratch_topic(target) as topic:
+        for base in (0, len(written)):
+            produced = await topic.produce(data)
+            expect(produced["error_code"], Error.NONE, f"Produce with {codec}")
+            if produced["base_offset"] != base:
+                raise CheckFailed(f"Produce returns base offset {produced['base_offset']} instead of {base}")
+        fetched = await topic.fetch()
+        if fetched["high_watermark"] != 2 * len(written):
+            raise CheckFailed(f"the high watermark is {fetched['high_watermark']} instead of {2 * len(written)}")
+        batches = records.decode(fetched["records"] or b"")
+        if not all(each.get("crc_valid") for each in batches):
+            raise CheckFailed("a fetched batch has a wrong CRC")
+        found = [record for each in batches for record in each.get("records", ())]
+        if [each["offset"] for each in found] != list(range(2 * len(written))):
+            raise CheckFailed(f"the offsets are {[each['offset'] for each in found]}")
+        for record, expected in zip(found, written * 2, strict=True):
+            for name, value in expected.items():
+                if record.get(name, []) != value:
+                    raise CheckFailed(f"the {name} at offset {record['offset']} is {record.get(name)!r}, not {value!r}")
+
+
+@check("records/wrong-crc", _VALIDATOR, writes=True)
+async def wrong_crc(target: Target) -> None:
+    """A batch with a wrong CRC is rejected with CORRUPT_MESSAGE, and not stored."""
+    data = bytearray(batch(b"damaged"))
+    data[-3] ^= 0x40
+    async with scratch_topic(target) as topic:
+        expect((await topic.produce(bytes(data)))["error_code"], Error.CORRUPT_MESSAGE, "Produce of a wrong CRC")
+        if (await topic.offset(-1))["offset"]:
+            raise CheckFailed("the rejected batch is in the log")
+
+
+@check("records/wrong-acks", "core/src/main/scala/kafka/server/ReplicaManager.scala", writes=True)
+async def wrong_acks(target: Target) -> None:
+    """Produce with acks other than 0, 1 and -1 returns INVALID_REQUIRED_ACKS."""
+    async with scratch_topic(target) as topic:
+        expect(
+            (await topic.produce(batch(b"x"), acks=2))["error_code"], Error.INVALID_REQUIRED_ACKS, "Produce with acks=2"
+        )
+
+
+@check("records/no-acks", "https://kafka.apache.org/protocol#The_Messages_Produce", writes=True)
+async def no_acks(target: Target) -> None:
+    """Produce with acks=0 stores the records and gets no response.
+
+    A response would be taken for that of the next request.
+    """
+    async with scratch_topic(target) as topic:
+        version = min(9, target.version("Produce"))
+        partition = {"index": 0, "records": batch(b"unacknowledged")}
+        values = {"acks": 0, "timeout_ms": 1000, "topic_data": [{"name": topic.name, "partition_data": [partition]}]}
+        topic.connection.send(target.frame(topic.connection, "Produce", version, **values))
+        await target.ask(topic.connection, "ApiVersions", 0)  # fails if it gets the other's response
+        if values_of((await topic.fetch())["records"]) != [b"unacknowledged"]:
+            raise CheckFailed("the record is not stored")
+
+
+@check("records/unknown-topic", "core/src/main/scala/kafka/server/KafkaApis.scala")
+async def unknown_topic(target: Target) -> None:
+    """Fetch from a topic that does not exist returns UNKNOWN_TOPIC_OR_PARTITION."""
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+    async with target.connection() as connection:
+        answer = await target.ask(
+            connection, "Fetch", min(11, target.version("Fetch")), max_wait_ms=0, max_bytes=1000,
+            topics=[{"topic": target.new_name("missing"), "partitions": [partition]}],
+        )  # fmt: skip
+        code = answer.body["responses"][0]["partitions"][0]["error_code"]
+        expect(code, Error.UNKNOWN_TOPIC_OR_PARTITION, "Fetch of an unknown topic")
+
+
+@check("records/offset-out-of-range", _FETCH, writes=True)
+async def offset_out_of_range(target: Target) -> None:
+    """Fetch from an offset beyond the end returns OFFSET_OUT_OF_RANGE.
+
+    Consumers reset their position because of this error, and only because of it.
+    """
+    async with scratch_topic(target) as topic:
+        expect((await topic.produce(batch(b"one")))["error_code"], Error.NONE, "Produce")
+        expect((await topic.fetch(1000))["error_code"], Error.OFFSET_OUT_OF_RANGE, "Fetch from offset 1000 of 1")
+
+
+@check("records/max-wait", _FETCH, writes=True)
+async def max_wait(target: Target) -> None:
+    """Fetch at the end of the log waits max_wait_ms, and then returns without records.
+
+    A broker that returns at once makes consumers spin; one that waits longer makes them time out.
+    """
+    async with scratch_topic(target) as topic:
+        began = time.monotonic()
+        fetched = await topic.fetch(max_wait_ms=400)
+        waited = time.monotonic() - began
+        expect(fetched["error_code"], Error.NONE, "Fetch at the end")
+        if waited < 0.4 - _SLACK:
+            raise CheckFailed(f"Fetch with max_wait_ms=400 returns after {1000 * waited:.0f} ms without records")
+
+
+@check("records/min-bytes", _FETCH, writes=True)
+async def min_bytes(target: Target) -> None:
+    """Fetch with min_bytes=0 returns at once, and a waiting Fetch returns when records arrive."""
+    async with scratch_topic(target) as topic:
+        began = time.monotonic()
+        await topic.fetch(max_wait_ms=5000, min_bytes=0)
+        if time.monotonic() - began > 4:
+            raise CheckFailed("Fetch with min_bytes=0 waits")
+        async with topic.target.connection() as other:
+            producer = type(topic)(topic.target, other, topic.name)
+            async with asyncio.TaskGroup() as group:
+                waiting = group.create_task(topic.fetch(max_wait_ms=8000))
+                await target.pause(0.2)
+                expect((await producer.produce(batch(b"news")))["error_code"], Error.NONE, "Produce")
+        if values_of(waiting.result()["records"]) != [b"news"]:
+            raise CheckFailed("a waiting Fetch does not return the records that arrive")
+
+
+@check("records/max-bytes", "KIP-74", writes=True)
+async def max_bytes(target: Target) -> None:
+    """Fetch returns the first batch even if it is larger than max_bytes.
+
+    Otherwise a consumer never gets past a large record.
+    """
+    large = b"x" * 5000
+    async with scratch_topic(target) as topic:
+        expect((await topic.produce(batch(large)))["error_code"], Error.NONE, "Produce")
+        if values_of((await topic.fetch(max_bytes=100))["records"]) != [large]:
+            raise CheckFailed("a batch of 5 kB is not returned with max_bytes=100")
+
+
+@check("records/list-offsets", "KIP-79", "KIP-734", writes=True)
+async def list_offsets(target: Target) -> None:
+    """ListOffsets returns the earliest and latest offset, and the first offset from a timestamp on."""
+    async with scratch_topic(target) as topic:
+        for number in range(3):
+            expect((await topic.produce(_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce")
+        for timestamp, offset, what in (
+            (-2, 0, "earliest"), (-1, 3, "latest"), (1_700_000_000_500, 1, "a timestamp between two records"),
+            (1_800_000_000_000, -1, "a timestamp after the last record"),
+        ):  # fmt: skip
+            found = await topic.offset(timestamp)
+            expect(found["error_code"], Error.NONE, f"ListOffsets of {what}")
+            if found["offset"] != offset:
+                raise CheckFailed(f"ListOffsets of {what} returns {found['offset']} instead of {offset}")
+
+
+def _at(timestamp: int) -> bytes:
+    return records.encode([{"records": [{"key": None, "value": b"v", "timestamp": timestamp}]}])

@@ -1,0 +1,172 @@
+"""What writing checks need: a topic of their own that is deleted afterwards, and the broker that leads it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dissectors import records
+from dissectors.schemas.codes import Error
+from kproxy.client.connection import BrokerConnection
+from kproxy.probe.check import CheckFailed, CheckSkipped
+from kproxy.probe.target import Answer, Target
+from kproxy.proxy.address import TcpAddress
+
+_CREATED_WITHIN = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
+_POLL = 0.1
+_LOADING = (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchTopic:
+    """A topic with one partition, and a connection to its leader.
+
+    Versions before topic ids are used (Produce 9, Fetch 11 at most), since those are served by all brokers.
+    """
+
+    target: Target
+    connection: BrokerConnection
+    name: str
+
+    async def produce(self, data: bytes, acks: int = -1, transactional_id: str | None = None) -> dict[str, Any]:
+        """Append batches; returns the partition's part of the response."""
+        topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
+        answer = await self.ask("Produce", 9, acks=acks, timeout_ms=10_000, topic_data=[topic],
+                                transactional_id=transactional_id)  # fmt: skip
+        return _only(answer, "responses", "partition_responses")
+
+    async def fetch(
+        self,
+        offset: int = 0,
+        *,
+        max_wait_ms: int = 1000,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
+        isolation_level: int = 0,
+    ) -> dict[str, Any]:
+        """Read from an offset; returns the partition's part of the response."""
+        partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
+        answer = await self.ask(
+            "Fetch", 11, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes,
+            isolation_level=isolation_level, topics=[{"topic": self.name, "partitions": [partition]}],
+        )  # fmt: skip
+        return _only(answer, "responses", "partitions")
+
+    async def offset(self, timestamp: int) -> dict[str, Any]:
+        """ListOffsets for one timestamp; returns the partition's part of the response."""
+        partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+        answer = await self.ask(
+            "ListOffsets", 7, replica_id=-1, topics=[{"name": self.name, "partitions": [partition]}]
+        )
+        return _only(answer, "topics", "partitions")
+
+    async def ask(self, api: str, at_most: int, **values: object) -> Answer:
+        """Ask the leader, at the newest version up to `at_most`."""
+        return await self.target.ask(self.connection, api, min(at_most, self.target.version(api)), **values)
+
+
+def batch(*values: bytes, **settings: object) -> bytes:
+    """A batch of records with these values, as `dissectors.records.encode` writes it."""
+    now = time.time_ns() // 1_000_000
+    return records.encode([{"records": [{"key": None, "value": each, "timestamp": now} for each in values],
+                            "partition_leader_epoch": -1, **settings}])  # fmt: skip
+
+
+def values_of(data: bytes | None) -> list[bytes | None]:
+    """The values of all records in fetched bytes, except control records."""
+    return [
+        record["value"]
+        for each in records.decode(data or b"")
+        if not each.get("is_control")
+        for record in each.get("records", ())
+    ]
+
+
+@asynccontextmanager
+async def scratch_topic(target: Target) -> AsyncIterator[ScratchTopic]:
+    """Create a topic, connect to its leader, and delete the topic at the end."""
+    name = target.new_name("topic")
+    async with target.connection() as connection:
+        version, topic = (
+            min(6, target.version("CreateTopics")),
+            {"name": name, "num_partitions": 1, "replication_factor": 1},
+        )
+        created = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic])
+        if code := created.body["topics"][0]["error_code"]:
+            raise CheckSkipped(f"a topic cannot be created: error {code}")
+        try:
+            leader = await _leader(target, connection, name)
+            async with leader.connection() as other:
+                yield ScratchTopic(leader, other, name)
+        finally:
+            await _delete(target, name)
+
+
+async def _delete(target: Target, name: str) -> None:
+    async with target.connection() as connection:
+        version = min(5, target.version("DeleteTopics"))
+        await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
+
+
+async def _leader(target: Target, connection: BrokerConnection, topic: str) -> Target:
+    """The target with the address of the partition's leader, once there is one."""
+    ends = time.monotonic() + _CREATED_WITHIN
+    while True:
+        answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": topic}])
+        found = next((each for each in answer.body["topics"] if each["name"] == topic), None)
+        partitions = found["partitions"] if found else []
+        if partitions and not partitions[0]["error_code"] and partitions[0]["leader_id"] >= 0:
+            brokers = {each["node_id"]: each for each in answer.body["brokers"]}
+            node = brokers.get(partitions[0]["leader_id"])
+            if node is None:
+                raise answer.failed(
+                    f"Metadata names leader {partitions[0]['leader_id']}, but does not list that broker"
+                )
+            return replace(target, address=TcpAddress(node["host"], node["port"]))
+        if time.monotonic() > ends:
+            raise answer.failed(f"the new topic has no leader after {_CREATED_WITHIN:g} s")
+        await target.pause(_POLL)
+
+
+async def coordinator(target: Target, key: str, *, transactions: bool = False) -> Target:
+    """The target with the address of the coordinator of a group, or of a transactional id, once there is one."""
+    version = min(3, target.version("FindCoordinator", int(transactions)))
+    async with target.connection() as connection:
+        answer = await ask_ready(target, connection, "FindCoordinator", version, key=key, key_type=int(transactions))
+        if answer.body["error_code"]:
+            raise answer.failed(f"FindCoordinator returns error {_error(answer.body['error_code'])}")
+        return replace(target, address=TcpAddress(answer.body["host"], answer.body["port"]))
+
+
+async def ask_ready(target: Target, connection: BrokerConnection, api: str, version: int, **values: object) -> Answer:
+    """Ask a coordinator, again while it loads: on a new cluster its topic is created by the first request."""
+    ends = time.monotonic() + _CREATED_WITHIN
+    while True:
+        answer = await target.ask(connection, api, version, **values)
+        if answer.body["error_code"] not in _LOADING or time.monotonic() > ends:
+            return answer
+        await target.pause(_POLL)
+
+
+def _only(answer: Answer, outer: str, inner: str) -> dict[str, Any]:
+    topics = answer.body[outer]
+    if len(topics) != 1 or len(topics[0][inner]) != 1:
+        raise answer.failed("the response does not have exactly the topic and partition of the request")
+    partition: dict[str, Any] = topics[0][inner][0]
+    return partition
+
+
+def expect(code: int, expected: Error, what: str) -> None:
+    """Fail unless an error code is the expected one."""
+    if code != expected:
+        raise CheckFailed(f"{what} returns error {_error(code)} instead of {_error(expected)}")
+
+
+def _error(code: int) -> str:
+    try:
+        return f"{code} ({Error(code).name})"
+    except ValueError:
+        return str(code)
