@@ -68,19 +68,21 @@ def run(args: argparse.Namespace) -> int:
     )
 
     from kproxy.outputs.probe_report import ProbeReport, junit
+    from kproxy.probe.clients import scores
     from kproxy.probe.run import run_checks
     from kproxy.probe.target import Target
 
     report = ProbeReport(sys.stdout, as_json=args.json, passed=args.verbose, quiet=args.junit == "-")
 
+    target = Target(address, args.timeout, tls, login, prefix=args.prefix)
+
     async def probe() -> None:
-        target = Target(address, args.timeout, tls, login, prefix=args.prefix)
         await target.learn_versions()
         async for result in run_checks(target, selected, writes=args.write):
             report.add(result)
 
     asyncio.run(probe())
-    report.end()
+    report.end(scores(report.results, target.served))
     if args.junit:
         _write(args.junit, junit(args.address, report.results, strict=args.strict))
     counts = report.counts

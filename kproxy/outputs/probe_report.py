@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Final, TextIO
 from xml.etree import ElementTree  # written, not read
 
@@ -11,21 +12,24 @@ from kproxy.inspection.explain import Explanation
 from kproxy.outputs.explained_frame import explanation_json, write_explanation
 from kproxy.outputs.text import painter
 from kproxy.probe.check import Check, CheckResult
+from kproxy.probe.clients import ClientScore, clients_of
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
 
 _STYLES: Final = {"pass": "request", "fail": "error", "skip": "dim"}
+_MOST_NAMED: Final = 5  # failed checks per client
 _MOST_BYTES: Final = 1024  # of a frame that is shown in full
 
 
 def listing(selected: Sequence[Check], *, pages: bool) -> Iterator[str]:
-    """A line per check: its id and title; with `pages`, also why it matters and its sources."""
+    """A line per check: its id and title; with `pages`, also why it matters, its sources, and its clients."""
     width = max((len(each.id) for each in selected), default=0)
     for each in selected:
         yield f"{each.id:{width}}  {each.title}{'  (--write)' if each.writes else ''}\n"
         if pages:
             yield from (f"    {line}".rstrip() + "\n" for line in each.page.splitlines())
-            yield f"    Source: {', '.join(each.sources)}\n\n"
+            yield f"    Source: {', '.join(each.sources)}\n"
+            yield f"    Clients that need it at Kafka 4.3.1: {', '.join(clients_of(each.id)) or 'none known'}\n\n"
 
 
 class ProbeReport:
@@ -58,15 +62,17 @@ class ProbeReport:
         elif self._passed or result.outcome == "fail":
             self._text(result)
 
-    def end(self) -> None:
-        """Print the summary."""
+    def end(self, clients: Sequence[ClientScore] = ()) -> None:
+        """Print the summary: the scores of clients, and the number of results per outcome."""
         counts = self.counts
         if self._quiet:
             return
         if self._as_json:
-            self._line({"summary": {outcome: counts[outcome] for outcome in ("pass", "fail", "skip")}})
-        else:
-            self._file.write(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped\n")
+            summary = {outcome: counts[outcome] for outcome in ("pass", "fail", "skip")}
+            self._line({"summary": summary, "clients": [asdict(each) for each in clients]})
+            return
+        self._file.writelines(f"{line}\n" for line in map(_score, clients))
+        self._file.write(f"{counts['pass']} passed, {counts['fail']} failed, {counts['skip']} skipped\n")
 
     def _line(self, value: dict[str, object]) -> None:
         self._file.write(encode_json(value).decode() + "\n")
@@ -83,6 +89,14 @@ class ProbeReport:
             _write_evidence(explanation, self._file)
         if result.evidence:
             self._file.write("\n")
+
+
+def _score(score: ClientScore) -> str:
+    text = f"{score.name}: needs {score.needed} of these checks, {score.passed} pass"
+    if score.failed:
+        more = f" and {len(score.failed) - _MOST_NAMED} more" if len(score.failed) > _MOST_NAMED else ""
+        text += f"; {', '.join(score.failed[:_MOST_NAMED])}{more} fail"
+    return text + (f"; it also uses {', '.join(score.missing)}" if score.missing else "")
 
 
 def _write_evidence(explanation: Explanation, file: TextIO) -> None:

@@ -12,11 +12,12 @@ from dissectors import records
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped
-from kproxy.probe.target import Answer, Target
+from kproxy.probe.target import BrokerAnswer, Target
 from kproxy.proxy.address import TcpAddress
 
 _CREATED_WITHIN = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
 _POLL = 0.1
+_STARTING = (Error.NOT_LEADER_OR_FOLLOWER, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.LEADER_NOT_AVAILABLE)
 _LOADING = (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR)
 
 
@@ -63,7 +64,7 @@ class ScratchTopic:
         )
         return _only(answer, "topics", "partitions")
 
-    async def ask(self, api: str, at_most: int, **values: object) -> Answer:
+    async def ask(self, api: str, at_most: int, **values: object) -> BrokerAnswer:
         """Ask the leader, at the newest version up to `at_most`."""
         return await self.target.ask(self.connection, api, min(at_most, self.target.version(api)), **values)
 
@@ -90,19 +91,26 @@ async def scratch_topic(target: Target) -> AsyncIterator[ScratchTopic]:
     """Create a topic, connect to its leader, and delete the topic at the end."""
     name = target.new_name("topic")
     async with target.connection() as connection:
-        version, topic = (
-            min(6, target.version("CreateTopics")),
-            {"name": name, "num_partitions": 1, "replication_factor": 1},
-        )
-        created = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic])
+        version = min(6, target.version("CreateTopics"))
+        wanted = {"name": name, "num_partitions": 1, "replication_factor": 1}
+        created = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[wanted])
         if code := created.body["topics"][0]["error_code"]:
             raise CheckSkipped(f"a topic cannot be created: error {code}")
         try:
             leader = await _leader(target, connection, name)
             async with leader.connection() as other:
-                yield ScratchTopic(leader, other, name)
+                topic = ScratchTopic(leader, other, name)
+                await _served(topic)
+                yield topic
         finally:
             await _delete(target, name)
+
+
+async def _served(topic: ScratchTopic) -> None:
+    """Wait until the leader knows that it leads the partition, which may be later than Metadata says so."""
+    ends = time.monotonic() + _CREATED_WITHIN
+    while (await topic.offset(-1))["error_code"] in _STARTING and time.monotonic() < ends:
+        await topic.target.pause(_POLL)
 
 
 async def _delete(target: Target, name: str) -> None:
@@ -141,7 +149,9 @@ async def coordinator(target: Target, key: str, *, transactions: bool = False) -
         return replace(target, address=TcpAddress(answer.body["host"], answer.body["port"]))
 
 
-async def ask_ready(target: Target, connection: BrokerConnection, api: str, version: int, **values: object) -> Answer:
+async def ask_ready(
+    target: Target, connection: BrokerConnection, api: str, version: int, **values: object
+) -> BrokerAnswer:
     """Ask a coordinator, again while it loads: on a new cluster its topic is created by the first request."""
     ends = time.monotonic() + _CREATED_WITHIN
     while True:
@@ -151,7 +161,7 @@ async def ask_ready(target: Target, connection: BrokerConnection, api: str, vers
         await target.pause(_POLL)
 
 
-def _only(answer: Answer, outer: str, inner: str) -> dict[str, Any]:
+def _only(answer: BrokerAnswer, outer: str, inner: str) -> dict[str, Any]:
     topics = answer.body[outer]
     if len(topics) != 1 or len(topics[0][inner]) != 1:
         raise answer.failed("the response does not have exactly the topic and partition of the request")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from kproxy.proxy.address import Address
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BrokerAnswer:
     """A request frame with its response frame, and the response decoded."""
 
     request: bytes
@@ -54,6 +55,7 @@ class Target:
     login: ClientLogin | None = None
     served: Advertised = field(default_factory=dict)
     prefix: str = "kproxy-probe"
+    _run: str = field(default_factory=lambda: secrets.token_hex(4))
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     async def learn_versions(self) -> None:
@@ -100,27 +102,29 @@ class Target:
         number = self.version(api) if version is None else version
         return ClientRequest(known, number, values).frame(connection.next_correlation_id())
 
-    async def ask(self, connection: BrokerConnection, api: str, version: int | None = None, **values: object) -> Answer:
+    async def ask(
+        self, connection: BrokerConnection, api: str, version: int | None = None, **values: object
+    ) -> BrokerAnswer:
         """Send a request and receive its response, which must have its correlation id and decode."""
         request = self.frame(connection, api, version, **values)
         connection.send(request)
         return await self.receive(connection, request)
 
-    async def receive(self, connection: BrokerConnection, request: bytes) -> Answer:
+    async def receive(self, connection: BrokerConnection, request: bytes) -> BrokerAnswer:
         """The response to a request that was sent."""
         answer = await self.receive_any(connection, request)
         if answer.message.error or answer.message.opaque:
             raise answer.failed(f"the {self._name(request)} response does not decode")
         return answer
 
-    async def receive_any(self, connection: BrokerConnection, request: bytes) -> Answer:
+    async def receive_any(self, connection: BrokerConnection, request: bytes) -> BrokerAnswer:
         """Like `receive`, for a response that may not decode."""
         try:
             response = await connection.receive()
         except Silent as silent:
             raise CheckFailed(f"{self._name(request)}: {silent}", explain(request)) from None
         key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
-        answer = Answer(request, response, read_response(response, key, version))
+        answer = BrokerAnswer(request, response, read_response(response, key, version))
         if response[4:8] != request[8:12]:
             expected, got = (int.from_bytes(each, "big", signed=True) for each in (request[8:12], response[4:8]))
             raise answer.failed(f"the {self._name(request)} response has correlation id {got} instead of {expected}")
@@ -135,8 +139,8 @@ class Target:
         raise CheckFailed(f"the broker answers with {len(response)} bytes: {response[:16].hex(' ')}")
 
     def new_name(self, what: str) -> str:
-        """A name for a topic, group or transaction that no other check uses."""
-        return f"{self.prefix}-{what}-{next(self._numbers)}"
+        """A name for a topic, group or transaction that no other check uses, in this run or another."""
+        return f"{self.prefix}-{what}-{self._run}-{next(self._numbers)}"
 
     async def pause(self, seconds: float) -> None:
         """Wait, for checks that observe time."""

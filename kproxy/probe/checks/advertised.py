@@ -10,11 +10,12 @@ from dissectors.schemas.codes import ApiKey
 from kproxy.client.request import ClientRequest
 from kproxy.probe.check import Check, CheckFailed, CheckSkipped, family
 from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
-from kproxy.probe.target import Answer, Target
+from kproxy.probe.target import BrokerAnswer, Target
 
 _PAGE = """The broker advertises this version in ApiVersions, so clients send it. kproxy sends a harmless request, which
 changes nothing. An error code in the response is an answer."""
 _FIRST_PRODUCE = 3
+_BATCHED = 4  # FindCoordinator has an array of keys from here on (KIP-699)
 _SOURCE = "https://kafka.apache.org/protocol"
 
 
@@ -26,6 +27,8 @@ def advertised() -> Iterator[Check]:
             continue
         for version in api.versions:
             name, uses = f"{api.name} v{version}", ((api.name, version),)
+            # It creates __consumer_offsets. Later versions also work without a key.
+            writes = api.key == ApiKey.FIND_COORDINATOR and version < _BATCHED
             for number, (title, run) in enumerate(
                 (
                     (f"{name} gets a response with its correlation id", _answers),
@@ -35,10 +38,10 @@ def advertised() -> Iterator[Check]:
                 1,
             ):
                 identity = f"{api.name}/v{version}/{number}"
-                yield Check(identity, title, _PAGE, (_SOURCE,), partial(run, api, version), uses=uses)
+                yield Check(identity, title, _PAGE, (_SOURCE,), partial(run, api, version), writes, uses)
 
 
-async def _answers(api: schemas.Api, version: int, target: Target) -> Answer:
+async def _answers(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
     lowest, highest = target.served.get(api.key, (0, -1))
     if not lowest <= version <= highest:
         raise CheckSkipped("not advertised")
@@ -50,7 +53,7 @@ async def _answers(api: schemas.Api, version: int, target: Target) -> Answer:
         return await target.receive_any(connection, request)
 
 
-async def _answered(api: schemas.Api, version: int, target: Target) -> Answer:
+async def _answered(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
     try:
         return await _answers(api, version, target)
     except CheckFailed:
@@ -60,13 +63,19 @@ async def _answered(api: schemas.Api, version: int, target: Target) -> Answer:
 async def _decodes(api: schemas.Api, version: int, target: Target) -> None:
     answer = await _answered(api, version, target)
     message = answer.message
-    if message.error is not None:
-        raise answer.failed(f"the response does not decode: {message.error}")
-    if message.opaque or message.trailing:
-        raise answer.failed(message.opaque or f"{message.trailing} bytes follow the last field of the response")
+    if message.error is None and not message.opaque and not message.trailing:
+        return
+    found = next((each for each in answer.evidence[1].findings if each.problem.diagnosis), None)
+    if found is not None:
+        raise answer.failed(f"{found.code} {found.name}: {found.problem.message}")
+    raise answer.failed(str(message.error or message.opaque or f"{message.trailing} bytes follow its last field"))
 
 
 async def _has_no_finding(api: schemas.Api, version: int, target: Target) -> None:
+    try:
+        await _decodes(api, version, target)
+    except CheckFailed:
+        raise CheckSkipped(f"{api.name}/v{version}/2 fails") from None
     answer = await _answered(api, version, target)
     found = [each for each in answer.evidence[1].findings if each.severity != "info" and each.blame != "client"]
     if found:

@@ -9,7 +9,7 @@ from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import check
 from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic
-from kproxy.probe.target import Answer, Target
+from kproxy.probe.target import BrokerAnswer, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
 
@@ -122,7 +122,7 @@ async def _new_member(target: Target, connection: BrokerConnection, group: str) 
     return member
 
 
-async def _join(target: Target, connection: BrokerConnection, group: str, member: str) -> Answer:
+async def _join(target: Target, connection: BrokerConnection, group: str, member: str) -> BrokerAnswer:
     return await ask_ready(
         target, connection, "JoinGroup", min(5, target.version("JoinGroup", 4)), group_id=group,
         session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id=member, protocol_type="kproxy-probe",
@@ -132,7 +132,7 @@ async def _join(target: Target, connection: BrokerConnection, group: str, member
 
 async def _sync(
     target: Target, connection: BrokerConnection, group: str, member: str, generation: int, plan: dict[str, bytes]
-) -> Answer:
+) -> BrokerAnswer:
     assignments: list[dict[str, Any]] = [{"member_id": each, "assignment": data} for each, data in plan.items()]
     answer = await target.ask(connection, "SyncGroup", min(3, target.version("SyncGroup")), group_id=group,
                               generation_id=generation, member_id=member, assignments=assignments)  # fmt: skip

@@ -96,8 +96,8 @@ async def transactions(target: Target) -> None:
         aborted = {each["producer_id"] for each in fetched["aborted_transactions"] or ()}
         if aborted != {identity["producer_id"]} or values_of(fetched["records"]) != [b"aborted", b"committed"]:
             raise CheckFailed(
-                f"after an aborted and a committed transaction, read_committed returns {values_of(fetched['records'])} up to "
-                f"offset {fetched['last_stable_offset']}, and the aborted producers {sorted(aborted)}"
+                f"after an aborted and a committed transaction, read_committed returns {values_of(fetched['records'])} "
+                f"up to {fetched['last_stable_offset']}, and the aborted producers {sorted(aborted)}"
             )
 
 

@@ -7,9 +7,11 @@ from collections import Counter
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.probe.check import CheckFailed, CheckSkipped, check
-from kproxy.probe.target import Answer, Target
+from kproxy.probe.target import BrokerAnswer, Target
 
 _FUTURE = 127  # no release has it, and no gateway should wait for it
+
+_LISTED_FROM = 3  # brokers with ApiVersions v3 list their versions in that response
 
 
 @check("versions/future-api-versions", "KIP-511", "core/src/main/scala/kafka/server/KafkaApis.scala")
@@ -26,8 +28,10 @@ async def future_api_versions(target: Target) -> None:
         answer = await target.receive_any(connection, bytes(request))
         if int.from_bytes(answer.response[8:10], "big") != Error.UNSUPPORTED_VERSION:
             raise answer.failed(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
-        if answer.message.error or not answer.body.get("api_keys"):
-            raise answer.failed(f"the response to ApiVersions v{_FUTURE} is not a complete response of version 0")
+        if answer.message.error:
+            raise answer.failed(f"the response to ApiVersions v{_FUTURE} is not one of version 0")
+        if not answer.body["api_keys"] and target.version("ApiVersions") >= _LISTED_FROM:
+            raise answer.failed(f"the response to ApiVersions v{_FUTURE} does not list any version")
 
 
 @check("versions/ranges", "https://kafka.apache.org/protocol")
@@ -99,7 +103,7 @@ async def _refused(target: Target, key: int, version: int) -> None:
         raise CheckFailed(f"{_name(key)} v{version} gets no answer, and the connection stays open")
 
 
-async def _api_versions(target: Target, version: int) -> Answer:
+async def _api_versions(target: Target, version: int) -> BrokerAnswer:
     async with target.connection() as connection:
         values = {"client_software_name": "kproxy", "client_software_version": "1"} if version > 2 else {}
         return await target.ask(connection, "ApiVersions", version, **values)

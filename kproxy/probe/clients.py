@@ -1,0 +1,86 @@
+"""Which checks a client needs: those of the API versions that it would use at this broker."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pkgutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kproxy.client.request import api_of
+from kproxy.client.versions import Advertised
+from kproxy.probe.check import CheckResult
+
+#: The APIs of a client that make it need the checks of a group. All clients need the other groups.
+_GROUPS: Final[Mapping[str, frozenset[str]]] = {
+    "groups": frozenset({"JoinGroup"}),
+    "producers": frozenset({"InitProducerId"}),
+    "records": frozenset({"Produce", "Fetch"}),
+}
+_TRANSACTIONS: Final = "producers/transactions"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClient:
+    """A client and the newest version that it uses of each API, recorded at Kafka 4.3.1."""
+
+    name: str
+    versions: Mapping[str, int]
+
+    def used(self, served: Advertised) -> dict[str, int | None]:
+        """The versions that it negotiates with a broker; None for an API that the broker does not serve."""
+        found: dict[str, int | None] = {}
+        for api, newest in self.versions.items():
+            limits = served.get(api_of(api).key)
+            found[api] = None if limits is None or newest < limits[0] else min(newest, limits[1])
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ClientScore:
+    """How a client would fare: the checks that it needs, and the ids of those that fail; APIs that it misses."""
+
+    name: str
+    needed: int
+    passed: int
+    failed: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@functools.cache
+def known_clients() -> tuple[KnownClient, ...]:
+    """The clients of ``clients.json``: made from captures of a scenario with everything that each client can do."""
+    data = pkgutil.get_data("kproxy.probe", "clients.json")
+    assert data is not None
+    return tuple(KnownClient(name, versions) for name, versions in json.loads(data).items())
+
+
+def scores(results: Iterable[CheckResult], served: Advertised) -> list[ClientScore]:
+    """The scores of all known clients. Skipped checks do not count."""
+    ran = [each for each in results if each.outcome != "skip"]
+    made = []
+    for client in known_clients():
+        used = client.used(served)
+        needed = [each for each in ran if _needs(client, used, each.check.id)]
+        failed = tuple(each.check.id for each in needed if each.outcome == "fail")
+        missing = tuple(api for api, version in used.items() if version is None)
+        made.append(ClientScore(client.name, len(needed), len(needed) - len(failed), failed, missing))
+    return made
+
+
+def clients_of(check_id: str) -> list[str]:
+    """The names of the clients that need a check at Kafka 4.3.1."""
+    return [each.name for each in known_clients() if _needs(each, each.versions, check_id)]
+
+
+def _needs(client: KnownClient, used: Mapping[str, int | None], identity: str) -> bool:
+    group, _, rest = identity.partition("/")
+    if group in client.versions:
+        return rest.startswith(f"v{used[group]}/")
+    if group[0].isupper():
+        return False  # an API that it does not use
+    if identity == _TRANSACTIONS:
+        return "AddPartitionsToTxn" in client.versions
+    return group not in _GROUPS or bool(_GROUPS[group] & client.versions.keys())

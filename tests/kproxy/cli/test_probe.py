@@ -1,0 +1,90 @@
+"""`kproxy probe` as its user runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kproxy.broker.threaded import BrokerThread
+from tests.kproxy.cli.conftest import Run
+
+
+def test_a_right_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    done = kproxy("probe", kproxy_broker.bootstrap, "--only", "versions,ListGroups/v4")
+    assert (done.returncode, done.stderr) == (0, "")
+    *clients, summary = done.stdout.splitlines()
+    assert summary == "8 passed, 0 failed, 0 skipped"
+    assert "KafkaJS 2.2.4: needs 5 of these checks, 5 pass" in clients
+    assert "Java 4.3.1: needs 5 of these checks, 5 pass" in clients
+    done = kproxy("probe", kproxy_broker.bootstrap, "--only", "ListGroups/v4", "--verbose")
+    assert "pass ListGroups/v4/2: the ListGroups v4 response decodes to its last byte\n" in done.stdout
+
+
+@pytest.mark.kproxy_broker(quirks=["ListGroups:2:truncated:3"])
+def test_a_failed_check_shows_the_frames(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+    command = ("probe", kproxy_broker.bootstrap, "--only", "ListGroups/v2,producers")
+    done = kproxy(*command, "--junit", tmp_path / "probe.xml")
+    assert done.returncode == 1
+    assert "fail ListGroups/v2/2: the ListGroups v2 response decodes to its last byte\n" in done.stdout
+    assert "ListGroups v2 response, " in done.stdout
+    assert done.stdout.endswith("1 passed, 1 failed, 5 skipped\n")
+    suite = ElementTree.parse(tmp_path / "probe.xml").getroot()[0]  # written by kproxy
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("7", "1", "5")
+    done = kproxy(*command, "--json")
+    *lines, summary = map(json.loads, done.stdout.splitlines())
+    assert summary["summary"] == {"pass": 1, "fail": 1, "skip": 5}
+    scores = {each["name"]: each for each in summary["clients"]}
+    assert scores["KafkaJS 2.2.4"]["failed"] == ["ListGroups/v2/2"]
+    assert scores["KafkaJS 2.2.4"]["missing"] == []
+    [failed] = [each for each in lines if each["id"] == "ListGroups/v2/2"]
+    assert failed["evidence"][1]["api"] == "ListGroups"
+    assert bytes.fromhex(failed["evidence"][1]["hex"])
+    assert kproxy(*command, "--junit", "-").stdout.startswith("<?xml")
+
+
+def test_skipped_checks_fail_only_if_wanted(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    command = ("probe", kproxy_broker.bootstrap, "--only", "producers,versions/ranges")
+    assert kproxy(*command).returncode == 0
+    assert kproxy(*command, "--strict").returncode == 1
+    assert kproxy("probe", kproxy_broker.bootstrap, "--only", "producers").returncode == 5
+
+
+def test_the_list(kproxy: Run) -> None:
+    done = kproxy("probe", "--list", "--only", "framing", "--verbose")
+    assert "framing/huge-size  " in done.stdout
+    assert "can be stopped by anyone who connects" in done.stdout
+    assert "Source: socket.request.max.bytes" in done.stdout
+    done = kproxy("probe", "--list", "--only", "ListGroups/v2/1,Metadata/v13/1", "--verbose")
+    assert re.findall("Kafka 4.3.1: (.*)", done.stdout) == [
+        "Java 4.3.1, librdkafka 2.16.0 (confluent-kafka 2.16.1), kafka-python 3.0.12",
+        "KafkaJS 2.2.4",
+    ]
+    assert len(kproxy("probe", "--list").stdout.splitlines()) > 900
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        ((), 2, "pass the broker's address"),
+        (("localhost:1",), 3, "cannot connect to localhost:1: connection refused"),
+        (("localhost:1", "--only", "framin"), 2, "--only framin: no such check; did you mean framing?"),
+        (("localhost:1", "--json", "--junit", "x"), 2, "not allowed with argument"),
+    ],
+)
+def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+    done = kproxy("probe", *words)
+    assert done.returncode == status
+    assert sentence in done.stderr
+
+
+@pytest.mark.kproxy_broker(quirks=["Metadata:9:missing:throttle_time_ms"])
+def test_the_example_of_the_page(kproxy: Run, kproxy_broker: BrokerThread) -> None:
+    page = (Path(__file__).parents[3] / "docs/probe.md").read_text()
+    done = kproxy("probe", kproxy_broker.bootstrap, "--only", "Metadata")
+    first, second, *_, last = done.stdout.splitlines()
+    for line in (first, second, last):
+        assert f"    {line}\n" in page
