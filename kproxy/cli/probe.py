@@ -40,6 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--write", action="store_true", help="also run checks that create topics, records and groups")
     parser.add_argument("--prefix", default="kproxy-probe", metavar="NAME",
                         help="how the names of topics and groups begin (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--at-once", type=int, default=8, metavar="N",
+                        help="run this many checks at the same time (default: %(default)s)")  # fmt: skip
     parser.add_argument("--strict", action="store_true", help="skipped checks fail, too")
     parser.add_argument("--verbose", action="store_true", help="also list passed checks; with --list, their pages")
     output = parser.add_mutually_exclusive_group()
@@ -61,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         return CLEAN
     if args.address is None:
         raise UserError("pass the broker's address, e.g. kproxy probe localhost:9092, or --list")
+    if args.at_once < 1:
+        raise UserError(f"--at-once {args.at_once}: use 1 or more")
     address, tls, login = (
         client_options.address_of(args.address),
         client_options.tls_of(args),
@@ -78,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
     async def probe() -> None:
         await target.learn_versions()
-        async for result in run_checks(target, selected, writes=args.write):
+        async for result in run_checks(target, selected, writes=args.write, at_once=args.at_once):
             report.add(result)
 
     asyncio.run(probe())

@@ -28,6 +28,10 @@ class CheckFailed(Exception):
         self.evidence = evidence
 
 
+class BrokerGone(Exception):
+    """The broker no longer accepts connections: nothing else can be tested."""
+
+
 class CheckSkipped(Exception):
     """The check does not apply to this broker. The message is the reason, without a final period."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 from dissectors.failures import Failure
-from kproxy.probe.check import Check, CheckFailed, CheckResult, CheckSkipped
+from kproxy.probe.check import BrokerGone, Check, CheckFailed, CheckResult, CheckSkipped
 from kproxy.probe.target import Target
 
 
@@ -16,6 +17,8 @@ async def run_checks(
 ) -> AsyncIterator[CheckResult]:
     """Run checks with at most `at_once` at a time; yield the results in the order of the checks.
 
+    Once the broker no longer accepts connections, the remaining checks are skipped.
+
     Args:
         target: The broker.
         selected: The checks.
@@ -23,12 +26,24 @@ async def run_checks(
         at_once: The number of checks that run at the same time.
     """
     limit = asyncio.Semaphore(at_once)
+    running: list[str] = []
+    gone = False
 
     async def run(check: Check) -> CheckResult:
+        nonlocal gone
         if check.writes and not writes:
             return CheckResult(check, "skip", "it writes: pass --write")
         async with limit:
-            return await _run(target, check)
+            if gone:
+                return CheckResult(check, "skip", "the broker no longer accepts connections")
+            running.append(check.id)
+            try:
+                result = await _run(target, check)
+            except BrokerGone as error:
+                gone, others = True, ", ".join(running)
+                return CheckResult(check, "fail", f"{error}; these checks ran at that time: {others}")
+            running.remove(check.id)
+            return result
 
     async with asyncio.TaskGroup() as group:
         for task in [group.create_task(run(check)) for check in selected]:
@@ -39,6 +54,8 @@ async def _run(target: Target, check: Check) -> CheckResult:
     began = time.perf_counter()
     try:
         await check.run(target)
+    except BrokerGone:
+        raise
     except CheckFailed as failed:
         result = CheckResult(check, "fail", str(failed), failed.evidence)
     except CheckSkipped as skipped:
@@ -47,4 +64,4 @@ async def _run(target: Target, check: Check) -> CheckResult:
         result = CheckResult(check, "fail", f"kproxy failed: {Failure.of('running a check', error)}")
     else:
         result = CheckResult(check, "pass")
-    return CheckResult(check, result.outcome, result.sentence, result.evidence, 1000 * (time.perf_counter() - began))
+    return replace(result, duration_ms=1000 * (time.perf_counter() - began))

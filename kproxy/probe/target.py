@@ -18,7 +18,7 @@ from kproxy.client.request import ClientRequest, api_of
 from kproxy.client.versions import Advertised, advertised, newest
 from kproxy.errors import UserError
 from kproxy.inspection.explain import Explanation, explain
-from kproxy.probe.check import CheckFailed, CheckSkipped
+from kproxy.probe.check import BrokerGone, CheckFailed, CheckSkipped
 from kproxy.proxy.address import Address
 
 
@@ -76,7 +76,7 @@ class Target:
         try:
             connection = await connect(self.address, self.within, self.tls)
         except UserError as error:
-            raise CheckFailed(str(error)) from None
+            raise BrokerGone(str(error)) from None
         try:
             if self.login is not None:
                 await log_in(connection, self.login, self.served)

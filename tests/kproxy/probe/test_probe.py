@@ -101,3 +101,23 @@ def test_ids_are_stable_and_unique() -> None:
         each.id for each in every
     }
     assert all(each.title and each.sources for each in every)
+
+
+async def test_a_broker_that_dies_ends_the_run() -> None:
+    broker = BrokerThread()
+
+    async def kill(_: Target) -> None:
+        broker.stop_node(1)
+
+    with broker:
+        target = Target(parse_upstream(broker.bootstrap), 10)
+        await target.learn_versions()
+        selected = [each for each in checks() if each.id.startswith("ListGroups/v1")]
+        selected.insert(1, Check("kills", "it kills the broker", "", ("",), kill))
+        found = [each async for each in run_checks(target, selected, writes=False, at_once=1)]
+    outcomes = [(each.check.id, each.outcome) for each in found]
+    assert outcomes == [
+        ("ListGroups/v1/1", "pass"), ("kills", "pass"), ("ListGroups/v1/2", "fail"), ("ListGroups/v1/3", "skip"),
+    ]  # fmt: skip
+    assert found[2].sentence.endswith("these checks ran at that time: ListGroups/v1/2")
+    assert found[3].sentence == "the broker no longer accepts connections"
