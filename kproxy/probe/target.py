@@ -76,7 +76,7 @@ class Target:
         try:
             connection = await connect(self.address, self.within, self.tls)
         except UserError as error:
-            raise BrokerGone(str(error)) from None
+            raise BrokerGone(str(error).partition(";")[0]) from None
         try:
             if self.login is not None:
                 await log_in(connection, self.login, self.served)
@@ -137,6 +137,14 @@ class Target:
         except Silent as silent:
             return "closed" in str(silent) or "broke" in str(silent)
         raise CheckFailed(f"the broker answers with {len(response)} bytes: {response[:16].hex(' ')}")
+
+    async def still_serves(self) -> None:
+        """Check on another connection that the broker has survived what a check sent."""
+        async with self.connection() as connection:
+            try:
+                await self.ask(connection, "ApiVersions", 0)
+            except CheckFailed as failed:
+                raise CheckFailed(f"the broker does not survive it: on another connection, {failed}") from None
 
     def new_name(self, what: str) -> str:
         """A name for a topic, group or transaction that no other check uses, in this run or another."""

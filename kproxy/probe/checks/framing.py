@@ -126,3 +126,4 @@ async def _closes(target: Target, data: bytes, what: str) -> None:
         connection.send(data)
         if not await target.closes(connection):
             raise CheckFailed(f"{what} is neither answered nor does it close the connection")
+    await target.still_serves()

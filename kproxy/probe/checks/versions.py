@@ -28,7 +28,7 @@ async def future_api_versions(target: Target) -> None:
         answer = await target.receive_any(connection, bytes(request))
         if int.from_bytes(answer.response[8:10], "big") != Error.UNSUPPORTED_VERSION:
             raise answer.failed(f"the response to ApiVersions v{_FUTURE} does not begin with error 35")
-        if answer.message.error:
+        if answer.message.error or answer.message.opaque:
             raise answer.failed(f"the response to ApiVersions v{_FUTURE} is not one of version 0")
         if not answer.body["api_keys"] and target.version("ApiVersions") >= _LISTED_FROM:
             raise answer.failed(f"the response to ApiVersions v{_FUTURE} does not list any version")
@@ -94,13 +94,14 @@ async def _refused(target: Target, key: int, version: int) -> None:
         request[4:8] = key.to_bytes(2, "big") + version.to_bytes(2, "big")
         connection.send(bytes(request))
         try:
-            if await target.closes(connection):
-                return
+            closed = await target.closes(connection)
         except CheckFailed as failed:
-            if "00 23" in str(failed):  # UNSUPPORTED_VERSION
-                return
-            raise CheckFailed(f"{_name(key)} v{version} is not refused: {failed}") from None
-        raise CheckFailed(f"{_name(key)} v{version} gets no answer, and the connection stays open")
+            if "00 23" not in str(failed):  # UNSUPPORTED_VERSION
+                raise CheckFailed(f"{_name(key)} v{version} is not refused: {failed}") from None
+        else:
+            if not closed:
+                raise CheckFailed(f"{_name(key)} v{version} gets no answer, and the connection stays open")
+    await target.still_serves()
 
 
 async def _api_versions(target: Target, version: int) -> BrokerAnswer:
