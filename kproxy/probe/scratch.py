@@ -87,9 +87,9 @@ def values_of(data: bytes | None) -> list[bytes | None]:
 
 
 @asynccontextmanager
-async def scratch_topic(target: Target) -> AsyncIterator[ScratchTopic]:
-    """Create a topic, connect to its leader, and delete the topic at the end."""
-    name = target.new_name("topic")
+async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterator[ScratchTopic]:
+    """Create a topic (None: with a name of its own), connect to its leader, and delete the topic at the end."""
+    name = target.new_name("topic") if name is None else name
     async with target.connection() as connection:
         version = min(6, target.version("CreateTopics"))
         wanted = {"name": name, "num_partitions": 1, "replication_factor": 1}

@@ -26,4 +26,4 @@ def test_kafka_passes(lab: Lab) -> None:
     assert failed == {}
     assert sum(each.outcome == "pass" for each in results) > 760
     written = {each.check.id for each in results if each.check.writes and each.outcome == "skip"}
-    assert written == set()
+    assert written <= {"groups/consumer-protocol"}  # Kafka 3.9 has it only on request

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Any
 
 from dissectors.schemas.codes import Error
+from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
-from kproxy.probe.check import check
+from kproxy.probe.check import CheckFailed, CheckSkipped, check
 from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic
 from kproxy.probe.target import BrokerAnswer, Target
 
@@ -111,6 +113,42 @@ async def committed_offsets(target: Target) -> None:
             raise answer.failed(f"offset 42 with metadata 'note' is returned as {found[0]}")
         if found[1]["committed_offset"] != -1 or found[1]["error_code"]:
             raise answer.failed("a partition without a committed offset does not return -1 without an error")
+        await at.ask(connection, "DeleteGroups", min(2, at.version("DeleteGroups")), groups_names=[group])
+
+
+@check("groups/consumer-protocol", "KIP-848", writes=True)
+async def consumer_protocol(target: Target) -> None:
+    """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1."""
+    version = min(1, target.version("ConsumerGroupHeartbeat"))
+    group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
+    at = await coordinator(target, group)
+    async with scratch_topic(target) as topic, at.connection() as connection:
+        epoch, assigned = 0, None
+        for _ in range(50):
+            values: dict[str, object] = {"group_id": group, "member_id": member, "member_epoch": epoch}
+            if not epoch:
+                values |= {
+                    "rebalance_timeout_ms": 10_000,
+                    "subscribed_topic_names": [topic.name],
+                    "topic_partitions": [],
+                }
+            answer = await ask_ready(at, connection, "ConsumerGroupHeartbeat", version, **values)
+            if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
+                raise CheckSkipped("the new consumer protocol is not enabled (group.coordinator.rebalance.protocols)")
+            expect(answer.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat")
+            if answer.body["member_id"]:  # version 0 lets the broker choose it
+                member = answer.body["member_id"]
+            epoch, assigned = answer.body["member_epoch"], answer.body["assignment"]
+            if assigned and assigned["topic_partitions"]:
+                break
+            await target.pause(0.1)
+        if not assigned or [each["partitions"] for each in assigned["topic_partitions"]] != [[0]]:
+            raise answer.failed(f"the only member is assigned {assigned} instead of partition 0 of its topic")
+        left = await at.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
+                            member_epoch=-1)  # fmt: skip
+        expect(left.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat with epoch -1")
+        if left.body["member_epoch"] != -1:
+            raise left.failed(f"a member that leaves gets epoch {left.body['member_epoch']} instead of -1")
         await at.ask(connection, "DeleteGroups", min(2, at.version("DeleteGroups")), groups_names=[group])
 
 

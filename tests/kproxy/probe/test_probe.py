@@ -27,7 +27,7 @@ def failures(found: dict[str, CheckResult]) -> dict[str, str]:
     return {name: result.sentence for name, result in found.items() if result.outcome == "fail"}
 
 
-@pytest.mark.parametrize(("release", "least"), [("0.10.0", 70), ("1.1", 240), ("2.8", 600), ("3.9", 740), ("4.4", 780)])
+@pytest.mark.parametrize(("release", "least"), [("0.10.0", 70), ("1.1", 240), ("2.8", 600), ("4.4", 780)])
 async def test_no_check_fails_at_a_right_broker(release: str, least: int) -> None:
     with BrokerThread(release=release, brokers=2) as broker:
         found = await results(broker)
@@ -85,6 +85,10 @@ async def test_what_is_written_is_deleted() -> None:
          {"groups/empty-group-id", "groups/member-id-required", "groups/two-members"}),
         ("SyncGroup:value:assignment:x", ["groups/two", "groups/committed"], {"groups/two-members"}),
         ("OffsetFetch:value:topics[].partitions[].metadata:other", ["groups/"], {"groups/committed-offsets"}),
+        ("ConsumerGroupHeartbeat:value:assignment:null", ["groups/"], {"groups/consumer-protocol"}),
+        ("Produce:error:MESSAGE_TOO_LARGE", ["limits/"], {"limits/longest-name", "limits/large-record"}),
+        ("CreateTopics:error:TOPIC_AUTHORIZATION_FAILED", ["limits/"], {"limits/invalid-name", "limits/longest-name"}),
+        ("DescribeGroups:value:groups[].group_id:other", ["limits/"], {"limits/text"}),
         ("Fetch:value:responses[].partitions[].last_stable_offset:4", ["producers/"], {"producers/transactions"}),
     ],
 )  # fmt: skip

@@ -1,0 +1,64 @@
+"""Names and sizes at and beyond Kafka's limits."""
+
+from __future__ import annotations
+
+from dissectors.schemas.codes import Error
+from kproxy.probe.check import CheckFailed, check
+from kproxy.probe.scratch import batch, expect, scratch_topic, values_of
+from kproxy.probe.target import Target
+
+_TOPIC = "clients/src/main/java/org/apache/kafka/common/internals/Topic.java"
+_LONGEST = 249
+_LARGE = 2 << 20  # twice the default of max.message.bytes
+
+
+@check("limits/longest-name", _TOPIC, writes=True)
+async def longest_name(target: Target) -> None:
+    """A topic name of 249 characters is accepted, and one of 250 is not."""
+    longest = target.new_name("topic").ljust(_LONGEST, "x")
+    async with scratch_topic(target, longest) as topic:
+        expect((await topic.produce(batch(b"x")))["error_code"], Error.NONE, "Produce to a topic with a long name")
+    await _rejected(target, longest + "x", "a topic name of 250 characters")
+
+
+@check("limits/invalid-name", _TOPIC, writes=True)
+async def invalid_name(target: Target) -> None:
+    """A topic name with other characters than letters, digits, dots, dashes and underscores is rejected."""
+    for name in (target.new_name("a b"), target.new_name("größe"), target.new_name("slash/")):
+        await _rejected(target, name, f"the topic name {name!r}")
+
+
+@check("limits/large-record", "KIP-4", "max.message.bytes", writes=True)
+async def large_record(target: Target) -> None:
+    """A record of 2 MiB is either stored or rejected with MESSAGE_TOO_LARGE; the connection stays open.
+
+    A connection that is closed instead makes producers repeat the record forever.
+    """
+    async with scratch_topic(target) as topic:
+        large = b"x" * _LARGE
+        code = (await topic.produce(batch(large)))["error_code"]
+        if code != Error.MESSAGE_TOO_LARGE:
+            expect(code, Error.NONE, "Produce of 2 MiB")
+            if values_of((await topic.fetch(max_bytes=2 * _LARGE))["records"]) != [large]:
+                raise CheckFailed("the record of 2 MiB is not returned")
+        expect((await topic.produce(batch(b"small")))["error_code"], Error.NONE, "Produce after a large record")
+
+
+@check("limits/text", _TOPIC, writes=True)
+async def text(target: Target) -> None:
+    """Client ids and group ids may have any character, and come back unchanged."""
+    group = target.new_name("größe ☃ 𝄞")
+    async with target.connection() as connection:
+        version = min(4, target.version("DescribeGroups"))
+        answer = await target.ask(connection, "DescribeGroups", version, groups=[group])
+        found = [each["group_id"] for each in answer.body["groups"]]
+        if found != [group]:
+            raise answer.failed(f"the group id {group!r} is returned as {found}")
+
+
+async def _rejected(target: Target, name: str, what: str) -> None:
+    async with target.connection() as connection:
+        topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
+        version = min(6, target.version("CreateTopics"))
+        answer = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic])
+        expect(answer.body["topics"][0]["error_code"], Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {what}")
