@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
-from kproxy.probe.check import CheckFailed, CheckSkipped, check
+from kproxy.probe.check import CheckSkipped, check
 from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic
 from kproxy.probe.target import BrokerAnswer, Target
 
