@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dissectors import records
 from dissectors.edits.targets import change_field, frame_layout, parts
 from dissectors.edits.write import write
-from dissectors.embedded.payload_formats import PAYLOADS, as_stated
+from dissectors.embedded.payload_formats import PAYLOADS, as_stated, at_version
 from dissectors.records.formats import entries
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.wire.decode import decode
 from dissectors.wire.edit import Edit, EditError, kind
-from dissectors.wire.errors import DecodeError
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.errors import DecodeError, EncodeError
+from dissectors.wire.layout import Field, Layout, versions
 
 _FORMAT_2 = 2
 
@@ -81,6 +82,35 @@ def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Lay
     if payload not in PAYLOADS:
         raise EditError(f"unknown payload {payload}; use one of {', '.join(PAYLOADS)}")
     return _checked(layout, field, "bytes")
+
+
+def _inline(values: Mapping[str, Any], field: str, payload: str, payload_version: int) -> Mapping[str, Any]:
+    """The payload as a struct instead of bytes."""
+    del payload_version
+
+    def change(data: bytes) -> Any:
+        try:
+            header, body, _ = as_stated(payload, data)
+        except DecodeError as error:
+            raise EncodeError(f"{field} is not a {payload}: {error.message}") from None
+        head = decode(header, data)
+        return head.values | decode(body, data, head.end).values
+
+    return _with_changed(values, parts(field), change)
+
+
+@kind("length_missing", "payload", "payload_version", sentence="the length of {field} is missing", values=_inline)
+def length_missing(layout: Layout, field: str, payload: str, payload_version: int) -> Layout:
+    """Write the payload in a bytes field without the length before it."""
+    if payload not in PAYLOADS or payload_version not in versions(payload):
+        raise EditError(f"unknown payload {payload} v{payload_version}; use one of {', '.join(PAYLOADS)}")
+    header, body, _ = at_version(payload, payload_version)
+    inline = replace(body, fields=(*header.fields, *body.fields))
+
+    def change(one: Field) -> Field:
+        return Field(one.name, "struct", struct=inline, default={})
+
+    return change_field(_checked(layout, field, "bytes"), parts(field), change)
 
 
 def _checked(layout: Layout, field: str, type_: str) -> Layout:
