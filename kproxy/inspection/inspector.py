@@ -260,9 +260,12 @@ class Inspector:
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
-    def still_waiting(self, *, at: int) -> Iterator[WaitingResponse]:
-        """The oldest unanswered request of each connection whose response has become late by another step."""
-        return late_responses(self._connections.values(), self._frame_lines, at=at)
+    def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
+        """The oldest unanswered request of each connection whose response has become late by another step.
+
+        With `again`, those that were returned before and still wait.
+        """
+        return late_responses(self._connections.values(), self._frame_lines, at=at, again=again)
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""

@@ -8,6 +8,7 @@ from dissectors import records
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis.diagnose import LIKELY
 from dissectors.diagnosis.payloads import PayloadDiagnosis
+from dissectors.edits import Edit
 from dissectors.embedded.coordinators import COMPONENTS, record_names
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
@@ -78,12 +79,24 @@ def coordinator_record_layout(
                 problem = Problem(
                     f"{label(part.place, connection)}, batch {index}: {found.edit}",
                     **place_of(event, part, batch.start, batch.end, str(index)),
-                    hint=f"write every field of the version that the {name} states: the next coordinator reads it",
-                    blame="client" if message.is_request else "broker",
+                    hint=_hint(name, found.edit),
+                    blame="client" if message.is_request or _is_of_member(found.edit) else "broker",
                     severity=None if found.confidence >= LIKELY else Severity.WARNING,
                     cause=f"{topic} {name}",
                 )
                 yield with_payload_diagnosis(problem, found)
+
+
+def _is_of_member(edit: Edit) -> bool:
+    """Whether the edit is that of a payload inside the record, which a member of the group sent."""
+    inner: Edit = dict(edit.detail)["edit"]
+    return inner.kind == "embedded_layout"
+
+
+def _hint(name: str, edit: Edit) -> str:
+    if _is_of_member(edit):
+        return "the record is right, but not what a member of the group sent: the broker keeps it as it is"
+    return f"write every field of the version that the {name} states: the next coordinator reads it"
 
 
 def _departures(part: PartitionData, topic: str) -> Iterator[tuple[int, str, PayloadDiagnosis]]:

@@ -120,6 +120,7 @@ def test_the_subscription_of_a_member_inside_the_record_of_its_group() -> None:
     )
     [departed] = found(message.frame, (1, 12))
     assert departed["edit"] == Edit.of("embedded_layout", FETCHED, payload="GroupMetadataValue", edit=edit).as_json()
+    assert departed["problem"].blame == "client"  # the broker keeps what a member sent
 
 
 @pytest.mark.parametrize("name", FRAMES)
