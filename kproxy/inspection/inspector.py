@@ -171,7 +171,7 @@ class Inspector:
             return (passed or []) + self._start_over(state, direction, len(data), error, at=at)
         if (in_part := connection.partial_frame(direction)) != state.in_part[direction]:
             state.in_part[direction] = in_part
-            events.append(FrameIncomplete(at, direction, *in_part))
+            events.append(FrameIncomplete(at, direction, *in_part, connection.whole_message(direction)))
         lines = self._lines(state, events)
         return passed + lines if passed else lines
 
