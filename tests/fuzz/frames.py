@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.dissectors.diagnosis.broken import Mutations
+from tests.dissectors.embedded.samples import FRAMES
 from tests.fuzz.mutations import mutated
 from tests.kproxy.captured import DATA, lines_of
 from tests.kproxy.frames import framed
@@ -70,6 +71,18 @@ def _of_capture(lines: Iterator[object]) -> Iterator[Exchange]:
                 )
 
 
+@functools.cache
+def _of_internal_topics() -> list[Exchange]:
+    """Frames with group protocols and coordinators' records inside; the other side is of Kafka's classes."""
+    others = {(each.key, each.version): each for each in _of_kafka()}
+    made = []
+    for row in FRAMES.values():
+        key, version, frame = row["api_key"], row["version"], bytes.fromhex(row["frame"])
+        if (other := others.get((key, version))) is not None:
+            made.append(other._replace(request=frame) if row["request"] else other._replace(response=frame))
+    return made
+
+
 class Source:
     """Broken exchanges; the same for the same seed."""
 
@@ -81,7 +94,7 @@ class Source:
             request, broken = edited.exchange()
             sides = (broken.frame, framed(bytes(8))) if broken.is_request else (request, broken.frame)
             self._edited.append(Exchange(broken.key, broken.version, *sides))
-        self._sources = (_of_kafka(), _of_captures(), self._edited)
+        self._sources = (*(_of_kafka(), _of_captures(), self._edited) * 3, _of_internal_topics())
 
     def exchange(self, correlation_id: int) -> Exchange:
         """The next exchange: its request, its response, or both are mutated, or neither was but for a layout edit."""
