@@ -159,6 +159,7 @@ class Search:
         if self.right is None and not self._reads:
             if self._size < LARGE and not self._convincing(FINE, FINE_BYTE):
                 self._in_one_element(base, tried)
+            if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_other_apis(base)
             if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_pairs(tried)
@@ -280,7 +281,9 @@ class Search:
                     self._try(base, choice, element)
 
     def _try_other_apis(self, base: _Base) -> None:
-        """Read the frame with the bodies of other APIs, which are no bases of further edits."""
+        """Read a small frame with the bodies of other APIs, which are no bases of further edits."""
+        if self._size >= LARGE:
+            return
         kept = len(self._depths)
         proposals = of_other_apis(self._pair.body, self._proposals.version)
         self._try_all(base, [(each.prior, each, None) for each in proposals])
