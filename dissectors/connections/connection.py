@@ -204,6 +204,24 @@ class Connection:
         framer = self._framers[direction]
         return (0, 0) if framer.is_between_frames else (framer.pending, framer.pending_size)
 
+    def whole_message(self, direction: Direction) -> Message | None:
+        """The message that the bytes of an incomplete frame are already, to the last one: its length prefix is wrong.
+
+        None if more than a few bytes are missing, and while SASL tokens are expected.
+        """
+        frame = self._framers[direction].nearly_whole
+        if frame is None or self._raw_sasl or self._tokens:
+            return None
+        if direction is Direction.REQUEST:
+            message = read_request(frame)
+        else:
+            found = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
+            if found is None:
+                return None
+            asked = found[1].message
+            message = read_response(frame, asked.api_key, asked.version)
+        return message if message.well_formed else None
+
     def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
         if isinstance(item, Frame):
             if direction is Direction.REQUEST:
@@ -212,7 +230,7 @@ class Connection:
                 self._response(item, at, events)
         elif isinstance(item, NotKafka):
             protocol, hint = item.other_protocol or (None, None)
-            events.append(FramingLost(direction, item.offset, at, item.reason, protocol, hint, item.size))
+            events.append(FramingLost(direction, item.offset, at, item.reason, protocol, hint, item.size, item.start))
         elif isinstance(item, SkippedBytes):
             events.append(BytesSkipped(direction, item.offset, at, item.size, 0, item.reason))
         else:

@@ -101,7 +101,8 @@ class TokenReceived:
 class FramingLost:
     """No Kafka frame begins here; this direction yields no more events.
 
-    `protocol` is the detected protocol, if any: ``TLS``, ``HTTP``, ``SSH``. `size` is the value of the length prefix.
+    `protocol` is the detected protocol, if any: ``TLS``, ``HTTP``, ``SSH``. `size` is the value of the length prefix;
+    `start` are the first bytes, if frames came before.
     """
 
     direction: Direction
@@ -111,6 +112,7 @@ class FramingLost:
     protocol: str | None = None
     hint: str | None = None
     size: int | None = None
+    start: bytes = field(default=b"", repr=False, compare=False)  # it depends on the chunks
 
 
 @dataclass(slots=True)
@@ -178,13 +180,15 @@ class FrameIncomplete:
     """A frame is incomplete: `have` of its bytes were received; `size` is its total size, 0 while that is unknown.
 
     It is reported if a chunk ends inside a frame, so unlike other events it depends on the chunks. `have` is 0 once no
-    frame is incomplete.
+    frame is incomplete. `whole` is the message that the bytes are already, to the last one, if only a few bytes are
+    missing.
     """
 
     at: int
     direction: Direction
     have: int
     size: int
+    whole: Message | None = None
 
 
 @dataclass(slots=True)

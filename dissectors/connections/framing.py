@@ -44,13 +44,18 @@ class SkippedBytes(NamedTuple):
     reason: str
 
 
+#: The largest error of a length prefix that is searched for: the sizes of a header, or of the prefix itself.
+MOST_WRONG = 16
+
+
 class NotKafka(NamedTuple):
-    """No frame begins here."""
+    """No frame begins here; `start` are the first bytes."""
 
     offset: int
     reason: str
     other_protocol: OtherProtocol | None
     size: int
+    start: bytes = b""
 
 
 class ProxyHeaderSkipped(NamedTuple):
@@ -116,6 +121,12 @@ class Framer:
     def pending_size(self) -> int:
         """The total size of the incomplete frame, 0 while its length prefix is incomplete."""
         return 4 + int.from_bytes(self._buffer[:4], "big", signed=True) if self.pending >= 4 else 0
+
+    @property
+    def nearly_whole(self) -> bytes | None:
+        """An incomplete frame of which only a few bytes are missing, if any."""
+        missing = self.pending_size - self.pending
+        return bytes(self._buffer) if self.pending >= 8 and 0 < missing <= MOST_WRONG else None
 
     @property
     def is_between_frames(self) -> bool:
@@ -222,7 +233,10 @@ class Framer:
         while end - pos >= 4:
             size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
             if size < self.least or size > self._max_frame:
-                yield self._lose_framing(end - pos, f"length prefix says {size} bytes", None, size)
+                start = bytes(data[pos : pos + MOST_WRONG])
+                yield self._lose_framing(end - pos, f"length prefix says {size} bytes", None, size)._replace(
+                    start=start
+                )
                 return
             stop = pos + 4 + size
             if size > self._max_decoded:

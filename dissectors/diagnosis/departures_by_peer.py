@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from dissectors.bounded import BoundedDict
-from dissectors.diagnosis.diagnose import apply_diagnosis, apply_known, diagnose
+from dissectors.diagnosis.diagnose import LIKELY, apply_diagnosis, apply_known, diagnose
+from dissectors.diagnosis.search import Habit, habits
 from dissectors.edits import LOOSE
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import Message
@@ -28,7 +27,7 @@ class KnownDepartures:
 
     def __init__(self) -> None:
         self._departures: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MOST_MESSAGES)
-        self._kinds: BoundedDict[tuple[str, bool], Counter[str]] = BoundedDict(MOST_MESSAGES)
+        self._habits: BoundedDict[tuple[str, bool], set[Habit]] = BoundedDict(MOST_MESSAGES)
         self._failed_searches: BoundedDict[_Key, int] = BoundedDict(MOST_MESSAGES)
 
     def explain(self, message: Message, request: Message | None, server: str) -> Diagnosis | None:
@@ -44,13 +43,14 @@ class KnownDepartures:
         ):  # searched again at the 16th, 32nd, 64th frame
             self._failed_searches[key] = failed_searches + 1
             return None
-        kinds = self._kinds.touch((server, message.is_request), Counter)
-        diagnosis = diagnose(message, request, frozenset(kinds))
+        usual = self._habits.touch((server, message.is_request), set)
+        diagnosis = diagnose(message, request, frozenset(usual))
         if diagnosis is None or diagnosis.edit.kind in LOOSE:
             self._failed_searches[key] = failed_searches + 1
         else:
             self._failed_searches[key] = 0
-            kinds[diagnosis.edit.kind] += 1
+            if diagnosis.confidence >= LIKELY:
+                usual.update(habits(diagnosis.edit))
             if len(departures) < MOST_EACH:
                 departures.append(diagnosis)
         return diagnosis

@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.diagnosis import wording
 from dissectors.diagnosis.first_difference import Difference, first_departure
 from dissectors.diagnosis.ranking import SMALL, Ranked, rank
-from dissectors.diagnosis.search import Search
+from dissectors.diagnosis.search import Habit, Search
 from dissectors.diagnosis.shift_signs import shows_shift
 from dissectors.diagnosis.tag_sizes import with_sizes
 from dissectors.diagnosis.value_costs import ordinary
@@ -66,13 +66,15 @@ def right_layout(message: Message) -> Layout | None:
     return frame_layout(known.response_header, known.response)
 
 
-def diagnose(message: Message, request: Message | None = None, usual: frozenset[str] = frozenset()) -> Diagnosis | None:
+def diagnose(
+    message: Message, request: Message | None = None, usual: frozenset[Habit] = frozenset()
+) -> Diagnosis | None:
     """Find the edit that explains a frame best.
 
     Args:
         message: The message as decoded by the right layout; it is not changed.
         request: The request of a response, if known: its topics and groups are likely in the response.
-        usual: Kinds of edits that the same peer has made before.
+        usual: What `habits` gives for the edits that the same peer has made before.
 
     Returns:
         None if the right layout is the most probable, or if the schemas do not have the message. Never raises; the work

@@ -39,6 +39,8 @@ class FrameLayouts(NamedTuple):
             return FrameLayouts(
                 header if written is None else layout_of(header.name, written), layout_of(body.name, version)
             )
+        if proposal.kind == "body_of_api":
+            return FrameLayouts(header, proposal.edit.apply(body))
         return FrameLayouts(header, _cached_result(body, proposal, lambda edit: edit.apply(body)))
 
     def changes(self, other: FrameLayouts) -> bool:

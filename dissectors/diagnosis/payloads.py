@@ -14,7 +14,7 @@ from dissectors.diagnosis.ranking import rank
 from dissectors.diagnosis.search import Found, Search
 from dissectors.diagnosis.struct_reader import read_whole
 from dissectors.edits import LOOSE, Edit, frame_layout
-from dissectors.embedded.payload_formats import PAYLOADS, PayloadLayouts, as_stated, at_version, header_of
+from dissectors.embedded.payload_formats import PayloadLayouts, as_stated, at_version, header_of, is_payload
 from dissectors.messages.diagnosis_result import Rival
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
@@ -64,9 +64,9 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
 
     Args:
         data: The payload, not empty.
-        name: Kafka's name of the payload's message, one of `PAYLOADS`.
+        name: Kafka's name of the payload's message, one of `payload_formats`.
     """
-    if name not in PAYLOADS or not SMALLEST <= len(data) <= LARGEST:
+    if not is_payload(name) or not SMALLEST <= len(data) <= LARGEST:
         return None
     try:
         right = as_stated(name, data)

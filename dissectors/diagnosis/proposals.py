@@ -13,10 +13,15 @@ from dissectors.diagnosis.struct_reader import StructSteps, copied, least_of, st
 from dissectors.edits import KINDS, Edit
 from dissectors.edits.fields import moved_in, with_field, without
 from dissectors.edits.tags import with_tag
-from dissectors.wire.layout import Field, Layout, cached_on_owner, versions
+from dissectors.messages import sensitive
+from dissectors.wire.layout import Field, Layout, cached_on_owner, snake_case, versions
 
 #: The name of the header of a payload: its version.
 PAYLOAD_HEADER = "PayloadHeader"
+
+#: The prior, in bits, of the body of one certain other API; it is lower for each word that their names share.
+OTHER_API = 13.0
+ALIKE = 2.0
 
 #: The most frequent edits: they only reorder, add or remove steps of a struct.
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
@@ -146,6 +151,28 @@ def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Prop
     if flexible:
         result.append(Proposal("tag_buffer_extra", "header._tags", (), 9.0))
     return tuple(result)
+
+
+def of_other_apis(body: Layout, version: int) -> tuple[Proposal, ...]:
+    """The bodies of other APIs in the same direction, at the same version or the nearest."""
+    side = next((side for side in ("Request", "Response") if body.name.endswith(side)), None)
+    return () if side is None else _of_other_apis(body.name.removesuffix(side), version)
+
+
+@functools.lru_cache(64)
+def _of_other_apis(name: str, version: int) -> tuple[Proposal, ...]:
+    result = []
+    for api in schemas.apis():
+        if api.name != name and api.name not in sensitive.APIS:  # redaction would not find their secrets
+            nearest = min(max(version, api.min_version), api.max_version)
+            alike = len(_words(api.name) & _words(name))
+            prior = OTHER_API + (0.0 if nearest == version else 2.0) - ALIKE * alike
+            result.append(Proposal("body_of_api", "*", (api.name, nearest), prior))
+    return tuple(result)
+
+
+def _words(name: str) -> set[str]:
+    return set(snake_case(name).split("_"))
 
 
 def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:

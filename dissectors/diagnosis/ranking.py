@@ -8,6 +8,7 @@ from typing import Any
 
 from dissectors.diagnosis.best_explanation import writes_same_bytes
 from dissectors.diagnosis.relation_costs import relation_cost
+from dissectors.diagnosis.restored import restored
 from dissectors.diagnosis.search import Found
 from dissectors.diagnosis.value_costs import TEMPER
 from dissectors.edits import LOOSE, Edit
@@ -62,7 +63,7 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
     close = [each for each in ranked if each.cost <= ranked[0].cost + CLOSE][:FINALISTS]
     rest = ranked[len(close) :]
     if len(frame) <= SMALL:
-        close = _second_look(frame, close)
+        close = _second_look(frame, close, right)
     ranked = sorted(close, key=lambda each: each.cost) + rest
     weights = [2.0 ** ((ranked[0].cost - each.cost) * TEMPER) for each in ranked]
     for each, weight in zip(ranked, weights, strict=True):
@@ -84,8 +85,11 @@ def _share(first: Ranked, others: list[Ranked], explained: float) -> None:
     first.confidence = 1.0 - left
 
 
-def _second_look(frame: bytes, close: list[Ranked]) -> list[Ranked]:
-    """The readings with the costs of relations between fields; equivalent ones are merged."""
+def _second_look(frame: bytes, close: list[Ranked], right: Layout) -> list[Ranked]:
+    """The readings with the costs of relations between fields; equivalent ones are merged.
+
+    Of these, an edit that takes something away and brings it back is not the first.
+    """
     same: dict[tuple[object, ...], Ranked] = {}
     for each in close:
         walked = walk(each.layout, frame, 4)
@@ -94,7 +98,11 @@ def _second_look(frame: bytes, close: list[Ranked]) -> list[Ranked]:
             each.values = walked.values
             each.cost += relation_cost(walked.values.get("header") or {}, walked.values.get("body") or {})
         elif each.edit is not None and same_reading.edit is not None:
-            same_reading.also.append(each.edit)
+            if restored(same_reading.edit, right) and not restored(each.edit, right):
+                same_reading.also.append(same_reading.edit)
+                same_reading.edit, same_reading.layout = each.edit, each.layout
+            else:
+                same_reading.also.append(each.edit)
     return list(same.values())
 
 

@@ -13,7 +13,7 @@ from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
-from dissectors.diagnosis.proposals import Proposal
+from dissectors.diagnosis.proposals import Proposal, of_other_apis
 from dissectors.diagnosis.struct_edits import proposals_for
 from dissectors.diagnosis.struct_reader import read_whole
 from dissectors.edits import LOOSE, Edit, EditError
@@ -45,8 +45,9 @@ MOST_DEEP = 12
 #: The distance in bits from the best reading within which others are kept as rivals.
 WINDOW = 24.0
 
-#: The bonus in bits for a kind of edit that the same peer has made before.
+#: The bonus in bits for a kind of edit that the same peer has made before, and for the same way to write an encoding.
 USUAL = 3.0
+HABIT = 8.0
 
 #: The cost of each byte without a field, of having any, and of missing bytes.
 LOOSE_BYTE = 8.0
@@ -79,6 +80,19 @@ class _Base(NamedTuple):
     prior: float
 
 
+#: The kind of an edit, and its details if these say how a writer writes an encoding, in whatever field.
+Habit = tuple[str, tuple[object, ...] | None]
+
+_ENCODINGS = ("flexibility", "length_encoding", "length_off_by_one", "int_width")
+
+
+def habits(edit: Edit) -> Iterator[Habit]:
+    """What a peer that made this edit is likely to do again."""
+    yield edit.kind, None
+    if edit.kind in _ENCODINGS:
+        yield edit.kind, tuple(value for _, value in edit.detail)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A reading that fits: its edit (None for the right layout), the layout, and its cost with the prior, in bits."""
@@ -100,7 +114,7 @@ class Search:
         left: The number of bytes after its last field, if it decodes otherwise.
         elements: By array of the body: elements that may be the only ones written wrong.
         words: Strings from the request or the connection.
-        usual: Kinds of edits that the same peer has made before.
+        usual: What `habits` gives for the edits that the same peer has made before.
         work: The most fields to read.
     """
 
@@ -114,7 +128,7 @@ class Search:
         left: int = 0,
         elements: dict[str, list[int]] | None = None,
         words: frozenset[bytes] = frozenset(),
-        usual: frozenset[str] = frozenset(),
+        usual: frozenset[Habit] = frozenset(),
         work: int = WORK,
     ) -> None:
         self._reads, self._left = reads, left
@@ -145,6 +159,8 @@ class Search:
         if self.right is None and not self._reads:
             if self._size < LARGE and not self._convincing(FINE, FINE_BYTE):
                 self._in_one_element(base, tried)
+            if not self._convincing(GOOD, GOOD_BYTE):
+                self._try_other_apis(base)
             if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_pairs(tried)
         found = sorted(self._found, key=lambda found: found[0])
@@ -216,7 +232,7 @@ class Search:
         prior, proposal, location = choice
         if element is not None:
             prior += ONE_ELEMENT
-        rarity = prior + base.prior - (USUAL if proposal.kind in self._usual else 0)
+        rarity = prior + base.prior - (self._bonus(proposal) if self._usual else 0.0)
         frame, limit = self._frame, self._best + WINDOW - rarity
         frame.work -= TRY
         try:
@@ -245,6 +261,11 @@ class Search:
             edit = _edit(proposal, element)
             self._keep(edit if base.edit is None else base.edit.followed_by(edit), cost + rarity, rarity)
 
+    def _bonus(self, proposal: Proposal) -> float:
+        if (proposal.kind, proposal.arguments) in self._usual:
+            return HABIT
+        return USUAL if (proposal.kind, None) in self._usual else 0.0
+
     def _try_all(self, base: _Base, chosen: list[Choice]) -> None:
         for choice in chosen:
             if self._frame.work > 0:
@@ -258,6 +279,15 @@ class Search:
             ):
                 if self._frame.work > 0:
                     self._try(base, choice, element)
+
+    def _try_other_apis(self, base: _Base) -> None:
+        """Read a small frame with the bodies of other APIs, which are no bases of further edits."""
+        if self._size >= LARGE:
+            return
+        kept = len(self._depths)
+        proposals = of_other_apis(self._pair.body, self._proposals.version)
+        self._try_all(base, [(each.prior, each, None) for each in proposals])
+        del self._depths[kept:]
 
     def _try_pairs(self, tried: list[Choice]) -> None:
         right_ids = frozenset(id(location.layout) for _, _, location in tried if location is not None)

@@ -14,12 +14,17 @@ from dissectors.diagnosis.checkpoints import StructLocation
 from dissectors.diagnosis.other_versions import Others, others
 from dissectors.diagnosis.proposals import Proposal
 from dissectors.edits.fields import INTEGERS
-from dissectors.wire.layout import WIDTHS, Field, Layout
+from dissectors.embedded.group import payload_names
+from dissectors.embedded.registry import reader_of
+from dissectors.wire.layout import WIDTHS, Field, Layout, versions
 
 THROTTLE = "throttle_time_ms"
 
 #: The prior, in bits, of a field at an index where few writers put it.
 FAR = 8.0
+
+#: The prior, in bits, of a payload without the length before it.
+LENGTH_MISSING = 9.0
 
 #: More steps than any struct has.
 MOST_STEPS = 1 << 10
@@ -35,7 +40,8 @@ def of_struct(
 ) -> list[Proposal]:
     """The edits of a struct, unordered: those with a prior of at most `most` bits and a step before `reach`."""
     others_found = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
-    return list(_Struct(path, struct, others_found, version, most, reach).proposals())
+    made = _Struct(path, struct, others_found, version, most, reach)
+    return [*made.proposals(), *made.without_length(name)]
 
 
 class Proposals:
@@ -159,6 +165,17 @@ class _Struct:
                 yield "length_off_by_one", of, 1, 10.5
         if one.length is not None and not one.nullable and (one.struct is None or one.array):
             yield "null_in_non_nullable", name, self._others.nullable.get(name), 5.0
+
+    def without_length(self, name: str) -> Iterator[Proposal]:
+        """Payloads of group protocols without the length before them."""
+        above = self._above.replace("[]", "")
+        for index, one in enumerate(self._struct.fields[: self._reach]):
+            if one.type == "bytes" and not one.array and (reader := reader_of(name, above + one.name)):
+                for payload in payload_names(reader, None):
+                    for version in versions(payload):
+                        yield from self._propose(
+                            "length_missing", one.name, (payload, version), LENGTH_MISSING, index, one
+                        )
 
     def _of_others(self) -> Iterator[Proposal]:
         for name, (version, natural, one) in self._others.fields.items():

@@ -210,6 +210,11 @@ def _tags(layout: Layout) -> Step:
             if number * 2 > frame.end - pos:
                 raise Misfit(pos)
             for _ in range(number):
+                frame.work -= 1
+                if frame.work < frame.horizon:
+                    raise WorkExhausted(pos)
+                if frame.cost > frame.limit:
+                    raise TooExpensive(pos)
                 tag, at = uvarint(frame, pos)
                 size, at = uvarint(frame, at)
                 one = tagged_steps.get(tag)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.diagnosis.restored import restored
 from dissectors.edits import Edit
+from dissectors.edits.lengths import ENCODING_TEXTS
 from dissectors.edits.targets import parts, struct_of
 from dissectors.wire.layout import WIDTHS, Layout
 
@@ -16,12 +18,23 @@ def sentence(edit: Edit, right: Layout) -> str:
         edit: The departure; its steps are described one after the other.
         right: Kafka's layout of the frame.
     """
-    return ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right))
+    kept = restored(edit, right)
+    others = ", and ".join(_step(step, layout) for step, layout in _layouts(edit, right) if step not in kept)
+    return others + "".join(f", but {_kept(step)} of the right version" for step in kept)
 
 
 def hint(edit: Edit, right: Layout, version: int) -> str:
     """What to change in the writer."""
-    return "; ".join(dict.fromkeys(_change(step, layout, version) for step, layout in _layouts(edit, right)))
+    kept = restored(edit, right)
+    changes = (_change(step, layout, version) for step, layout in _layouts(edit, right) if step not in kept)
+    return "; ".join(dict.fromkeys(changes))
+
+
+def _kept(edit: Edit) -> str:
+    """What a step after a `body_version` brings back."""
+    if edit.kind == "flexibility":
+        return f"with the {' and '.join(ENCODING_TEXTS[dict(edit.detail)['written']])}"
+    return f"with {edit.field}"
 
 
 def _layouts(edit: Edit, right: Layout) -> Iterator[tuple[Edit, Layout]]:
@@ -51,6 +64,8 @@ def _step(edit: Edit, right: Layout) -> str:
                 f"{edit.field} of version {detail['from_version']} is written {_where(struct, detail['place'])}, "
                 "which this version does not have"
             )
+        case "length_missing" if struct:
+            return f"the {_length_of(struct, edit.field)} of {edit.field} is missing"
         case "header_version":
             return f"the header is {_header(right, detail['written'])}"
     return str(edit)
@@ -93,6 +108,10 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
             if right.name == "ApiVersionsResponse":
                 return "ApiVersions responses have no tag buffer in their header, in any version (KIP-511)"
             return f"write the header that version {version} of this API has"
+        case "body_of_api":
+            return f"write the fields of {right.name.removesuffix('Request').removesuffix('Response')} v{version}"
+        case "length_missing" if struct:
+            return f"write the number of bytes of {name} before it: its {_length_of(struct, edit.field)}"
         case "generic_error_body":
             return f"write every field of version {version} also when there is an error"
         case "tag_buffer_missing":
@@ -133,6 +152,12 @@ def _where(struct: Layout, place: int, *, without: int | None = None) -> str:
     if place > len(names):
         return "last"
     return f"after {names[place - 1]}" + (", last" if place == len(names) else "")
+
+
+def _length_of(struct: Layout, path: str) -> str:
+    """``int32 length`` or ``compact length``: that of a field."""
+    one = next(one for one in struct.fields if one.name == parts(path)[-1])
+    return "compact length" if one.length == "uvarint" else f"{one.length} length"
 
 
 def _type(struct: Layout, index: int) -> str:

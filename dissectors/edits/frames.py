@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.edits.targets import change_body, change_struct, is_frame
+from dissectors.schemas import api_by_name
 from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.layout import layout as layout_of
@@ -25,6 +26,23 @@ def body_version(layout: Layout, field: str, body_version: int, header: int | No
     except KeyError as error:
         raise EditError(str(error.args[0])) from None
     return made if header is None else header_version(made, "header", header)
+
+
+@kind("body_of_api", "api", "body_version", sentence="the body is that of {api} v{body_version}")
+def body_of_api(layout: Layout, field: str, api: str, body_version: int) -> Layout:
+    """Write the body of another API: of its request in a request, of its response in a response."""
+    del field
+
+    def change(body: Layout) -> Layout:
+        side = next((side for side in ("Request", "Response") if body.name.endswith(side)), None)
+        if side is None or api_by_name(api) is None:
+            raise EditError(f"{api} is not an API" if side else f"{body.name} is not the body of an API")
+        try:
+            return layout_of(f"{api}{side}", body_version)
+        except KeyError as error:
+            raise EditError(str(error.args[0])) from None
+
+    return change_body(layout, change)
 
 
 @kind("generic_error_body", sentence="the body is only an error code")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dissectors import records
 from dissectors.edits.targets import change_field, frame_layout, parts
 from dissectors.edits.write import write
-from dissectors.embedded.payload_formats import PAYLOADS, as_stated
+from dissectors.embedded.coordinators import COMPONENTS, record_names
+from dissectors.embedded.payload_formats import PAYLOADS, as_stated, at_version, is_payload, is_record
 from dissectors.records.formats import entries
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.wire.decode import decode
 from dissectors.wire.edit import Edit, EditError, kind
-from dissectors.wire.errors import DecodeError
-from dissectors.wire.layout import Field, Layout
+from dissectors.wire.errors import DecodeError, EncodeError
+from dissectors.wire.layout import Field, Layout, versions
 
 _FORMAT_2 = 2
 
@@ -62,7 +64,21 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
         values = {"header": head.values, "body": read.values}
         return write(edit, frame_layout(header, body), values)[4:] + data[read.end :]
 
-    return _with_changed(values, parts(field), change)
+    if not is_record(payload):
+        return _with_changed(values, parts(field), change)
+    return _with_changed(values, parts(field), lambda data: _in_records(data, payload, change))
+
+
+def _in_records(data: bytes, payload: str, change: Callable[[bytes], bytes]) -> bytes:
+    """Change the keys or values of a coordinator's records that are this payload."""
+    batches = records.decode(data)
+    for record in (record for batch in batches for record in batch.get("records", ())):
+        for topic in COMPONENTS:
+            names = record_names(topic, bytes(record["key"] or b"")) or ()
+            for part, name in zip(("key", "value"), names, strict=False):
+                if name == payload and record[part] is not None:
+                    record[part] = change(bytes(record[part]))
+    return records.encode(batches)
 
 
 @kind(
@@ -73,14 +89,43 @@ def _payload(values: Mapping[str, Any], field: str, payload: str, edit: Edit) ->
     values=_payload,
 )
 def embedded_layout(layout: Layout, field: str, payload: str, edit: Edit) -> Layout:
-    """Write a payload with a version, e.g. ConsumerProtocolSubscription, under another edit.
+    """Write a payload with a version, e.g. ConsumerProtocolSubscription, or coordinators' records under another edit.
 
     For that edit, the payload is a frame: the version before it, if any, is ``header.version``.
     """
     del edit  # whether it applies depends on the payload's version
-    if payload not in PAYLOADS:
-        raise EditError(f"unknown payload {payload}; use one of {', '.join(PAYLOADS)}")
-    return _checked(layout, field, "bytes")
+    if not is_payload(payload):
+        raise EditError(f"unknown payload {payload}; use one of {', '.join(PAYLOADS)}, or a coordinator's record")
+    return _checked(layout, field, "records" if is_record(payload) else "bytes")
+
+
+def _inline(values: Mapping[str, Any], field: str, payload: str, payload_version: int) -> Mapping[str, Any]:
+    """The payload as a struct instead of bytes."""
+    del payload_version
+
+    def change(data: bytes) -> Any:
+        try:
+            header, body, _ = as_stated(payload, data)
+        except DecodeError as error:
+            raise EncodeError(f"{field} is not a {payload}: {error.message}") from None
+        head = decode(header, data)
+        return head.values | decode(body, data, head.end).values
+
+    return _with_changed(values, parts(field), change)
+
+
+@kind("length_missing", "payload", "payload_version", sentence="the length of {field} is missing", values=_inline)
+def length_missing(layout: Layout, field: str, payload: str, payload_version: int) -> Layout:
+    """Write the payload in a bytes field without the length before it."""
+    if payload not in PAYLOADS or payload_version not in versions(payload):
+        raise EditError(f"unknown payload {payload} v{payload_version}; use one of {', '.join(PAYLOADS)}")
+    header, body, _ = at_version(payload, payload_version)
+    inline = replace(body, fields=(*header.fields, *body.fields))
+
+    def change(one: Field) -> Field:
+        return Field(one.name, "struct", struct=inline, default={})
+
+    return change_field(_checked(layout, field, "bytes"), parts(field), change)
 
 
 def _checked(layout: Layout, field: str, type_: str) -> Layout:

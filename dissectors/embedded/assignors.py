@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.embedded import streams
-from dissectors.embedded.registry import Rows, embedded, enclosing_text, exact, hand_made
+from dissectors.embedded.registry import Reader, Rows, embedded, enclosing_text, exact, hand_made
 from dissectors.wire.layout import Field, Layout
 
 _GENERATION = Field("generation", "int32")
@@ -45,6 +45,15 @@ def assignment_user_data(data: bytes, rows: Rows) -> Layout | None:
         return streams.assignment(data)
     layout = streams.assignment_of(data) if assignor is None else None
     return exact(data, (layout,)) if layout else None
+
+
+def user_data_names(reader: Reader | None, rows: Rows) -> tuple[str, ...]:
+    """The payloads that user data with this reader may have; empty if it is not that of Kafka Streams."""
+    if _assignor(rows) != "stream":
+        return ()
+    if reader is subscription_user_data:
+        return ("SubscriptionInfoData",)
+    return ("AssignmentInfo",) if reader is assignment_user_data else ()
 
 
 def _assignor(rows: Rows) -> str | None:

@@ -8,11 +8,20 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Field, Layout
 
 _RECORD_TYPE = Field("record_type", "int16")
-_COMPONENTS = {
+#: The topics with these records, with the component of Kafka that writes them.
+COMPONENTS = {
     "__consumer_offsets": "kafka-group-coordinator",
     "__transaction_state": "kafka-transaction-coordinator",
     "__share_group_state": "kafka-share-coordinator",
 }
+
+
+def record_names(topic: str, key: bytes) -> tuple[str, str] | None:
+    """The names of the key and value messages of a record in a coordinator's topic; None for others."""
+    component = COMPONENTS.get(topic)
+    if component is None or len(key) < 2:
+        return None
+    return schemas.coordinator_record(component, int16(key))
 
 
 def _key(component: str) -> Reader:
@@ -40,6 +49,6 @@ def _value(component: str) -> Reader:
     return value
 
 
-for _topic, _component in _COMPONENTS.items():
+for _topic, _component in COMPONENTS.items():
     embedded(_topic, "key")(_key(_component))
     embedded(_topic, "value")(_value(_component))

@@ -48,6 +48,10 @@ def payload_names(reader: Reader | None, protocol_type: str | None) -> tuple[str
         reader: The field's reader.
         protocol_type: The group's protocol type; None if unknown.
     """
+    if reader is classic_member:
+        return (_METADATA_NAMES["consumer"],)
+    if reader is connect.allocation:
+        return (_ASSIGNMENT_NAMES["connect"],)
     names = _METADATA_NAMES if reader is metadata else _ASSIGNMENT_NAMES if reader is assignment else {}
     if protocol_type is None:
         return tuple(names.values())

@@ -1,10 +1,12 @@
-"""The payloads of group protocols as messages with versions: what an edit of one is applied to."""
+"""Payloads of group protocols and coordinators' records as messages with versions: what an edit is applied to."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from dissectors import schemas
 from dissectors.embedded.registry import VERSION
+from dissectors.messages.message import api_layouts
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout, layout, versions
 
@@ -17,6 +19,35 @@ _WITH_VERSION = ("SubscriptionInfoData", "AssignmentInfo")
 PAYLOADS = (*_PREFIXED, *_WITH_VERSION)
 
 
+#: Keys and values of coordinators' records. Keys have one version; the int16 before them is the record type.
+_KEYS, _VALUES = schemas.coordinator_records()
+
+
+_SIDES = ("Request", "Response")
+
+
+def is_payload(name: str) -> bool:
+    """Whether a name is that of a payload here."""
+    return name in PAYLOADS or is_record(name) or _in_envelope(name) is not None
+
+
+def is_record(name: str) -> bool:
+    """Whether a name is that of the key or value of a coordinator's record."""
+    return name in _KEYS or name in _VALUES
+
+
+def _in_envelope(name: str) -> PayloadLayouts | None:
+    """The layouts of a message inside an Envelope, e.g. ``CreateTopicsRequest v5``; None for other names."""
+    message, _, version = name.rpartition(" v")
+    side = next((side for side in _SIDES if message.endswith(side)), None)
+    api = schemas.api_by_name(message.removesuffix(side)) if side else None
+    known = api_layouts(api.key, int(version)) if api and version.isdecimal() and len(version) < 3 else None
+    if known is None:
+        return None
+    made = known.request_kind if side == "Request" else known.response_kind
+    return PayloadLayouts(made.header_layout, layout(message, int(version)), int(version))
+
+
 class PayloadLayouts(NamedTuple):
     """A payload at a version: the layout of its header, which has the version or nothing, and of its message."""
 
@@ -26,8 +57,8 @@ class PayloadLayouts(NamedTuple):
 
 
 def header_of(name: str) -> Layout:
-    """The header of a payload: its int16 version, or nothing if the version is in the message."""
-    return _PREFIX if name in _PREFIXED else _NOTHING
+    """The header of a payload: its int16 version (of keys, the record type), or nothing if it is in the message."""
+    return _NOTHING if name in _WITH_VERSION else _PREFIX
 
 
 _PREFIX = Layout("PayloadHeader", (VERSION,))
@@ -45,9 +76,13 @@ def as_stated(name: str, data: bytes) -> PayloadLayouts:
     Raises:
         DecodeError: The version is missing or does not exist.
     """
-    width = 2 if name in _PREFIXED else 4
+    if (forwarded := _in_envelope(name)) is not None:
+        return forwarded
+    width = 4 if name in _WITH_VERSION else 2
     if len(data) < width:
         raise DecodeError(f"a payload of {len(data)} bytes has no room for its version", offset=0)
+    if name in _KEYS:
+        return at_version(name, 0)
     stated, known = int.from_bytes(data[:width], "big", signed=True), versions(name)
     if stated < known[0] or (stated > known[-1] and name not in _PREFIXED):
         raise DecodeError(f"{name} has no version {stated}", offset=0)

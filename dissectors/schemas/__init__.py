@@ -24,6 +24,7 @@ __all__ = [
     "api_by_name",
     "apis",
     "coordinator_record",
+    "coordinator_records",
     "enum",
     "error",
     "error_name",
@@ -256,6 +257,12 @@ def kraft_record(api_key: int, component: str = "kafka-metadata") -> str | None:
     Component ``kafka-storage`` selects ``__remote_log_metadata``, whose keys overlap.
     """
     return _records("metadata").get((component, api_key))
+
+
+def coordinator_records() -> tuple[frozenset[str], frozenset[str]]:
+    """The names of all key messages and of all value messages in coordinators' topics."""
+    keys, values = (_records(f"coordinator-{part}").values() for part in ("key", "value"))
+    return frozenset(keys), frozenset(values)
 
 
 def coordinator_record(component: str, record_type: int) -> tuple[str, str] | None:

@@ -6,8 +6,12 @@ from typing import Any
 
 from dissectors.connections.connection import LEAST_REQUEST, LEAST_RESPONSE
 from dissectors.connections.events import BytesSkipped, Direction, FramingLost, RequestReceived, ResponseReceived
+from dissectors.messages.message import Message, read_request, read_response
 from dissectors.trackers import tracker
 from dissectors.trackers.triggers import FrameFlags
+
+#: The largest frame that is kept to be read again.
+_MOST_KEPT = 64 << 10
 
 #: By direction: the kind of frame, its writer, and its smallest length prefix.
 KINDS = ("request", "response")
@@ -26,6 +30,7 @@ class FrameAlignment:
 
     def __init__(self) -> None:
         self._misread_to = [-1, -1]
+        self._misread: list[Message | None] = [None, None]
         self._has_gap = [False, False]
 
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, _: Any) -> None:
@@ -39,10 +44,28 @@ class FrameAlignment:
         if message is None or message.error or message.trailing or message.diagnosis:
             direction = Direction.REQUEST if isinstance(event, RequestReceived) else Direction.RESPONSE
             self._misread_to[direction] = event.offset + 4 + event.size
+            self._misread[direction] = message if message is not None and len(message.frame) <= _MOST_KEPT else None
 
     def follows_misread(self, event: FramingLost) -> bool:
         """Whether the previous frame did not decode either."""
         return self._misread_to[event.direction] == event.offset
+
+    def cut_off(self, event: FramingLost) -> tuple[Message, int] | None:
+        """The previous frame with so many of the next bytes, and their number: its prefix is that much too small.
+
+        None if with no number of them it decodes to its last byte.
+        """
+        misread = self._misread[event.direction]
+        if misread is None or not self.follows_misread(event):
+            return None
+        for more in range(1, len(event.start) + 1):
+            frame = misread.frame + event.start[:more]
+            message = (
+                read_request(frame) if misread.is_request else read_response(frame, misread.api_key, misread.version)
+            )
+            if message.well_formed and not message.unusual:
+                return message, more
+        return None
 
     def classify(self, event: FramingLost, *, midstream: bool) -> str | None:
         """The problem with this length prefix, None for another protocol.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.embedded.coordinators import COMPONENTS
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
@@ -158,7 +159,8 @@ class RecordData:
         for batch in part.batches:
             self.attributes |= batch.attributes
             self.magics |= 1 << batch.magic
-        if not part.batches or (produced and not self._is_ordinary(part, event)):
+        is_coordinators = connection.run.topic_names.get(topic, topic) in COMPONENTS
+        if is_coordinators or not part.batches or (produced and not self._is_ordinary(part, event)):
             connection.flags |= _IRREGULAR
 
     def _examine_batches(

@@ -16,6 +16,7 @@ from kproxy.browse.rows.partial_parse import parse_partial
 from kproxy.browse.rows.row_filter import row_matcher
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.sources.source import Source
+from kproxy.control.protocol import LateResponse
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 
@@ -116,7 +117,14 @@ class BrowseSession:
                 event = line
         if request is None and response is None and event is None:
             return None
-        return Exchange(row, state, request, response, event)
+        late = self.late(request) if request is not None and response is None else None
+        return Exchange(row, state, request, response, event, late)
+
+    def late(self, request: RequestLine) -> LateResponse | None:
+        """Why the response to a request is late; None if that was not reported."""
+        found = self.source.late.get(request.connection_id)
+        is_same = found is not None and (found.correlation_id, found.ts) == (request.correlation_id, request.ts)
+        return found if is_same else None
 
     def _line(self, place: int, size: int) -> Line | None:
         if place < 0:

@@ -12,7 +12,15 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from kproxy.control.protocol import LINE_START, ControlError, Greeting, ListenersUpdate, parse_greeting
+from kproxy.control.protocol import (
+    LINE_START,
+    ControlError,
+    Greeting,
+    LateResponse,
+    LateUpdate,
+    ListenersUpdate,
+    parse_greeting,
+)
 from kproxy.proxy.sockets import reason
 from kproxy.trace.encoding import encode_json
 
@@ -46,6 +54,7 @@ class ControlClient(asyncio.Protocol):
     Attributes:
         greeting: The proxy's first line. Its `listeners` are kept up to date while the client watches.
         on_listeners: Called when these have changed.
+        on_late: Called with each late response that the proxy reports.
     """
 
     greeting: Greeting
@@ -63,6 +72,7 @@ class ControlClient(asyncio.Protocol):
         self._disconnected = asyncio.Event()
         self._close_reason: str | None = None
         self.on_listeners: Callable[[], None] = lambda: None
+        self.on_late: Callable[[LateResponse], None] = lambda _: None
 
     async def open(self, path: Path) -> None:
         """Connect and wait for the greeting. Raises like `connect`."""
@@ -171,16 +181,20 @@ class ControlClient(asyncio.Protocol):
             future.set_result(reply)
         elif "id" not in reply and "error" in reply:
             self._close_reason = str(reply["error"])
-        elif "id" not in reply and "listeners" in reply:
-            self._update_listeners(line)
+        elif "id" not in reply and ("listeners" in reply or "late" in reply):
+            self._update(line, LateUpdate if "late" in reply else ListenersUpdate)
 
-    def _update_listeners(self, line: bytes) -> None:
+    def _update(self, line: bytes, kind: type[LateUpdate | ListenersUpdate]) -> None:
         try:
-            self.greeting.listeners = msgspec.json.decode(line, type=ListenersUpdate).listeners
+            update = msgspec.json.decode(line, type=kind)
         except (msgspec.DecodeError, ValueError) as error:
             self._fail(str(error))
             return
-        self.on_listeners()
+        if isinstance(update, LateUpdate):
+            self.on_late(update.late)
+        else:
+            self.greeting.listeners = update.listeners
+            self.on_listeners()
 
     def _fail(self, reason_text: str) -> None:
         assert self._transport is not None

@@ -58,6 +58,28 @@ class ListenersUpdate(Struct):
     listeners: list[Listening]
 
 
+class LateResponse(Struct):
+    """A request whose response is late: the oldest one that waits on its connection.
+
+    `ts` is that of the request, `at` the time of this report, `others` the number of requests behind it. `wait` is a
+    `dissectors.trackers.waits.WaitKind`, `why` the evidence as clauses.
+    """
+
+    connection_id: str
+    correlation_id: int | None
+    ts: str
+    at: str
+    others: int
+    wait: str
+    why: str
+
+
+class LateUpdate(Struct):
+    """A line without `id` for viewers that watch: a response has become late, by another step, or when they began."""
+
+    late: LateResponse
+
+
 class Refusal(Struct):
     """A line without `id`: the reason why the proxy closes this connection."""
 

@@ -17,10 +17,12 @@ from msgspec.structs import replace
 from kproxy.control.backlog import Backlog
 from kproxy.control.commands import COMMANDS
 from kproxy.control.control_socket import ControlSocket
-from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, Listening
+from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, LateResponse, Listening
 from kproxy.control.summary import with_frame
 from kproxy.control.viewer import Viewer
 from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.late_responses import WaitingResponse
+from kproxy.trace.timestamps import timestamp
 
 _GRACE_S: Final = 1.0  # for viewers to read the rest when the proxy ends
 _CREDENTIALS: Final = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
@@ -75,6 +77,11 @@ class ControlServer:
         for viewer in tuple(self._watching):
             self._update_listeners(viewer)
 
+    def announce_late(self, waiting: WaitingResponse, *, at: int) -> None:
+        """Send a late response to watching viewers; `at` in ns since the epoch."""
+        for viewer in tuple(self._watching):
+            viewer.reply(late=_late(waiting, at))
+
     def flush(self) -> None:
         """Send what is buffered for viewers."""
         for viewer in tuple(self._watching):
@@ -94,6 +101,9 @@ class ControlServer:
         if backlog:
             for line in self._backlog.lines(self.inspector, frames=frames):
                 viewer.put(line)
+        now = time.time_ns()
+        for waiting in self.inspector.still_waiting(at=now, again=True):
+            viewer.reply(late=_late(waiting, now))
 
     def unwatch(self, viewer: Viewer) -> None:
         """Stop sending lines to a viewer."""
@@ -182,6 +192,13 @@ class ControlServer:
         self._watching = [viewer for viewer in self._viewers if viewer.watching]
         if (frames := any(viewer.frames for viewer in self._watching)) != self.inspector.frames:
             self.inspector.frames = frames
+
+
+def _late(waiting: WaitingResponse, at: int) -> LateResponse:
+    request, _, others, wait = waiting
+    return LateResponse(
+        request.connection_id, request.correlation_id, request.ts, timestamp(at), others, wait.kind, wait.text
+    )
 
 
 def _is_allowed(sock: socket.socket) -> bool:

@@ -171,7 +171,7 @@ class Inspector:
             return (passed or []) + self._start_over(state, direction, len(data), error, at=at)
         if (in_part := connection.partial_frame(direction)) != state.in_part[direction]:
             state.in_part[direction] = in_part
-            events.append(FrameIncomplete(at, direction, *in_part))
+            events.append(FrameIncomplete(at, direction, *in_part, connection.whole_message(direction)))
         lines = self._lines(state, events)
         return passed + lines if passed else lines
 
@@ -260,9 +260,12 @@ class Inspector:
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
-    def still_waiting(self, *, at: int) -> Iterator[WaitingResponse]:
-        """The oldest unanswered request of each connection whose response has become late by another step."""
-        return late_responses(self._connections.values(), self._frame_lines, at=at)
+    def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
+        """The oldest unanswered request of each connection whose response has become late by another step.
+
+        With `again`, those that were returned before and still wait.
+        """
+        return late_responses(self._connections.values(), self._frame_lines, at=at, again=again)
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""

@@ -28,9 +28,12 @@ class WaitingResponse(NamedTuple):
 
 
 def late_responses(
-    connections: Iterable[InspectedConnection], frame_lines: FrameLines, *, at: int
+    connections: Iterable[InspectedConnection], frame_lines: FrameLines, *, at: int, again: bool = False
 ) -> Iterator[WaitingResponse]:
-    """The oldest unanswered request of each connection whose response has become late by another step at `at` (ns)."""
+    """The oldest unanswered request of each connection whose response has become late by another step at `at` (ns).
+
+    With `again`, those whose step was reported already, and only those.
+    """
     for state in connections:
         oldest = state.connection_state.state(InFlight).oldest(state.connection_state)
         if oldest is None:
@@ -38,8 +41,10 @@ def late_responses(
         request, due = oldest
         step = _steps((at - due) // SECOND)
         offset, reported = state.reported
-        if step > (reported if offset == request.offset else 0):
-            state.reported = request.offset, step
+        steps_reported = reported if offset == request.offset else 0
+        if steps_reported if again else step > steps_reported:
+            if not again:
+                state.reported = request.offset, step
             line = frame_lines.repeat_request(state, request)
             wait = wait_of(request, at, state.connection_state, state.in_part[Direction.RESPONSE])
             yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1, wait)

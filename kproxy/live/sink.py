@@ -187,6 +187,8 @@ class InspectionSink:
     def tick(self) -> None:
         """Do periodic work; call it every second."""
         for waiting in self._inspector.still_waiting(at=self._at):
+            if self._control is not None:
+                self._control.announce_late(waiting, at=self._at)
             if self._shown and self._throttle.allows():
                 self._show(partial(self._output.still_waiting, waiting, timestamp(self._at)))
         self._show(self._output.flush)

@@ -14,6 +14,7 @@ from textual.widgets import Static
 from kproxy.browse.fields.detail import FrameDetail, side
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.rows.exchange import Exchange
+from kproxy.control.protocol import LateResponse
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import confidence_text, excerpt_bytes, sentence
 from kproxy.trace.formatting import RANK, duration, safe, size
@@ -282,8 +283,17 @@ def _text_of(exchange: Exchange | None, request: FrameDetail | None, response: F
         for name, fact in msgspec.to_builtins(exchange.event).items():
             if name not in _IN_HEAD and fact:
                 text.append(f"{name}: ", "dim").append(f"{safe(str(fact))}\n")
+    if exchange.late is not None:
+        text.append_text(_late(exchange.late))
     text.append_text(_head(exchange))
     return text
+
+
+def _late(late: LateResponse) -> Text:
+    """Return why a response is late, as reported at some time."""
+    text = Text().append(f"late: {safe(late.wait)}", "yellow").append(f"  {safe(late.why)}\n")
+    more = f", {late.others:,} more wait{'s' * (late.others == 1)} behind it" if late.others else ""
+    return text.append(f"  as of {safe(late.at[11:19])}{more}\n", "dim")
 
 
 def _head(exchange: Exchange) -> Text:

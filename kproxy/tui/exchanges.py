@@ -16,6 +16,7 @@ from textual.widget import Widget
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.visible_rows import Order
 from kproxy.browse.session import BrowseSession
+from kproxy.control.protocol import LateResponse
 from kproxy.filters import Filter, parse
 from kproxy.tui import export
 from kproxy.tui.causes_panel import CausesPanel
@@ -100,7 +101,7 @@ class ExchangeView(View):
         self._before: list[_Before] = []
         self.detail = DetailPane()
         self._filter = FilterBar()
-        self._displayed: tuple[int, int] | None = None
+        self._displayed: tuple[int, int, LateResponse | None] | None = None
         self._timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -148,9 +149,9 @@ class ExchangeView(View):
         self._timer = self.set_timer(_CURSOR_REST_S, self._read)
 
     def _read(self) -> None:
-        """Show the exchange if it is another one, or got its response."""
+        """Show the exchange if it is another one, got its response, or there is news of why it waits."""
         exchange = self._session.exchange(self.row) if self.row is not None else None
-        visible = None if exchange is None else (exchange.row, exchange.state)
+        visible = None if exchange is None else (exchange.row, exchange.state, exchange.late)
         if visible != self._displayed:
             self._displayed = visible
             self.detail.show(exchange)

@@ -8,6 +8,7 @@ bug = "..."                  what is wrong with the bytes, in a sentence or two
 symptom = "..."              quoted from the source: what the affected program printed
 story = "..."                the conversation, in the notation of `tests/kproxy/stories.py`
 recorded = "..."             instead of a story: the release that `record` captured, and the options of the broker
+note = "..."                 what the bytes do not tell
 quirk = "..."                the built-in broker's quirk that reproduces it, if there is one
 ports = [9092]               the ports that `kproxy dissect` has to be told, for traffic that is not Kafka
 [finding]
@@ -54,7 +55,7 @@ class Case:
     story: str | None = None
     recorded: str | None = None
     quirk: str | None = None
-    missing: str | None = None
+    note: str | None = None
     ports: tuple[int, ...] = ()
 
     @property

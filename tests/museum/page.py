@@ -45,8 +45,8 @@ def _entry(case: Case) -> Iterator[str]:
     yield textwrap.indent(case.symptom.strip("\n"), "> ", lambda line: True).replace("> \n", ">\n") + "\n"
     also = "".join(f", and `{code}`" for code in case.finding.also)
     yield f"kproxy reports `{case.finding.code}`{also}:\n\n    {case.finding.message}\n"
-    if case.missing:
-        yield f"Not reported yet: {case.missing}.\n"
+    if case.note:
+        yield textwrap.fill(" ".join(case.note.split()), 140, break_long_words=False, break_on_hyphens=False) + "\n"
     where = f"Capture: `{case.name}.pcap.gz`"
     if case.recorded:
         where += f", {case.recorded}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import FramingLost
 from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
+from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, OUT_OF_STEP, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
@@ -21,7 +22,8 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     kproxy stops decoding this direction instead of reporting requests that were never made.
 
     ## Usual cause
-    The previous frame was malformed too: its length prefix is wrong, or bytes were written twice. After a gap in a
+    The previous frame was malformed too: its length prefix is wrong, or bytes were written twice. If that frame is
+    complete with some of the next bytes, the finding says by how much its prefix is too small. After a gap in a
     capture, kproxy may have taken payload for a frame; then this is info.
 
     ## Example
@@ -53,7 +55,19 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     if steps.classify(event, midstream=connection.midstream) != OUT_OF_STEP:
         return
     kind = KINDS[event.direction]
-    if steps.follows_misread(event):
+    if found := steps.cut_off(event):
+        message, more = found
+        size = len(message.frame) - 4
+        yield Problem(
+            f"the length prefix of {message.api} v{message.version} is {more} too small: with the next "
+            f"{counted(more, 'byte')}, the {kind} is complete",
+            hint="the length prefix is the number of all bytes after it, with the header",
+            blame=WRITERS[event.direction],
+            expected=str(size),
+            got=str(size - more),
+            cause=f"{message.api} v{message.version} {kind}",
+        )
+    elif steps.follows_misread(event):
         yield Problem(
             f"no {kind} begins here: its length prefix would be {event.size} bytes; "
             f"the {kind} before it was malformed too",

@@ -6,12 +6,29 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, DeadlinePassed, Direction, FrameIncomplete
 from dissectors.findings import Problem, Severity
+from dissectors.messages.message import Message
+from dissectors.records.formats import counted
 from dissectors.rules import rule
-from dissectors.trackers.frame_alignment import KINDS
+from dissectors.trackers.frame_alignment import KINDS, WRITERS
 from dissectors.trackers.state import ConnectionState
 
 _SECONDS = 30
 _NS = 1_000_000_000
+
+
+def _wrong_prefix(message: Message, surplus: int) -> Problem:
+    kind = KINDS[not message.is_request]
+    size = len(message.frame) - 4
+    return Problem(
+        f"the length prefix of {message.api} v{message.version} is {surplus} too large: the {kind} is complete without "
+        f"{counted(surplus, 'more byte')}, and none arrived for {_SECONDS} s",
+        hint="the length prefix is the number of bytes after it; it does not count itself",
+        severity=Severity.ERROR,
+        blame=WRITERS[not message.is_request],
+        expected=str(size),
+        got=str(size + surplus),
+        cause=f"{message.api} v{message.version} {kind}",
+    )
 
 
 @rule(
@@ -32,11 +49,16 @@ def stalled_frame(
     ## Usual cause
     Large packets are lost: the path's MTU is smaller than configured (a VPN, an overlay network) and ICMP messages
     that would report this are dropped, so small requests work and large ones hang. A receiver that does not read its
-    socket, such as a consumer that is busy with records, looks the same and is fine; hence the severity info.
+    socket, such as a consumer that is busy with records, looks the same and is fine; hence the severity info. If the
+    bytes are a complete message already, its length prefix is too large; that is an error.
 
     ## Example
     ```story
     > hex 00 00 00 0a 00 12        # six bytes of fourteen
+    +31s
+    ```
+    ```story
+    > hex 00 00 00 0e 00 12 00 00 00 00 00 2a ff ff    # ApiVersions v0: the length counts itself
     +31s
     ```
 
@@ -60,7 +82,10 @@ def stalled_frame(
     """
     name = connection.connection_id
     if isinstance(event, DeadlinePassed):
-        direction, have, size = event.about
+        direction, have, size, whole = event.about
+        if whole is not None:
+            yield _wrong_prefix(whole, size - have)
+            return
         of = f"{have} of {size} bytes" if size else f"{have} bytes"
         yield Problem(
             f"a {KINDS[direction]} stopped after {of}, and no more of it arrived for {_SECONDS} s",
@@ -69,7 +94,7 @@ def stalled_frame(
             cause=KINDS[direction],
         )
     elif isinstance(event, FrameIncomplete) and event.have:
-        about = (event.direction, event.have, event.size)
+        about = (event.direction, event.have, event.size, event.whole)
         connection.expect("M005", (name, event.direction), by=event.at + _SECONDS * _NS, about=about)
     elif isinstance(event, ConnectionEnded):
         for direction in Direction:

@@ -6,19 +6,17 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from dissectors.diagnosis.payloads import PayloadDiagnosis, diagnose_payload, embedded, is_whole
+from dissectors.embedded.assignors import user_data_names
 from dissectors.embedded.group import payload_names
 from dissectors.embedded.locations import EmbeddedLocation, embedded_locations
 from dissectors.embedded.payload_formats import as_stated
-from dissectors.embedded.registry import enclosing_text
+from dissectors.embedded.registry import Rows, enclosing_text
+from dissectors.embedded.registry import payload as with_prefix
 from dissectors.messages.message import Message
 from dissectors.wire.decode import decode
-from dissectors.wire.errors import DecodeError
 
 #: The most payloads of one message that are examined.
 MOST = 200
-
-#: User data of Kafka Streams by the payload that contains it.
-_STREAMS = {"ConsumerProtocolSubscription": "SubscriptionInfoData", "ConsumerProtocolAssignment": "AssignmentInfo"}
 
 
 class GroupPayload(NamedTuple):
@@ -27,7 +25,7 @@ class GroupPayload(NamedTuple):
     data: bytes
     path: tuple[str | int, ...]
     field: str
-    rows: tuple[dict[str, Any], ...]
+    rows: Rows
     names: tuple[str, ...]
 
 
@@ -55,28 +53,39 @@ def _find(
     locations: tuple[EmbeddedLocation, ...],
     path: tuple[str | int, ...],
     field: str,
-    rows: tuple[dict[str, Any], ...],
-) -> Iterator[tuple[Any, tuple[str | int, ...], str, tuple[dict[str, Any], ...], EmbeddedLocation]]:
+    rows: Rows,
+) -> Iterator[tuple[Any, tuple[str | int, ...], str, Rows, EmbeddedLocation]]:
     for one in locations:
         value = row.get(one.name)
         if isinstance(value, list):
             for index, each in enumerate(value):
                 yield from _find(each, one.below, (*path, one.name, index), f"{field}{one.name}[].", (*rows, row))
+        elif one.below and value is not None:
+            yield from _find(value, one.below, (*path, one.name), f"{field}{one.name}.", (*rows, row))
         elif one.reader is not None and value is not None:
             yield value, (*path, one.name), field + one.name, (*rows, row), one
 
 
 def payload_departure(payload: GroupPayload) -> PayloadDiagnosis | None:
     """How a payload was written, with edits of the message; None if it is whole, or if no edit explains it."""
-    for name in payload.names:
-        if is_whole(payload.data, name):
-            return _of_user_data(payload, name)
-    found = [
-        embedded(each, payload.field, name)
-        for name in payload.names
-        if (each := diagnose_payload(payload.data, name)) is not None
-    ]
-    return max(found, key=lambda each: each.confidence, default=None)
+    return departure(payload.data, payload.names, payload.rows, payload.field)
+
+
+def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> PayloadDiagnosis | None:
+    """How the payload in a field was written, or one inside it, with edits of what has the field.
+
+    Args:
+        data: The payload, not empty.
+        names: Kafka's names of the payloads that it may be.
+        rows: The enclosing structs, outermost first.
+        field: The path of its field in the schema.
+    """
+    for name in names:
+        if is_whole(data, name):
+            found = _inside(data, name, rows)
+            return embedded(found, field, name) if found else None
+    diagnosed = [embedded(each, field, name) for name in names if (each := diagnose_payload(data, name)) is not None]
+    return max(diagnosed, key=lambda each: each.confidence, default=None)
 
 
 def departure_in(message: Message, *path: str | int, protocol_type: str | None = None) -> PayloadDiagnosis | None:
@@ -85,16 +94,14 @@ def departure_in(message: Message, *path: str | int, protocol_type: str | None =
     return next((payload_departure(each) for each in found), None)
 
 
-def _of_user_data(payload: GroupPayload, name: str) -> PayloadDiagnosis | None:
-    inner = _STREAMS.get(name)
-    if inner is None or enclosing_text(payload.rows, "name", "protocol_name", "protocol_data", "protocol") != "stream":
-        return None
-    try:
-        header, body, _ = as_stated(name, payload.data)
-    except DecodeError:
-        return None
-    data = decode(body, payload.data, decode(header, payload.data).end).values.get("user_data")
-    if not data or is_whole(bytes(data), inner):
-        return None
-    found = diagnose_payload(bytes(data), inner)
-    return embedded(embedded(found, "user_data", inner), payload.field, name) if found else None
+def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
+    """How a payload inside a payload was written: user data of Kafka Streams, tasks of Connect, members of a group."""
+    header, _, version = as_stated(name, data)
+    whole = with_prefix(name, version, *header.fields)
+    values = decode(whole, data).values
+    for inner, _, field, enclosing, location in _find(values, embedded_locations(whole), (), "", rows):
+        known = enclosing_text(enclosing, "protocol_type")
+        names = payload_names(location.reader, known) or user_data_names(location.reader, enclosing)
+        if names and inner and (found := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):
+            return found
+    return None

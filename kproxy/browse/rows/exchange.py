@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kproxy.control.protocol import LateResponse
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 
 
@@ -11,7 +12,7 @@ from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, Res
 class Exchange:
     """A row of the list: `request` and `response`, one of which may be missing; or an `event`, any other line.
 
-    `row` is its number, `state` its `kproxy.browse.rows.index.RowState`.
+    `row` is its number, `state` its `kproxy.browse.rows.index.RowState`, `late` why its response is late, if known.
     """
 
     row: int
@@ -19,6 +20,7 @@ class Exchange:
     request: RequestLine | None = None
     response: ResponseLine | None = None
     event: Line | None = None
+    late: LateResponse | None = None
 
     @property
     def line(self) -> Line:

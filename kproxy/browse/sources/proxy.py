@@ -13,7 +13,7 @@ import msgspec
 from kproxy.browse.rows.store import Spool
 from kproxy.browse.sources.source import Source, SourcePhase
 from kproxy.control.client import ControlClient, connect
-from kproxy.control.protocol import ControlError, Greeting
+from kproxy.control.protocol import ControlError, Greeting, LateResponse
 from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import FORMAT, CloseLine, GapLine, OpenLine
 from kproxy.trace.timestamps import timestamp
@@ -89,6 +89,7 @@ class ProxySource(Source):
         )
         restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # it has a new backlog
         client.on_listeners = lambda: self._show_listeners(client.greeting)
+        client.on_late = self._add_late
         await client.ask("watch", frames=True, backlog=not is_same or restarted)
         if last_greeting is not None:
             self._add_missed_lines(greeting, is_same=is_same)
@@ -100,6 +101,9 @@ class ProxySource(Source):
 
     def _show_listeners(self, greeting: Greeting) -> None:
         self.name = _name(greeting)
+
+    def _add_late(self, late: LateResponse) -> None:
+        self.late[late.connection_id] = late
 
     def _add_missed_lines(self, greeting: Greeting, *, is_same: bool) -> None:
         """Add lines about the missing data to the store; close the connections of a proxy that has ended."""
@@ -130,6 +134,7 @@ class ProxySource(Source):
             self._open[parsed.connection_id] = parsed
         else:
             self._open.pop(parsed.connection_id, None)
+            self.late.pop(parsed.connection_id, None)
 
 
 def _name(greeting: Greeting) -> str:

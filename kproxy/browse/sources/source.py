@@ -6,8 +6,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from enum import StrEnum
 
+from dissectors.bounded import BoundedDict
 from kproxy.browse.rows.store import Store
+from kproxy.control.protocol import LateResponse
 from kproxy.errors import UserError
+
+#: Most connections whose late response is kept.
+_MOST_LATE = 10_000
 
 
 class SourcePhase(StrEnum):
@@ -31,7 +36,8 @@ class Source(ABC):
     """A source of trace lines.
 
     `name` is shown to the user; `phase` and `sentence` are its state, `messages` its warnings so far. `is_stream` is
-    true if the user wants to see the newest rows first.
+    true if the user wants to see the newest rows first. `late` has the last report about the oldest waiting request
+    of a connection, by connection id.
     """
 
     is_stream = False
@@ -43,6 +49,7 @@ class Source(ABC):
         self.phase = SourcePhase.READING
         self.sentence = ""
         self.messages: deque[str] = deque(maxlen=200)
+        self.late: BoundedDict[str, LateResponse] = BoundedDict(_MOST_LATE)
 
     @property
     def live(self) -> bool:

@@ -101,6 +101,9 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             "" if oldest is None else f"{oldest.api or '?'} v{oldest.api_version}, id {oldest.correlation_id}, since "
         )
         throttle = item.last_throttle
+        late = self.session.source.late.get(item.connection_id) if oldest is not None else None
+        if late is not None and oldest is not None and late.ts != timestamp(oldest.since):
+            late = None  # that request has its response
         return lines(
             ("connection", f"{safe(item.connection_id)}  {safe(item.client)} -> {safe(item.server)}"),
             ("opened", timestamp(item.opened_at) if item.opened_at else "before the trace begins"),
@@ -109,6 +112,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             ("login", safe(f"{item.sasl} {item.sasl_error or ''}".strip()) if item.sasl else ""),
             ("principal", safe(item.principal or "")),
             ("oldest request", safe(waiting) + timestamp(oldest.since) if oldest else ""),
+            ("late", safe(f"{late.wait}: {late.why}") if late is not None else ""),
             ("versions used", "  ".join(versions)),
             ("errors", names_and_counts(item.errors)),
             ("throttled", f"{item.throttled} times, the last for {throttle.ms} ms" if throttle else ""),

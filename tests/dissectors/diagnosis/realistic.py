@@ -96,7 +96,7 @@ class Realistic:
     def complete(self, of: Layout, made: dict[str, Any]) -> None:
         """Add what `of` has and `made` lacks, in structs below too: the fields of another version."""
         for one in of.fields:
-            if one.name not in made:
+            if one.name not in made or (one.struct is not None and isinstance(made[one.name], bytes)):
                 made[one.name] = self._field(one)
             elif one.struct is not None and made[one.name] is not None:
                 below = made[one.name]

@@ -154,6 +154,24 @@ def test_prefixes_written_twice() -> None:
     assert write(size, frame, values) == bytes.fromhex("0000000a 00000006 00000007 0000")
 
 
+def test_the_body_of_another_api() -> None:
+    frame = frame_layout(layout("ResponseHeader", 0), layout("AddOffsetsToTxnResponse", 1))
+    edit = Edit.of("body_of_api", api="Heartbeat", body_version=1)
+    written = write(edit, frame, {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 1, "error_code": 27}})
+    assert written == bytes.fromhex("0000000a 00000007 00000001 001b")
+
+
+def test_a_payload_without_its_length() -> None:
+    payload = bytes.fromhex("0000 00000001 0001 74 ffffffff")
+    edit = Edit.of("length_missing", "protocols[].metadata", payload="ConsumerProtocolSubscription", payload_version=0)
+    shape, values = layout("JoinGroupRequest", 0), {"protocols": [{"name": "range", "metadata": payload}]}
+    right = write(None, shape, values)
+    assert right.endswith(len(payload).to_bytes(4, "big") + payload)
+    assert write(edit, shape, values) == right.removesuffix(len(payload).to_bytes(4, "big") + payload) + payload
+    with pytest.raises(EncodeError):
+        write(edit, shape, {"protocols": [{"name": "range", "metadata": b"x"}]})
+
+
 def test_bytes_at_the_end() -> None:
     shape = layout("HeartbeatResponse", 1)
     assert write(Edit.of("truncated", "*", bytes=2), shape, {"throttle_time_ms": 1}) == bytes.fromhex("00000001")
@@ -183,6 +201,11 @@ def test_bytes_at_the_end() -> None:
         Edit.of("int_width", "*", written="int64"),
         Edit.of("body_version", "*", body_version=99, header=None),
         Edit.of("body_version", "*", body_version=1, header=9),
+        Edit.of("body_of_api", "*", api="Metadata", body_version=99),
+        Edit.of("body_of_api", "*", api="NoSuch", body_version=0),
+        Edit.of("length_missing", "topics[].name", payload="ConsumerProtocolSubscription", payload_version=0),
+        Edit.of("length_missing", "topics[].name", payload="ConsumerProtocolSubscription", payload_version=99),
+        Edit.of("length_missing", "topics[].name", payload="NoSuch", payload_version=0),
         Edit.of("header_version", "header", written=9),
         Edit.of("duplicated_prefix", "header", prefix="client_id"),
         Edit.of("flexibility", "*", written="wide"),
@@ -251,6 +274,7 @@ def test_a_layout_that_no_schema_has_has_no_other_versions() -> None:
         Edit.of("field_from_version", "b", from_version=0, place=0),
         Edit.of("tag_below_version", "b", tag=0),
         Edit.of("body_version", "*", body_version=0, header=None),
+        Edit.of("body_of_api", "*", api="Metadata", body_version=0),
     ):
         with pytest.raises(EditError):
             edit.apply(shape)

@@ -59,6 +59,41 @@ def stalls(story: str) -> list[str]:
     return [each.message for each in findings(story, "M005")]
 
 
+@pytest.mark.parametrize(
+    ("surplus", "said"),
+    [
+        (4, "4 too large: the request is complete without 4 more bytes"),
+        (1, "1 too large"),
+        (16, "16 too large"),
+        (17, ""),
+    ],
+)
+def test_a_length_prefix_that_is_too_large(surplus: int, said: str) -> None:
+    [finding] = findings(f"> hex {10 + surplus:08x} 0012 0000 0000002a ffff\n+31s", "M005")
+    if said:
+        assert f"the length prefix of ApiVersions v0 is {said}" in finding.message
+        assert (finding.severity, finding.blame, finding.expected) == ("error", "client", "10")
+    else:
+        assert "stopped after 14 of 31 bytes" in finding.message
+
+
+def test_a_response_whose_length_prefix_is_too_large() -> None:
+    story = "> Heartbeat v0\n< hex 0000000a 00000001 0000\n+31s"
+    [finding] = findings(story, "M005")
+    assert "the length prefix of Heartbeat v0 is 4 too large: the response is complete" in finding.message
+    assert finding.blame == "broker"
+    assert not findings(story.replace("+31s", "< hex 00000000\n+31s"), "M005")  # the rest arrived
+
+
+def test_bytes_that_a_length_prefix_leaves_out_complete_the_frame_before_them() -> None:
+    [finding] = findings(MISREAD + "> hex ff ff 00 00 00 0a 00 12 00 00 00 00 00 2b ff ff", "M004")
+    assert "the length prefix of ApiVersions v0 is 2 too small: with the next 2 bytes" in finding.message
+    assert isinstance(finding, FindingLine)
+    assert (finding.expected, finding.got, finding.blame) == ("10", "8", "client")
+    [finding] = findings(MISREAD + "> hex ff fe 00 00 00 0a 00 12 00 00 00 00 00 2b ff ff", "M004")
+    assert "was malformed too" in finding.message
+
+
 def test_a_stalled_frame_says_how_far_it_came() -> None:
     assert stalls("> hex 00 00 00 0a 00\n+31s") == [
         "a request stopped after 5 of 14 bytes, and no more of it arrived for 30 s"

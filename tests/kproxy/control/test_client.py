@@ -13,7 +13,7 @@ from blockbuster import blockbuster_ctx
 
 from kproxy.control import client as module
 from kproxy.control.client import ControlClient, connect
-from kproxy.control.protocol import ControlError
+from kproxy.control.protocol import ControlError, LateResponse
 from tests.kproxy.control.test_paths import GREETING
 
 HELLO = json.dumps(GREETING).encode() + b"\n"
@@ -218,6 +218,24 @@ async def test_errors_of_the_block_are_its_own(path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             async with connect(path):
                 raise FileNotFoundError
+
+
+async def test_late_responses_are_no_lines(path: Path) -> None:
+    facts = {
+        "connection_id": "n-1",
+        "correlation_id": 5,
+        "ts": "t",
+        "at": "u",
+        "others": 1,
+        "wait": "rebalance",
+        "why": "w",
+    }
+    late = json.dumps({"late": facts | {"later": 1}}).encode() + b"\n"
+    async with proxy(path, saying(HELLO, line(1), late, line(2))), connect(path) as client:
+        seen: list[LateResponse] = []
+        client.on_late = seen.append
+        assert [each async for each in client] == [line(1), line(2)]
+        assert seen == [LateResponse(**facts)]  # type: ignore[arg-type]
 
 
 async def test_the_greeting_has_the_listeners_of_now(path: Path) -> None:

@@ -6,6 +6,7 @@ import errno
 import os
 import selectors
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from dissectors.connections.events import Direction
 from kproxy.control import commands
 from kproxy.control import server as module
 from kproxy.control.control_socket import open_socket
 from kproxy.control.protocol import Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.inspection.inspector import Inspector
+from kproxy.trace.timestamps import timestamp
+from tests.kproxy.browse.sessions import SECOND
 from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.control.test_paths import GREETING
+from tests.kproxy.frames import request
 
 
 class Loop:
@@ -156,6 +161,23 @@ def test_what_the_system_does_not_say_is_left_to_the_directory(loop: Loop, monke
     monkeypatch.delattr(socket, "SO_PEERCRED")
     with loop.viewer() as viewer:
         assert viewer.line()["protocol"] == 1
+
+
+def test_viewers_that_watch_get_late_responses_when_they_begin_and_as_they_occur(loop: Loop) -> None:
+    began = time.time_ns() - 30 * SECOND
+    loop.inspector.open(1, "10.0.0.9:5000", "10.0.0.1:9092", at=began)
+    loop.inspector.data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=began)
+    [late] = loop.inspector.still_waiting(at=began + 6 * SECOND)
+    with loop.viewer() as early, loop.viewer() as asking:
+        early.line(), asking.line()
+        loop.ask(early, id=1, do="watch")
+        first = early.line()["late"]
+        assert (first["connection_id"], first["correlation_id"], first["ts"]) == ("web-1-77-1", 7, timestamp(began))
+        assert first["why"] == "the broker has not answered on this connection yet"
+        loop.server.announce_late(late, at=began + 6 * SECOND)
+        loop.server.flush()
+        assert early.line()["late"] == first | {"at": timestamp(began + 6 * SECOND)}
+        assert loop.ask(asking, id=1, do="connections")["id"] == 1  # and no late response before it
 
 
 def test_viewers_that_watch_get_the_listeners_when_they_change(loop: Loop) -> None:

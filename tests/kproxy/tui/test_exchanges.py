@@ -14,7 +14,9 @@ from textual.widgets import Input
 
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
-from kproxy.trace.lines import Line
+from kproxy.control.protocol import LateResponse
+from kproxy.trace.lines import Line, RequestLine
+from kproxy.trace.timestamps import timestamp
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.detail import DetailPane
 from kproxy.tui.exchanges import ExchangeView
@@ -141,6 +143,47 @@ async def test_a_request_that_waits_counts_up() -> None:
         assert float(first[1]) >= 5
         await until(pilot, lambda: first[0] not in text(pilot).splitlines()[3])
         assert "1 waiting" in text(pilot)
+
+
+def late(asked: RequestLine, why: str) -> LateResponse:
+    return LateResponse(
+        asked.connection_id, asked.correlation_id, asked.ts, timestamp(BEGAN + 6 * SECOND), 2, "rebalance", why
+    )
+
+
+WHY = "it may wait for the other members, but the rebalance timeout of 5 s has passed"
+
+
+@compares_pictures
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_late_response_looks_as_kept(size: tuple[int, int]) -> None:
+    asked = request(1, api="JoinGroup", api_key=11, api_version=5)
+    session = session_of([request(0), response(request(0)), asked])
+    session.source.late[asked.connection_id] = late(asked, WHY)
+    async with running(session, size) as pilot:
+        await press(pilot, "j")
+        assert_looks_as_kept(pilot, "late")
+
+
+async def test_why_a_response_is_late_is_shown_until_it_arrives() -> None:
+    asked = request(1, api="JoinGroup", api_key=11)
+    session = session_of([asked], phase=SourcePhase.LIVE)
+    async with running(session) as pilot:
+        assert "late:" not in text(pilot)
+        session.source.late[asked.connection_id] = late(request(2), WHY)  # of another request
+        await settled(pilot)
+        assert "late:" not in text(pilot)
+        for why in (WHY, "the broker has not answered on this connection yet"):
+            session.source.late[asked.connection_id] = late(asked, why)
+            await until(pilot, lambda why=why: f"late: rebalance  {why}" in text(pilot))  # type: ignore[misc]
+            assert "2 more wait behind it" in text(pilot)
+            await press(pilot, "2")
+            assert why[:60] in text(pilot)
+            await press(pilot, "1")
+        assert isinstance(session.source, Given)
+        session.source.add(response(asked))
+        await settled(pilot)
+        assert "late:" not in text(pilot)
 
 
 async def test_writing_a_filter() -> None:

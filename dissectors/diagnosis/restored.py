@@ -1,0 +1,29 @@
+"""Pairs of edits of which the second brings back what Kafka's layout has: only a part is of another version."""
+
+from __future__ import annotations
+
+from dissectors.edits import Edit
+from dissectors.edits.targets import parts, struct_of
+from dissectors.wire.layout import Layout
+
+
+def restored(edit: Edit, right: Layout) -> tuple[Edit, ...]:
+    """The steps after a `body_version` that write what the right layout of the frame has too."""
+    first, *others = edit.steps
+    body = right.fields[-1].struct
+    if first.kind != "body_version" or body is None:
+        return ()
+    return tuple(step for step in others if _restores(step, body))
+
+
+def _restores(step: Edit, body: Layout) -> bool:
+    if step.kind == "flexibility":
+        written: str = dict(step.detail)["written"]
+        return body.flexible == (written == "compact")
+    if step.kind != "field_from_version":
+        return False
+    *above, name = parts(step.field)
+    struct: Layout | None = body
+    for part in above:
+        struct = struct_of(struct, part) if struct is not None else None
+    return struct is not None and any(one.name == name for one in struct.fields)

@@ -1,0 +1,117 @@
+"""L040: a coordinator's record in another layout than that of its version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors import records
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis.diagnose import LIKELY
+from dissectors.diagnosis.payloads import PayloadDiagnosis
+from dissectors.edits import Edit
+from dissectors.embedded.coordinators import COMPONENTS, record_names
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.group_payloads import departure
+from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
+from dissectors.trackers.partitions import label
+from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, place_of, record_data
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: The most records of one batch that are examined.
+_MOST = 200
+
+
+@rule(
+    "L040",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "Fetch"),
+    only=FrameFlags.IRREGULAR,
+    needs=(RecordData,),
+    since="0.1",
+)
+def coordinator_record_layout(
+    event: RequestReceived | ResponseReceived, connection: ConnectionState
+) -> Iterator[Problem]:
+    r"""Checks that the records of coordinators, and payloads of groups inside them, have the layout of their version.
+
+    It checks keys and values in ``__consumer_offsets``, ``__transaction_state`` and ``__share_group_state``.
+
+    ## Why it matters
+    The broker that becomes the coordinator loads these records: with one that it cannot read, it loses commits, groups
+    or transactions, or does not become the coordinator.
+
+    ## Usual cause
+    A server of Kafka's protocol with its own writer of these records; a tool that copies or edits the topic.
+
+    ## Example
+    ```story
+    > Fetch v4 {"topics": [{"topic": "__consumer_offsets", "partitions": [{"partition": 0}]}]}
+    # an OffsetCommitValue of version 3 without its leader epoch
+    < {"responses": [{"topic": "__consumer_offsets", "partitions": [{"high_watermark": 1, "records": [{"records": [
+      {"key": "\u0000\u0001\u0000\u0001g\u0000\u0006orders\u0000\u0000\u0000\u0000",
+       "value":
+         "\u0000\u0003\u0000\u0000\u0000\u0000\u0000\u0000\u0000*\u0000\u0000\u0000\u0000\u0001\u007fkZ@\u0010"}]}]}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > Fetch v4 {"topics": [{"topic": "__consumer_offsets", "partitions": [{"partition": 0}]}]}
+    < {"responses": [{"topic": "__consumer_offsets", "partitions": [{"high_watermark": 1, "records": [{"records": [
+      {"key": "\u0000\u0001\u0000\u0001g\u0000\u0006orders\u0000\u0000\u0000\u0000",
+       "value":
+         "\u0000\u0003\u0000\u0000\u0000\u0000\u0000\u0000\u0000*\u0000\u0000\u0000\u0007\u0000\u0000\u0000\u0000\u0001\u007fkZ@\u0010"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://github.com/apache/kafka/tree/trunk/group-coordinator/src/main/resources/common/message
+    """
+    message = event.message
+    if message is None:
+        return
+    for part in record_data(event, connection).parts:
+        topic = connection.run.topic_names.get(part.place[0], part.place[0])
+        if topic in COMPONENTS and connection.state(BatchSampler).selects("coordinator", topic):
+            for index, name, found in _departures(part, topic):
+                batch = part.batches[index]
+                problem = Problem(
+                    f"{label(part.place, connection)}, batch {index}: {found.edit}",
+                    **place_of(event, part, batch.start, batch.end, str(index)),
+                    hint=_hint(name, found.edit),
+                    blame="client" if message.is_request or _is_of_member(found.edit) else "broker",
+                    severity=None if found.confidence >= LIKELY else Severity.WARNING,
+                    cause=f"{topic} {name}",
+                )
+                yield with_payload_diagnosis(problem, found)
+
+
+def _is_of_member(edit: Edit) -> bool:
+    """Whether the edit is that of a payload inside the record, which a member of the group sent."""
+    inner: Edit = dict(edit.detail)["edit"]
+    return inner.kind == "embedded_layout"
+
+
+def _hint(name: str, edit: Edit) -> str:
+    if _is_of_member(edit):
+        return "the record is right, but not what a member of the group sent: the broker keeps it as it is"
+    return f"write every field of the version that the {name} states: the next coordinator reads it"
+
+
+def _departures(part: PartitionData, topic: str) -> Iterator[tuple[int, str, PayloadDiagnosis]]:
+    """The first record of each batch that departs: the index of the batch, the payload, its diagnosis."""
+    field = f"{part.path[0]}[].{part.path[2]}[].records"
+    for index, batch in enumerate(records.decode(part.row["records"])[: len(part.batches)]):
+        if not batch.get("crc_valid") or batch.get("is_control"):
+            continue
+        if found := next(_of_records(batch.get("records", ())[:_MOST], topic, field), None):
+            yield index, *found
+
+
+def _of_records(made: list[dict[str, bytes | None]], topic: str, field: str) -> Iterator[tuple[str, PayloadDiagnosis]]:
+    for record in made:
+        names = record_names(topic, bytes(record["key"] or b"")) or ()
+        for data, name in zip((record["key"], record["value"]), names, strict=False):
+            if data and (found := departure(bytes(data), (name,), (), field)):
+                yield name, found

@@ -1,0 +1,100 @@
+"""L041: a forwarded message in another layout than that of its version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from dissectors.connections.connection import LEAST_RESPONSE
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.diagnosis import KnownDepartures, examine
+from dissectors.diagnosis.diagnose import LIKELY
+from dissectors.edits import Edit
+from dissectors.findings import Problem, Severity
+from dissectors.messages.diagnosis_result import Rival
+from dissectors.messages.locate import locate
+from dissectors.messages.message import read_request, read_response
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+
+
+@dataclass(slots=True)
+class _Forwarded:
+    """Per run: the departures of forwarded messages."""
+
+    departures: KnownDepartures = field(default_factory=KnownDepartures)
+
+
+@rule("L041", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), apis=("Envelope",), since="0.1")
+def envelope_layout(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the messages that brokers forward to the controller have the layout of their version.
+
+    A broker puts the request of a client, for example CreateTopics, into an Envelope, and the controller its response.
+
+    ## Why it matters
+    The receiver reads the message inside like any other one: the client's request fails, and only the logs of broker
+    and controller say why.
+
+    ## Usual cause
+    A proxy that rewrites forwarded messages; a client's request that the broker passes on unread.
+
+    ## Example
+    ```story
+    # DeleteTopics v1 inside ends before timeout_ms
+    > Envelope v0 {"request_data": "00 14 00 01 00 00 00 07 00 01 63 00 00 00 01 00 06 6f 72 64 65 72 73",
+      "client_host_address": "0a 00 00 09"}
+    ```
+
+    ## Looks alike
+    ```story
+    > Envelope v0 {"request_data": "00 14 00 01 00 00 00 07 00 01 63 00 00 00 01 00 06 6f 72 64 65 72 73 00 00 75 30",
+      "client_host_address": "0a 00 00 09"}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-590
+    """
+    message = event.message
+    if message is None or message.error is not None:
+        return
+    asked = event.request_body if isinstance(event, ResponseReceived) else message.body
+    request = _framed((asked or {}).get("request_data"))
+    if request is None:
+        return
+    name, forwarded = "request_data", read_request(request)
+    if isinstance(event, ResponseReceived):
+        name, response = "response_data", _framed(message.body.get("response_data"))
+        if response is None:
+            return
+        forwarded = read_response(response, forwarded.api_key, forwarded.version)
+    learned = connection.run.state(_Forwarded).departures
+    found = examine(forwarded, None, learned, connection.server).diagnosis
+    if found is None:
+        return
+    place = locate(message, name)
+    start = place["end"] - len(forwarded.frame)
+    payload = f"{forwarded.api}{'Request' if forwarded.is_request else 'Response'} v{forwarded.version}"
+
+    def inside(edit: Edit) -> Edit:
+        return Edit.of("embedded_layout", name, payload=payload, edit=edit)
+
+    diagnosis = replace(
+        found, edit=inside(found.edit), path=name, start=start + found.start, end=start + found.end, layout=None,
+        also=tuple(map(inside, found.also)),
+        rivals=tuple(Rival(inside(each.edit), each.confidence) for each in found.rivals), surplus=None,
+    )  # fmt: skip
+    yield Problem(
+        f"in {name} of {message.api} v{message.version}: {found.sentence}",
+        diagnosis.start,
+        diagnosis.end,
+        name,
+        found.hint,
+        blame="client" if message.is_request else "broker",
+        severity=None if found.confidence >= LIKELY else Severity.WARNING,
+        diagnosis=diagnosis,
+    )
+
+
+def _framed(data: bytes | None) -> bytes | None:
+    """A message inside with a length prefix; None if there is none, or if it is shorter than any."""
+    return None if data is None or len(data) < LEAST_RESPONSE else len(data).to_bytes(4, "big") + bytes(data)

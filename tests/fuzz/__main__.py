@@ -1,0 +1,92 @@
+"""Broken frames through kproxy, for hours: does any raise, and which is the slowest?
+
+python -m tests.fuzz REPORT             until it is stopped; continues where REPORT.jsonl ends
+python -m tests.fuzz REPORT --chunks 9  so many chunks
+python -m tests.fuzz --chunk WAY:NUMBER [--frames N]   repeat one chunk
+
+Each chunk is a way through kproxy with a seed of its own, and adds a line to REPORT.jsonl: the slowest frame, the slow
+ones, and those that raised, as hex. REPORT has the totals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import traceback
+from collections import Counter
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.frames import Source
+from tests.fuzz.watch import SLOW, Watch
+from tests.fuzz.ways import WAYS
+
+
+def chunk(way: str, number: int, frames: int | None = None) -> dict[str, Any]:
+    """Run one chunk and describe it."""
+    run, most = WAYS[way]
+    watch = Watch()
+    with watch.failures():
+        try:
+            run(f"{way} {number}", frames or most, watch)
+        except Exception:  # noqa: BLE001  # outside a frame, or so that the way cannot go on
+            watch.raised.append({"error": traceback.format_exc(), "frame": watch.frames})
+    return {"way": way, "chunk": number} | watch.record()
+
+
+def report(chunks: list[dict[str, Any]]) -> str:
+    """The totals of all chunks."""
+    text = []
+    for way in WAYS:
+        of_way = [each for each in chunks if each["way"] == way]
+        frames, cpu = sum(each["frames"] for each in of_way), sum(each["cpu_s"] for each in of_way)
+        raised = [(each, one) for each in of_way for one in each["raised"]]
+        slow = sum(len(each["slow"]) for each in of_way)
+        text.append(f"{way}: {frames:,} frames in {cpu:,.0f} s of CPU, {len(raised)} raised, {slow} over {SLOW} ms")
+        if of_way:
+            worst = max(of_way, key=lambda each: each["slowest"]["ms"])
+            slowest = worst["slowest"]
+            text.append(f"  slowest: {slowest['ms']} ms, frame {slowest.get('frame')} of {way}:{worst['chunk']}, "
+                        f"{slowest.get('hex', '')[:200]}")  # fmt: skip
+        last_lines = Counter(one["error"].strip().splitlines()[-1] for _, one in raised)
+        text += [f"  {times} times: {error}" for error, times in last_lines.most_common(20)]
+        text += [f"  frame {one.get('frame')} of {way}:{each['chunk']}: {one['error']}" for each, one in raised[:5]]
+    return "\n".join(text) + "\n"
+
+
+def fuzz(to: Path, most: int | None) -> None:
+    """Run chunks, the ways in turn, after those that the report already has."""
+    records = to.with_name(f"{to.name}.jsonl")
+    chunks = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
+    names = list(WAYS)
+    for number in count(len(chunks)) if most is None else range(len(chunks), len(chunks) + most):
+        chunks.append(chunk(names[number % len(names)], number // len(names)))
+        with records.open("a") as file:
+            file.write(json.dumps(chunks[-1]) + "\n")
+        to.write_text(report(chunks))
+
+
+def main() -> None:
+    """Run the fuzz, or repeat a chunk of it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("report", nargs="?", type=Path)
+    parser.add_argument("--chunks", type=int)
+    parser.add_argument("--chunk", metavar="WAY:NUMBER")
+    parser.add_argument("--frames", type=int)
+    args = parser.parse_args()
+    Source("")  # it reads the frames to break, which the garbage collector then need not look at in a frame's time
+    gc.freeze()
+    if args.chunk:
+        way, number = args.chunk.split(":")
+        sys.stdout.write(report([chunk(way, int(number), args.frames)]))
+    elif args.report:
+        fuzz(args.report, args.chunks)
+    else:
+        parser.error("pass REPORT or --chunk")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Exchanges to break: of Kafka's own classes, of captures of real clients, and of our writer under layout edits."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+from kproxy.trace.lines import Detail, RequestLine, ResponseLine
+from tests.dissectors.diagnosis.broken import Mutations
+from tests.dissectors.embedded.samples import FRAMES
+from tests.fuzz.mutations import mutated
+from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.frames import framed
+
+#: Exchanges under layout edits that are made for a chunk; they take long to make, so chunks use them repeatedly.
+_EDITED = 300
+
+
+class Exchange(NamedTuple):
+    """A request and its response, with their length prefixes; `key` and `version` are those of the request."""
+
+    key: int
+    version: int
+    request: bytes
+    response: bytes
+
+
+@functools.cache
+def _of_kafka() -> list[Exchange]:
+    """Every API and version, as Kafka's classes write them: with everyday values, and with extreme ones."""
+    requests: dict[tuple[int, int], list[bytes]] = defaultdict(list)
+    responses: dict[tuple[int, int], list[bytes]] = defaultdict(list)
+    for file in ("corpus-tame", "corpus-seed1"):
+        with gzip.open(DATA / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                if "frame_hex" in row:
+                    into = requests if row["type"] == "request" else responses
+                    into[row["api_key"], row["version"]].append(bytes.fromhex(row["frame_hex"]))
+    return [
+        Exchange(*api, request, response)
+        for api, sent in requests.items()
+        for request, response in zip(sent, responses[api], strict=False)
+    ]
+
+
+@functools.cache
+def _of_captures() -> list[Exchange]:
+    return [
+        each
+        for path in sorted((DATA / "pcap").glob("*.pcap.gz"))
+        for each in _of_capture(lines_of(path, detail=Detail.RAW))
+    ]
+
+
+def _of_capture(lines: Iterator[object]) -> Iterator[Exchange]:
+    sent: dict[tuple[str, int | None], RequestLine] = {}
+    for line in lines:
+        if isinstance(line, RequestLine) and line.frame:
+            sent[line.connection_id, line.correlation_id] = line
+        elif isinstance(line, ResponseLine) and line.frame:
+            request = sent.pop((line.connection_id, line.correlation_id), None)
+            if request is not None and request.api_key is not None and request.frame:
+                yield Exchange(
+                    request.api_key, request.api_version or 0, b64decode(request.frame), b64decode(line.frame)
+                )
+
+
+@functools.cache
+def _of_internal_topics() -> list[Exchange]:
+    """Frames with group protocols and coordinators' records inside; the other side is of Kafka's classes."""
+    others = {(each.key, each.version): each for each in _of_kafka()}
+    made = []
+    for row in FRAMES.values():
+        key, version, frame = row["api_key"], row["version"], bytes.fromhex(row["frame"])
+        if (other := others.get((key, version))) is not None:
+            made.append(other._replace(request=frame) if row["request"] else other._replace(response=frame))
+    return made
+
+
+class Source:
+    """Broken exchanges; the same for the same seed."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random = Random(seed)
+        edited = Mutations(random.getrandbits(32))
+        self._edited = []
+        for _ in range(_EDITED):
+            request, broken = edited.exchange()
+            sides = (broken.frame, framed(bytes(8))) if broken.is_request else (request, broken.frame)
+            self._edited.append(Exchange(broken.key, broken.version, *sides))
+        self._sources = (*(_of_kafka(), _of_captures(), self._edited) * 3, _of_internal_topics())
+
+    def exchange(self, correlation_id: int) -> Exchange:
+        """The next exchange: its request, its response, or both are mutated, or neither was but for a layout edit."""
+        random = self._random
+        key, version, request, response = self._pick()
+        other = self._pick()
+        mine = correlation_id.to_bytes(4, "big")
+        request = request[4:8] + mine + request[12:]
+        response = mine + response[8:]
+        which = random.random()
+        if which < 0.5:
+            request = mutated(random, request, other.request[4:], 8)
+        if which > 0.4:
+            response = mutated(random, response, other.response[4:], 4)
+        return Exchange(key, version, framed(request), framed(response))
+
+    def _pick(self) -> Exchange:
+        return self._random.choice(self._random.choice(self._sources))

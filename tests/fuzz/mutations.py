@@ -1,0 +1,123 @@
+"""Damage to the bytes of a frame: whatever a broken writer, a bad disk or an attacker may send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+#: What a length or a count may be replaced by: int16, int32 and varints that are extreme.
+_LENGTHS = (
+    b"\xff\xff", b"\x7f\xff", b"\x80\x00", b"\x00\x00", b"\xff\xfe",
+    b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00\x00\x00\x00", b"\x00\x01\x00\x00",
+    b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x80\x80\x80\x80\x80\x80\x00", b"\x00",
+    b"\x80\x01", b"\xff\x7f", b"\xff\xff\x03", b"\x7f",
+)  # fmt: skip
+_FILLERS = (0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF)
+#: The size of a frame that a repeated slice makes.
+_LARGE = 150 << 10
+
+Mutation = Callable[[Random, bytes, bytes], bytes]
+
+
+def _span(random: Random, size: int, most: int) -> tuple[int, int]:
+    start = random.randint(0, size)
+    return start, min(start + random.randint(1, most), size)
+
+
+def flip_bits(random: Random, data: bytes, _: bytes) -> bytes:
+    changed = bytearray(data)
+    for _bit in range(random.choice((1, 1, 1, 2, 3, 8))):
+        changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
+    return bytes(changed)
+
+
+def overwrite(random: Random, data: bytes, _: bytes) -> bytes:
+    start, end = _span(random, len(data), 8)
+    return data[:start] + random.randbytes(end - start) + data[end:]
+
+
+def cut(random: Random, data: bytes, _: bytes) -> bytes:
+    return data[: len(data) - random.choice((1, 1, 2, 3, 4, 8, random.randint(1, len(data))))]
+
+
+def cut_front(random: Random, data: bytes, _: bytes) -> bytes:
+    return data[random.randint(1, min(len(data), 12)) :]
+
+
+def insert(random: Random, data: bytes, _: bytes) -> bytes:
+    at = random.randint(0, len(data))
+    return data[:at] + random.randbytes(random.choice((1, 1, 2, 4, 8, 16))) + data[at:]
+
+
+def delete(random: Random, data: bytes, _: bytes) -> bytes:
+    start, end = _span(random, len(data), random.choice((1, 2, 4, 8, 32)))
+    return data[:start] + data[end:]
+
+
+def duplicate(random: Random, data: bytes, _: bytes) -> bytes:
+    start, end = _span(random, len(data), random.choice((2, 4, 16, 64)))
+    return data[:end] + data[start:]
+
+
+def move(random: Random, data: bytes, _: bytes) -> bytes:
+    start, end = _span(random, len(data), 16)
+    rest, piece = data[:start] + data[end:], data[start:end]
+    at = random.randint(0, len(rest))
+    return rest[:at] + piece + rest[at:]
+
+
+def fill(random: Random, data: bytes, _: bytes) -> bytes:
+    start, end = _span(random, len(data), random.choice((4, 16, len(data) + 1)))
+    return data[:start] + bytes([random.choice(_FILLERS)]) * (end - start) + data[end:]
+
+
+def extreme_length(random: Random, data: bytes, _: bytes) -> bytes:
+    """Replace what may be a length: a small number that is not more than the bytes that follow it."""
+    size, wide = len(data), random.choice((1, 2, 4))
+    start = random.randint(0, max(size - wide, 0))
+    for at in [*range(start, size - wide), *range(start)]:
+        if 0 < int.from_bytes(data[at : at + wide], "big") <= size - at:
+            start = at
+            break
+    return data[:start] + random.choice(_LENGTHS) + data[start + wide :]
+
+
+def splice(random: Random, data: bytes, other: bytes) -> bytes:
+    """The beginning of one frame, the end of another."""
+    return data[: random.randint(0, len(data))] + other[random.randint(0, len(other)) :]
+
+
+def nest(random: Random, data: bytes, other: bytes) -> bytes:
+    """A slice of another frame inside."""
+    at, (start, end) = random.randint(0, len(data)), _span(random, len(other), 64)
+    return data[:at] + other[start:end] + data[at:]
+
+
+def grow(random: Random, data: bytes, _: bytes) -> bytes:
+    """A slice so often that the frame becomes large; rarely, because large frames take long."""
+    start, end = _span(random, len(data), 64)
+    if random.random() > 0.02 or start == end:
+        return data
+    return data[:end] + data[start:end] * (random.randint(1, _LARGE) // (end - start)) + data[end:]
+
+
+def other_api(random: Random, data: bytes, _: bytes) -> bytes:
+    """Other numbers where a request has its API key and version."""
+    keys = random.choice((data[:2], random.randrange(100).to_bytes(2, "big"), random.randbytes(2)))
+    return keys + random.choice((random.randrange(20).to_bytes(2, "big"), random.randbytes(2))) + data[4:]
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    flip_bits, overwrite, cut, cut_front, insert, delete, duplicate, move, fill, extreme_length, extreme_length, splice,
+    nest, grow, other_api,
+)  # fmt: skip
+
+
+def mutated(random: Random, data: bytes, other: bytes, head: int) -> bytes:
+    """`data` after up to four mutations, mostly behind its first `head` bytes; `other` is a frame to take pieces of."""
+    kept = data[:head] if random.random() < 0.8 else b""
+    data = data[len(kept) :]
+    for _ in range(random.choice((0, 1, 1, 1, 1, 2, 2, 3, 4))):
+        if data:
+            data = random.choice(MUTATIONS)(random, data, other)
+    return kept + data

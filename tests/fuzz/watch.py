@@ -1,0 +1,87 @@
+"""CPU time and exceptions of the frames of one chunk."""
+
+from __future__ import annotations
+
+import gc
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dissectors.failures import Failure
+
+#: CPU time (ms) from which a frame is kept.
+SLOW = 200
+
+
+class _Collector:
+    """The CPU time of the garbage collector: it has to traverse what all frames left, whichever frame it runs in."""
+
+    def __init__(self) -> None:
+        self.total = self._began = 0.0
+        gc.callbacks.append(self)
+
+    def __call__(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.process_time()
+        else:
+            self.total += time.process_time() - self._began
+
+
+_COLLECTOR = _Collector()
+
+
+class Watch:
+    """Counts frames; keeps the slowest one, the slow ones, and those that raised or that failed in a step.
+
+    The time of a frame is without that of the garbage collector.
+    """
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.slowest: dict[str, Any] = {"ms": 0.0}
+        self.slow: list[dict[str, Any]] = []
+        self.raised: list[dict[str, Any]] = []
+        self._began = time.process_time()
+
+    def _time(self) -> float:
+        return time.process_time() - _COLLECTOR.total
+
+    @contextmanager
+    def frame(self, frame: bytes) -> Iterator[None]:
+        """Everything done inside is for this frame."""
+        before, began = len(self.raised), self._time()
+        try:
+            yield
+        except Exception:  # noqa: BLE001  # whatever it is, is what is looked for
+            self.raised.append({"error": traceback.format_exc()})
+        ms = round(1000 * (self._time() - began), 1)
+        seen = {"frame": self.frames, "ms": ms, "hex": frame.hex()}
+        self.frames += 1
+        for each in self.raised[before:]:
+            each.update(seen)
+        if ms > self.slowest["ms"]:
+            self.slowest = seen
+        if ms >= SLOW:
+            self.slow.append(seen)
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Also record the exceptions that kproxy catches itself and reports as K007."""
+        make = Failure.of
+
+        def of(step: str, error: Exception) -> Failure:
+            self.raised.append({"error": "".join(traceback.format_exception(error))})
+            return make(step, error)
+
+        Failure.of = of  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Failure.of = make  # type: ignore[method-assign]
+
+    def record(self) -> dict[str, Any]:
+        """The chunk as JSON."""
+        cpu = round(time.process_time() - self._began, 1)
+        return {"frames": self.frames, "cpu_s": cpu, "slowest": self.slowest, "slow": self.slow, "raised": self.raised}

@@ -1,0 +1,167 @@
+"""The ways of a frame through kproxy: `explain`, the inspector behind a relay, and `dissect` of a capture."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import cast
+
+from dissectors.connections.events import Direction
+from kproxy.capture import Capture, Packet
+from kproxy.capture.lines import CaptureLines
+from kproxy.inspection.event_lines import finding_entry
+from kproxy.inspection.explain import explain
+from kproxy.inspection.inspector import Inspector
+from kproxy.outputs.explained_frame import write_explanation
+from kproxy.outputs.findings import best_first
+from kproxy.trace.encoding import encode_json, encode_line
+from kproxy.trace.lines import Detail, Line
+from tests.fuzz.frames import Source
+from tests.fuzz.watch import Watch
+from tests.kproxy.capture.packets import ACK, AT, SYN, SYN_ACK, ethernet, ipv4, packet, tcp
+
+_SECOND = 1_000_000_000
+_OPEN = 8  # connections at a time
+_EACH = 30  # exchanges per connection
+_RARE = 0.002
+
+
+def explained(seed: str, count: int, watch: Watch) -> None:
+    """Each frame alone: explanation, text and JSON."""
+    random, source = Random(seed), Source(seed)
+    while watch.frames < count:
+        made = source.exchange(watch.frames + 1)
+        is_request = random.random() < 0.4
+        frame = made.request if is_request else made.response
+        with watch.frame(frame):
+            if is_request:
+                found = explain(frame)
+            elif random.random() < 0.5:
+                found = explain(frame, request=made.request)
+            else:
+                found = explain(frame, (made.key, made.version))
+            entries = best_first(finding_entry(each, found.frame) for each in found.findings)
+            write_explanation(found, entries, io.StringIO())
+            encode_json(found.body)
+
+
+def inspected(seed: str, count: int, watch: Watch) -> None:
+    """Connections through one inspector, whose bytes come in pieces and sometimes not at all."""
+    random, source = Random(seed), Source(seed)
+    inspector = Inspector("fuzz", random.choice(tuple(Detail)), excerpts=random.random() < 0.5)
+    used = [_EACH] * _OPEN
+    at, opened = AT, [False] * _OPEN
+    while watch.frames < count:
+        at += random.choice((1, 1_000_000, _SECOND, 40 * _SECOND))
+        number = random.randrange(_OPEN)
+        if used[number] >= _EACH or random.random() < _RARE:
+            if opened[number]:
+                _close(inspector, number, random, at)
+            client = f"10.0.0.9:{50_000 + number}"
+            inspector.open(number, client, "10.0.0.1:9092", at=at, midstream=random.random() < 0.1)
+            used[number], opened[number] = 0, True
+        used[number] += 1
+        made = source.exchange(watch.frames + 1)
+        sides = [(Direction.REQUEST, made.request), (Direction.RESPONSE, made.response)]
+        for direction, frame in sides[: 1 if random.random() < 0.02 else 2]:
+            with watch.frame(frame):
+                for line in _received(inspector, number, direction, frame, random, at):
+                    encode_line(line)
+        if random.random() < _RARE:
+            for waiting in inspector.open_now():
+                list(waiting.waiting)
+            list(inspector.still_waiting(at=at))
+
+
+def _received(
+    inspector: Inspector, number: int, direction: Direction, frame: bytes, random: Random, at: int
+) -> Iterator[Line]:
+    chance = random.random()
+    if chance < _RARE:
+        yield from inspector.lose(number, direction, random.randint(1, 2 * len(frame)), at=at, reason="fuzz")
+        return
+    if chance < 2 * _RARE:
+        size = max(len(frame) - 4, 4)
+        yield from inspector.skip(number, direction, frame[4:64], size, at=at, reason="fuzz")
+        return
+    if chance < 3 * _RARE:  # a wrong length prefix
+        frame = random.choice((b"", random.randbytes(3), b"\x00")) + random.randbytes(4) + frame[4:]
+    for piece in _pieces(frame, random):
+        yield from inspector.data(number, direction, piece, at=at)
+
+
+def _pieces(data: bytes, random: Random) -> Iterator[bytes]:
+    while data:
+        size = len(data) if random.random() < 0.8 else random.randint(1, len(data))
+        yield data[:size]
+        data = data[size:]
+
+
+def _close(inspector: Inspector, number: int, random: Random, at: int) -> None:
+    for line in inspector.close(number, at=at, by=random.choice(("client", "server")), how="reset"):
+        encode_line(line)
+
+
+class _Packets:
+    """Exchanges as TCP segments: lost, repeated, reordered and overlapping ones too."""
+
+    tls_keys = ""
+
+    def __init__(self, seed: str, count: int, watch: Watch) -> None:
+        self._random, self._source, self._count, self._watch = Random(seed), Source(seed), count, watch
+
+    def __iter__(self) -> Iterator[Packet]:
+        random, at, port = self._random, AT, 20_000
+        while self._watch.frames < self._count:
+            port = 20_000 + (port + 1) % 40_000
+            sequences = [random.getrandbits(32), random.getrandbits(32)]
+            for side, flags in enumerate((SYN, SYN_ACK)):
+                yield _segment(port, side, sequences, b"", flags, at)
+                sequences[side] += 1
+            for _ in range(random.randint(1, _EACH)):
+                at += random.choice((1_000_000, _SECOND, 40 * _SECOND))
+                made = self._source.exchange(self._watch.frames + 1)
+                for side, frame in enumerate((made.request, made.response)):
+                    with self._watch.frame(frame):
+                        yield from self._sent(port, side, sequences, frame, at)
+
+    def _sent(self, port: int, side: int, sequences: list[int], frame: bytes, at: int) -> Iterator[Packet]:
+        random = self._random
+        size = random.choice((1460, 9000, 60_000, random.randint(1, 60_000)))
+        segments = []
+        for start in range(0, len(frame), max(size, len(frame) // 40 + 1)):
+            piece = frame[start : start + max(size, len(frame) // 40 + 1)]
+            segments.append(_segment(port, side, sequences, piece, ACK, at))
+            if random.random() < _RARE:  # overlaps the next one, with other bytes
+                segments.append(_segment(port, side, sequences, piece[::-1] + b"x", ACK, at))
+            sequences[side] += len(piece)
+        if random.random() < _RARE:
+            random.shuffle(segments)
+        for each in segments:
+            for _ in range(random.choice((0, 2)) if random.random() < _RARE else 1):
+                yield each
+
+
+def _segment(port: int, side: int, sequences: list[int], data: bytes, flags: int, at: int) -> Packet:
+    ports, hosts = [(port, 9092), (9092, port)][side], [b"\x0a\0\0\2", b"\x0a\0\0\1"]
+    mask = 0xFFFF_FFFF
+    segment = tcp(*ports, sequences[side] & mask, data, ack=sequences[1 - side] & mask, flags=flags)
+    return packet(ethernet(ipv4(segment, source=hosts[side], destination=hosts[1 - side])), at=at)
+
+
+def dissected(seed: str, count: int, watch: Watch) -> None:
+    """A capture of connections, one after the other."""
+    packets = _Packets(seed, count, watch)
+    lines = CaptureLines(cast("Capture", packets), Inspector("fuzz", Random(seed).choice(tuple(Detail))))
+    for line in lines:
+        encode_line(line)
+
+
+#: By name: the way, and the number of frames of a chunk. The first thousands of a chunk take most of its time: later
+#: departures of the same message are known, as in a proxy that runs for long.
+WAYS: dict[str, tuple[Callable[[str, int, Watch], None], int]] = {
+    "explain": (explained, 4_000),
+    "inspector": (inspected, 150_000),
+    "dissect": (dissected, 150_000),
+}
