@@ -1,4 +1,4 @@
-"""The relay against a direct connection, HAProxy, socat and asyncio's streams: one connection over loopback.
+"""The relay against a direct connection, HAProxy, nginx, socat and asyncio's streams: one connection over loopback.
 
 A round relays a stream of frames that nobody answers, Produce requests of 100 kB with five in flight, Fetch responses
 of 1 MB one after the other, and round trips of 100 bytes.
@@ -39,6 +39,9 @@ from kproxy.proxy.loop import run
 from kproxy.proxy.relay import serve
 from kproxy.proxy.tap import Tap
 
+#: Debian's packages have the stream module in a file of its own.
+_STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
+NGINX_STREAM = f"load_module {_STREAM_MODULE};\n" if _STREAM_MODULE.exists() else ""
 FIGURES = ("stream", "Produce", "Fetch", "trip")
 #: The relay of any checkout, also of one that is older than --advertise.
 RELAY = """
@@ -195,6 +198,15 @@ def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: l
             f"listen relay\n bind 127.0.0.1:{own}\n server broker 127.0.0.1:{port}\n"
         )
         add("HAProxy", lambda: command(own, haproxy, "-db", "-f", str(config)))
+    if nginx := shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"):
+        own = free_port()
+        config = directory / "nginx.conf"
+        config.write_text(
+            f"{NGINX_STREAM}daemon off; master_process off; pid {directory}/nginx.pid; error_log /dev/null;\n"
+            "events {}\n"
+            f"stream {{ server {{ listen 127.0.0.1:{own}; proxy_pass 127.0.0.1:{port}; tcp_nodelay on; }} }}\n"
+        )
+        add("nginx", lambda: command(own, nginx, "-c", str(config), "-e", "/dev/null"))
     if socat := shutil.which("socat"):
         own = free_port()
         listening = f"TCP-LISTEN:{own},bind=127.0.0.1,fork,reuseaddr,nodelay"
