@@ -80,7 +80,10 @@ class Opening:
         if upstream is not None and self.listener.dial is None:
             server = name(upstream.getpeername(), upstream.family)
         tls = self.listener.tls.client is not None
-        return tap.open(self._number, self._at, self._client, server, self._local, tls=tls)
+        plaintext_upstream = tls and self.listener.tls.upstream is None and self.listener.dial is None
+        return tap.open(
+            self._number, self._at, self._client, server, self._local, tls=tls, plaintext_upstream=plaintext_upstream
+        )
 
     def fail(self, tap: Tap, error: OSError | None) -> None:
         """Report to the tap that nothing is relayed on the connection; without an error because the relay ends."""
