@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.proxy.listener import Listener
+from kproxy.proxy.shortage import ending
 from kproxy.proxy.sockets import connect, name, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
@@ -88,7 +89,7 @@ class Opening:
     def fail(self, tap: Tap, error: OSError | None) -> None:
         """Report to the tap that nothing is relayed on the connection; without an error because the relay ends."""
         tapped = self.tapped(tap)
-        by, how = "proxy", "shutdown" if error is None else "unreachable"
+        by, how = "proxy", "shutdown" if error is None else ending(error)
         now = time.time_ns()
         if isinstance(error, TlsError):
             by, how = self._side if error.by_peer else "proxy", "tls"

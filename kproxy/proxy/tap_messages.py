@@ -126,8 +126,9 @@ class TapTlsFailed(NamedTuple):
 class Close(NamedTuple):
     """A connection is closed.
 
-    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), tls (no
-    handshake), shutdown (of the proxy). The bytes are those relayed, also if they were not sent here.
+    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), out of
+    descriptors, out of memory (the proxy, which therefore refused the client), tls (no handshake), shutdown (of the
+    proxy). The bytes are those relayed, also if they were not sent here.
     """
 
     connection_id: int

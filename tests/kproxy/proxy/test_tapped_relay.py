@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,7 +61,7 @@ async def test_tells_the_life_of_a_connection() -> None:
     assert isinstance(hello, tap_messages.Hello)
     assert (hello.node, hello.listeners) == ("node", [(listener, broker.address)])
     assert isinstance(opened, tap_messages.Open)
-    assert opened[2:] == (name, broker.address, listener, False, None, None)
+    assert opened[2:] == (name, broker.address, listener, False, None, None, False)
     assert [(message[:2], message[3]) for message in middle] == [
         ((1, Direction.REQUEST), frame(10)),
         ((1, Direction.RESPONSE), frame(20)),
@@ -120,6 +122,26 @@ async def test_tells_of_a_client_that_was_turned_away() -> None:
     assert (closed.by, closed.how) == ("proxy", "unreachable")
     assert isinstance(bye, tap_messages.Bye)
     assert bye.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "how"), [(errno.EMFILE, "out of descriptors"), (errno.ENOBUFS, "out of memory")]
+)
+async def test_tells_that_the_proxy_and_not_the_upstream_lacked_something(
+    monkeypatch: pytest.MonkeyPatch, number: int, how: str
+) -> None:
+    async def fail(*_: Any) -> socket.socket:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("kproxy.proxy.opening.connect", fail)
+    with Broker() as broker, tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with relaying(broker.address, tap=tap) as relay:
+            with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
+                await client.receive(1)
+        messages = await reading
+    [closed] = [message for message in messages if isinstance(message, tap_messages.Close)]
+    assert (closed.by, closed.how) == ("proxy", how)
 
 
 async def test_tells_that_the_proxy_ended_what_was_open_at_its_end() -> None:
