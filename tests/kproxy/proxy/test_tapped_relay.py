@@ -18,7 +18,7 @@ from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.sockets import connect
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.accounting import check, frame, read_all
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, settled, until
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -124,9 +124,7 @@ async def test_tells_of_a_client_that_was_turned_away() -> None:
     assert bye.connections == 1
 
 
-@pytest.mark.parametrize(
-    ("number", "how"), [(errno.EMFILE, "out of descriptors"), (errno.ENOBUFS, "out of memory")]
-)
+@pytest.mark.parametrize(("number", "how"), [(errno.EMFILE, "out of descriptors"), (errno.ENOBUFS, "out of memory")])
 async def test_tells_that_the_proxy_and_not_the_upstream_lacked_something(
     monkeypatch: pytest.MonkeyPatch, number: int, how: str
 ) -> None:
@@ -190,12 +188,11 @@ async def test_a_strict_tap_makes_the_relay_wait_and_loses_nothing() -> None:
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             exchange = asyncio.ensure_future(_exchange(client, server, content))
             await until(lambda: tap.queued > 256 * KIB)
-            await asyncio.sleep(0.02)
-            stopped_at = relay.totals.request_bytes
+            stopped_at, _ = await settled(lambda: (relay.totals.request_bytes, tap.queued))
             with await Peer.connect(relay.addresses[0]) as late:  # waits in the queue, as all do
-                await asyncio.sleep(0.02)
-                assert relay.totals.connections == 1
-                assert relay.totals.request_bytes == stopped_at < len(content)
+                totals = await settled(lambda: relay.totals)
+                assert totals.connections == 1
+                assert totals.request_bytes == stopped_at < len(content)
                 assert tap.queued < 1024 * KIB
                 reading = inspector.read_to_the_end()
                 assert await exchange == content
@@ -221,11 +218,10 @@ async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkey
                 await late.send(frame(5))
                 exchange = asyncio.ensure_future(_exchange(client, server, frame(8 * MIB)))
                 await until(lambda: tap.queued > 256 * KIB)
-                read_before = relay.totals.request_bytes
+                read_before, _ = await settled(lambda: (relay.totals.request_bytes, tap.queued))
                 may_connect.set()
                 with await broker.accept() as late_server:
-                    await asyncio.sleep(0.02)
-                    assert relay.totals.request_bytes == read_before
+                    assert await settled(lambda: relay.totals.request_bytes) == read_before
                     reading = inspector.read_to_the_end()
                     assert await late_server.receive(9) == frame(5)
                 await exchange
