@@ -192,23 +192,12 @@ _RELOADED_BUILT_IN = frozenset(tls.DESTINATIONS)
 
 
 def _reload(before: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener] | None:
-    """The listeners of the command line and its configuration file as it is now; None after a message.
-
-    Those of the built-in broker are the same as before, with the TLS files as they are now.
-    """
+    """The listeners of the command line and its configuration file as it is now; None after a message."""
     from kproxy.outputs.stderr import warn
 
     try:
         now = before.parse_again()
-        if broker is not None:
-            if (now.tls_cert is None) != (before.tls_cert is None):
-                raise UserError("restart kproxy to add or remove --tls-cert")
-            tls.check_for_broker(now)
-            listeners = _own_listeners(before, broker, tls.policy_of(now))
-        elif len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
-            raise UserError("each --listen needs one --upstream")
-        else:
-            listeners = _listeners(now)
+        listeners = _listeners_again(before, now, broker)
     except UserError as error:
         warn(str(error))
         return None
@@ -220,6 +209,20 @@ def _reload(before: argparse.Namespace, broker: BrokerOptions | None) -> list[Li
     if others:
         warn(f"restart kproxy to change {', '.join(sorted(others))}")
     return listeners
+
+
+def _listeners_again(
+    before: argparse.Namespace, now: argparse.Namespace, broker: BrokerOptions | None
+) -> list[Listener]:
+    """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
+    if broker is not None:
+        if (now.tls_cert is None) != (before.tls_cert is None):
+            raise UserError("restart kproxy to add or remove --tls-cert")
+        tls.check_for_broker(now)
+        return _own_listeners(before, broker, tls.policy_of(now))
+    if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
+        raise UserError("each --listen needs one --upstream")
+    return _listeners(now)
 
 
 def _listeners(args: argparse.Namespace) -> list[Listener]:

@@ -27,8 +27,8 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
 
     ## Why it matters
     Both send the credential itself: anyone who sees the traffic can log in with it. SCRAM and GSSAPI do not. If client
-    and server are on one machine (loopback, a Unix socket), nothing crosses the network, and this is info. A kproxy that
-    ends the clients' TLS and connects to the broker without TLS (`--tls-cert` without `--upstream-tls`) sends it too.
+    and server are on one machine (loopback, a Unix socket), nothing crosses the network, and this is info. The same
+    holds between kproxy and the broker if kproxy ends the clients' TLS (`--tls-cert`) without `--upstream-tls`.
 
     ## Usual cause
     security.protocol=SASL_PLAINTEXT with sasl.mechanism=PLAIN, often left over from a first test. It is fine if TLS
