@@ -110,11 +110,13 @@ class Proxy:
             time.sleep(0.001)
         return len(list(Path(f"/proc/{self.relay}/fd").iterdir())), self.shared[1]
 
-    def note_memory(self) -> None:
+    def note_memory(self) -> str:
+        """Note it, and return it as text."""
         now = time.monotonic()
         self.memory[0].append((now, resident_kib(self.relay)))
         if inspector := self.inspector:
             self.memory[1].append((now, resident_kib(inspector)))
+        return " + ".join(f"{samples[-1][1] / 1024:.1f}" for samples in self.memory if samples) + " MiB"
 
 
 @contextmanager
@@ -223,10 +225,11 @@ async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
             await asyncio.sleep(pause)
         except TimeoutError:
             load.errors.append(f"fewer than {_EXCHANGES} exchanges in {_PATIENCE_S:g} s after {act.__name__}")
-        proxy.note_memory()
+        memory = proxy.note_memory()
         result = "; ".join(load.errors[errors:]) or "all right"
         name = act.__name__.replace("_", " ")
-        print(f"{now - began:7.0f} s  {name:18} {load.exchanges - exchanges:6} exchanges: {result}", flush=True)
+        count = load.exchanges - exchanges
+        print(f"{now - began:7.0f} s  {name:18} {count:6} exchanges: {result}; {memory}", flush=True)
 
 
 def stop(proxy: Proxy) -> list[str]:
@@ -258,8 +261,8 @@ def main() -> None:
         accounts = account(lines_of(directory / "trace"), load.clean)
     printed = "".join(proxy.printed)
     print(
-        f"{load.exchanges} exchanges; {len(load.clean)} connections ended with FIN, {len(load.broken)} with a reset\n"
-        f"trace: {accounts}"
+        f"{load.exchanges} exchanges; {len(load.clean)} connections ended with FIN, {load.broken} with a reset\n"
+        f"trace: {accounts.text}"
     )
     print_slopes(proxy)
     wrong += accounts.wrong[:20]

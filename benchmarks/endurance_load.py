@@ -7,11 +7,11 @@ the broker has received on that connection, so the client also knows that its ow
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import socket
 import struct
 import zlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -206,17 +206,18 @@ class Load:
     Attributes:
         exchanges: Requests with a right response so far.
         clean: Requests by client address, of connections that ended with both FINs.
-        broken: Addresses of connections that ended with a reset.
+        broken: The number of connections that ended with a reset.
         errors: What was wrong.
     """
 
     def __init__(self, port: int) -> None:
         self.exchanges = 0
-        self.clean: Counter[str] = Counter()
-        self.broken: Counter[str] = Counter()
+        self.clean: dict[str, int] = {}
+        self.broken = 0
         self.errors: list[str] = []
         self._port = port
         self._stopping = False
+        self._numbers = itertools.count(1 << 16)
 
     async def run(self) -> None:
         """Connect until `stop` is called; each client then ends its connection."""
@@ -245,10 +246,16 @@ class Load:
             sock.setblocking(False)
             if act == self._slow:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+            # Half an hour uses all ports of an address: each connection has an address of its own.
+            number = next(self._numbers)
+            sock.bind((f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", 0))
             await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self._port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected = Connected(sock)
-            (self.clean if await act(connected) else self.broken)[connected.address] += connected.requests
+            if await act(connected):
+                self.clean[connected.address] = connected.requests
+            else:
+                self.broken += 1
 
     async def _steady(self, connected: Connected) -> bool:
         for number in range(_REQUESTS):

@@ -39,6 +39,11 @@ class Accounts:
     findings: Counter[str] = field(default_factory=Counter)
 
     @property
+    def text(self) -> str:
+        """All but `wrong`, in one line."""
+        return ", ".join(f"{name}: {value}" for name, value in vars(self).items() if name != "wrong")
+
+    @property
     def unaccounted(self) -> int:
         """Missing frames that no gap line counts."""
         return max(self.missing - self.lost_lines - self.unseen, 0)
@@ -46,7 +51,7 @@ class Accounts:
 
 @dataclass
 class _Client:
-    """The connections of one client address, which the system may use again. Counters are by direction."""
+    """A connection, with more than one id if an inspector was restarted. Counters are by direction."""
 
     frames: Counter[str] = field(default_factory=Counter)  # with those in gaps
     bytes: Counter[str] = field(default_factory=Counter)
