@@ -132,16 +132,19 @@ def started_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Ite
     ]  # fmt: skip
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
+        first = child.stderr.readline()
+        found = re.match(r"listening on 127\.0\.0\.1:(\d+)", first)
+        if not found:
+            child.kill()
+            sys.exit(first)
+        proxy = Proxy(child, int(found[1]), shared)
+        reader = threading.Thread(target=proxy.printed.extend, args=(child.stderr,))
+        reader.start()
         try:
-            first = child.stderr.readline()
-            found = re.match(r"listening on 127\.0\.0\.1:(\d+)", first)
-            if not found:
-                sys.exit(first)
-            proxy = Proxy(child, int(found[1]), shared)
-            threading.Thread(target=proxy.printed.extend, args=(child.stderr,)).start()
             yield proxy
         finally:
             child.kill()
+            reader.join()
 
 
 class Disturbances:
