@@ -1,7 +1,8 @@
-"""The relay against a direct connection, HAProxy, socat and asyncio's streams: one connection over loopback.
+"""The relay against a direct connection, HAProxy, nginx, socat and asyncio's streams: one connection over loopback.
 
 A round relays a stream of frames that nobody answers, Produce requests of 100 kB with five in flight, Fetch responses
-of 1 MB one after the other, and round trips of 100 bytes.
+of 1 MB one after the other, and round trips of 100 bytes, which the upstream echoes at once (trip), or after as much
+work as a broker has (answer).
 
     python benchmarks/relay.py [--rounds 12] [--mib 128] [--trips 1000] [--only TEXT]... [--checkout DIRECTORY]...
 
@@ -39,7 +40,11 @@ from kproxy.proxy.loop import run
 from kproxy.proxy.relay import serve
 from kproxy.proxy.tap import Tap
 
-FIGURES = ("stream", "Produce", "Fetch", "trip")
+#: Debian's packages have the stream module in a file of its own.
+_STREAM_MODULE = Path("/usr/lib/nginx/modules/ngx_stream_module.so")
+NGINX_STREAM = f"load_module {_STREAM_MODULE};\n" if _STREAM_MODULE.exists() else ""
+FIGURES = ("stream", "Produce", "Fetch", "trip", "answer")
+TRIPS = ("trip", "answer")
 #: The relay of any checkout, also of one that is older than --advertise.
 RELAY = """
 import asyncio, sys
@@ -152,6 +157,18 @@ def command(port: int, *words: str) -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
+def command_line(directory: Path, port: int) -> Iterator[tuple[int, int]]:
+    """Run kproxy as users do, with its inspector."""
+    words = ("--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}", "--no-trace", "--no-control", "--quiet")
+    program = (sys.executable, "-m", "kproxy", *words)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen(program, cwd=directory, text=True, **quiet) as child:
+        assert child.stderr is not None
+        yield int(child.stderr.readline().partition(" -> ")[0].rpartition(":")[2]), child.pid
+        child.terminate()
+
+
+@contextmanager
 def relay_of(tree: Path, port: int, *options: str) -> Iterator[tuple[int, int]]:
     """Run the relay of a checkout."""
     environment = {**os.environ, "PYTHONPATH": str(tree.resolve())}
@@ -182,6 +199,7 @@ def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: l
     add("kproxy, no tap, --advertise", lambda: process(kproxy, port, None, Rewriting(Advertise())))
     add("kproxy, inspector reads all", lambda: tapped(discard))
     add("kproxy, inspector is stuck", lambda: tapped(sleep))
+    add("kproxy --no-trace", lambda: command_line(directory, port))
     add("asyncio streams", lambda: process(streams, port))
     for tree in checkouts:
         add(f"kproxy of {tree.name}", partial(relay_of, tree, port))
@@ -195,6 +213,15 @@ def contenders(stack: ExitStack, directory: Path, checkouts: list[Path], only: l
             f"listen relay\n bind 127.0.0.1:{own}\n server broker 127.0.0.1:{port}\n"
         )
         add("HAProxy", lambda: command(own, haproxy, "-db", "-f", str(config)))
+    if nginx := shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"):
+        own = free_port()
+        config = directory / "nginx.conf"
+        config.write_text(
+            f"{NGINX_STREAM}daemon off; master_process off; pid {directory}/nginx.pid; error_log /dev/null;\n"
+            "events {}\n"
+            f"stream {{ server {{ listen 127.0.0.1:{own}; proxy_pass 127.0.0.1:{port}; tcp_nodelay on; }} }}\n"
+        )
+        add("nginx", lambda: command(own, nginx, "-c", str(config), "-e", "/dev/null"))
     if socat := shutil.which("socat"):
         own = free_port()
         listening = f"TCP-LISTEN:{own},bind=127.0.0.1,fork,reuseaddr,nodelay"
@@ -226,14 +253,20 @@ def print_figures(found: list[Contender]) -> None:
         cells = ""
         for figure in FIGURES:
             value, cpu = (statistics.median(contender.figures[figure + which]) for which in ("", " CPU"))
-            cells += f"{value * 1e6:8.0f} µs" if figure == "trip" else f"{1 / value:6.0f} MB/s"
+            cells += f"{value * 1e6:8.0f} µs" if figure in TRIPS else f"{1 / value:6.0f} MB/s"
             cells += f"{cpu * 1e6:5.0f} µs" if contender.name not in ("direct", "socat") else f"{'':8}"
         print(f"{contender.name:34}{cells}")
 
 
 def print_ratios(found: list[Contender]) -> None:
     """Speed and CPU, compared with the first relay: the median of the rounds' ratios, and their middle half."""
-    _, reference, *others = found
+    direct, reference, *others = found
+    print("\nTime of a round trip, compared with direct:")
+    for contender in found[1:]:
+        times = (ratios(contender.figures[figure], direct.figures[figure]) for figure in TRIPS)
+        print(
+            f"{contender.name:34}" + "".join(f"{figure:>10}{each}" for figure, each in zip(TRIPS, times, strict=True))
+        )
     print(f"\nSpeed and CPU, compared with {reference.name}:")
     for contender in others:
         cells = ""

@@ -8,6 +8,7 @@ import struct
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -20,7 +21,8 @@ FRAME = struct.pack(">i", 100_000) + bytes(100_000)
 MIB_OF_FRAMES = 10 * FRAME
 SMALL_FRAME = struct.pack(">i", 100) + bytes(100)
 #: The first frame of a connection tells the upstream what to do.
-ECHO, SINK, PRODUCE, FETCH = (struct.pack(">i", 1) + mode for mode in (b"e", b"s", b"p", b"f"))
+ECHO, SINK, PRODUCE, FETCH, ANSWER = (struct.pack(">i", 1) + mode for mode in (b"e", b"s", b"p", b"f", b"a"))
+WORK_S = 70e-6  # that a broker computes before it answers; over loopback, a bare echo takes less than any relay
 IN_FLIGHT = 5  # Produce requests, as with Kafka's Java client
 
 
@@ -57,7 +59,7 @@ FETCH_RESPONSE = _response(
 
 
 def upstream(ready: Connection) -> None:
-    """Echoes, answers each request, or swallows and reports the end."""
+    """Echoes at once or after some work, answers each request, or swallows and reports the end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ready.send(listening.getsockname()[1])
         buffer = bytearray(1 << 20)
@@ -71,7 +73,11 @@ def upstream(ready: Connection) -> None:
                 while mode == FETCH and sock.recv(len(FETCH_REQUEST), socket.MSG_WAITALL):
                     sock.sendall(FETCH_RESPONSE)
                 while size := sock.recv_into(buffer):
-                    if mode == ECHO:
+                    if mode == ANSWER:
+                        end = time.perf_counter() + WORK_S
+                        while time.perf_counter() < end:
+                            pass
+                    if mode in (ECHO, ANSWER):
                         sock.sendall(buffer[:size])
                 sock.sendall(b"x")
 
@@ -93,7 +99,7 @@ class Contender:
     """What is measured at `port`; `pid` is the process whose CPU counts.
 
     `figures` has one value for each round: seconds for a MB of ``stream``, ``Produce`` and ``Fetch``, or for a ``trip``
-    (the median of a round); and the same with `` CPU``.
+    and an ``answer`` (the median of a round); and the same with `` CPU``.
     """
 
     name: str
@@ -107,7 +113,8 @@ class Contender:
             ("stream", self._stream, mib),
             ("Produce", self._produce, mib),
             ("Fetch", self._fetch, mib),
-            ("trip", self._echo, trips),
+            ("trip", partial(self._trips, ECHO), trips),
+            ("answer", partial(self._trips, ANSWER), trips),
         ):
             cpu = cpu_seconds(self.pid)
             self.figures[figure].append(act(amount))
@@ -142,9 +149,9 @@ class Contender:
                 sock.recv_into(buffer, len(buffer), socket.MSG_WAITALL)
             return (time.perf_counter() - began) / mib
 
-    def _echo(self, trips: int) -> float:
+    def _trips(self, mode: bytes, trips: int) -> float:
         times = []
-        with connect(self.port, ECHO) as sock:
+        with connect(self.port, mode) as sock:
             for _ in range(trips):
                 began = time.perf_counter()
                 sock.sendall(SMALL_FRAME)

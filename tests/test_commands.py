@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy import cli
-from kproxy.cli import broker_options, relay
+from kproxy.cli import broker_options, relay, tls
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.development_ca import certificates, store
 
@@ -37,7 +37,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def accepted(words: list[str]) -> None:
     args = cli._parse(words)
     broker = broker_options.options_of(args)
-    listeners = relay._listeners(args) if broker is None else relay._own_listeners(args, broker)
+    listeners = relay._listeners(args) if broker is None else relay._own_listeners(args, broker, tls.policy_of(args))
     assert listeners
     rewriting_of(args, listeners)
 

@@ -27,6 +27,7 @@ class ConnectionOpened:
     """A connection was opened. Addresses are ``host:port``; `listener` is the relay's address, if a relay accepted it.
 
     `midstream`: the capture may begin in the middle of a frame. `resumed`: an earlier inspector has seen the beginning.
+    `plaintext_upstream`: a relay ends the client's TLS and sends plaintext to the server.
     """
 
     at: int
@@ -36,6 +37,7 @@ class ConnectionOpened:
     tls: bool = False
     midstream: bool = False
     resumed: bool = False
+    plaintext_upstream: bool = False
 
 
 @dataclass(slots=True)

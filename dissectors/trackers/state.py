@@ -103,6 +103,7 @@ class ConnectionState:
     server: str = ""
     dialled: str = ""
     tls: bool = False
+    plaintext_upstream: bool = False
     midstream: bool = False
     resumed: bool = False
     opened_at: int = 0
@@ -128,7 +129,7 @@ class ConnectionState:
         elif isinstance(event, ConnectionOpened):
             self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
             self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
-            self.resumed = event.resumed
+            self.resumed, self.plaintext_upstream = event.resumed, event.plaintext_upstream
         elif isinstance(event, ConnectionEnded):
             self.ended = True
         run = self.run

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kproxy.control.control_socket import ControlSocket
     from kproxy.proxy.address import TcpAddress
     from kproxy.proxy.listener import Listener
+    from kproxy.proxy.tls.contexts import TlsPolicy
 
 _EXAMPLES = """
 examples:
@@ -147,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     sample = _sample(args)
-    listeners = _listeners(args) if broker is None else _own_listeners(args, broker)
+    listeners = _listeners(args) if broker is None else _own_listeners(args, broker, tls.policy_of(args))
     rewriting = rewriting_of(args, listeners)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     control = _control(args)
@@ -170,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
         broker=broker,
         rewriting=rewriting,
         sample=sample,
-        reload=None if args.config_file is None or broker is not None else partial(_reload, args),
+        reload=None if args.config_file is None else partial(_reload, args, broker),
         http=http,
     )
     return CLEAN if watched else UNWATCHED
@@ -185,30 +186,43 @@ def _sample(args: argparse.Namespace) -> float | None:
         raise UserError(f"--sample: {error}") from None
 
 
-#: What a new configuration changes in a running proxy.
+#: What a new configuration changes in a running proxy; nodes of the built-in broker keep their addresses.
 _RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
+_RELOADED_BUILT_IN = frozenset(tls.DESTINATIONS)
 
 
-def _reload(before: argparse.Namespace) -> list[Listener] | None:
+def _reload(before: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener] | None:
     """The listeners of the command line and its configuration file as it is now; None after a message."""
     from kproxy.outputs.stderr import warn
 
     try:
         now = before.parse_again()
-        if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
-            warn("each --listen needs one --upstream")
-            return None
-        listeners = _listeners(now)
+        listeners = _listeners_again(before, now, broker)
     except UserError as error:
         warn(str(error))
         return None
     except SystemExit:  # argparse has said why
         return None
+    reloaded = _RELOADED if broker is None else _RELOADED_BUILT_IN
     others = [f"--{name.replace('_', '-')}" for name, value in vars(now).items()
-              if name not in _RELOADED and not callable(value) and value != getattr(before, name, None)]  # fmt: skip
+              if name not in reloaded and not callable(value) and value != getattr(before, name, None)]  # fmt: skip
     if others:
         warn(f"restart kproxy to change {', '.join(sorted(others))}")
     return listeners
+
+
+def _listeners_again(
+    before: argparse.Namespace, now: argparse.Namespace, broker: BrokerOptions | None
+) -> list[Listener]:
+    """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
+    if broker is not None:
+        if (now.tls_cert is None) != (before.tls_cert is None):
+            raise UserError("restart kproxy to add or remove --tls-cert")
+        tls.check_for_broker(now)
+        return _own_listeners(before, broker, tls.policy_of(now))
+    if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
+        raise UserError("each --listen needs one --upstream")
+    return _listeners(now)
 
 
 def _listeners(args: argparse.Namespace) -> list[Listener]:
@@ -239,13 +253,12 @@ def _http(args: argparse.Namespace) -> TcpAddress | None:
     return address
 
 
-def _own_listeners(args: argparse.Namespace, broker: BrokerOptions) -> list[Listener]:
+def _own_listeners(args: argparse.Namespace, broker: BrokerOptions, policy: TlsPolicy) -> list[Listener]:
     """The listeners of the built-in broker: for the first of its own those of all nodes, then for the next."""
     from kproxy.broker.security.listener import listeners_of
     from kproxy.proxy.listener import Listener
     from kproxy.proxy.tls.contexts import PLAINTEXT
 
-    policy = tls.policy_of(args)
     policies = [policy if each.tls else PLAINTEXT for each in listeners_of(broker) for _ in range(broker.brokers)]
     addresses = broker_listeners.addresses(args, broker.brokers)
     return [Listener(each, each, policy) for each, policy in zip(addresses, policies, strict=True)]

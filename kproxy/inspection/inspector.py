@@ -93,6 +93,7 @@ class Inspector:
         at: int,
         listener: str | None = None,
         tls: bool = False,
+        plaintext_upstream: bool = False,
         midstream: bool = False,
         resumed: tuple[Progress, Progress] | None = None,
         sample: float | None = None,
@@ -106,6 +107,7 @@ class Inspector:
             at: The time (ns).
             listener: The relay's address that accepted it.
             tls: Whether it is encrypted.
+            plaintext_upstream: A relay ends its TLS and continues in plaintext.
             midstream: Whether its first bytes may be in the middle of a frame.
             resumed: How far another inspector has seen it, by direction.
             sample: The share of connections that is inspected.
@@ -134,7 +136,8 @@ class Inspector:
         self._connections[number] = state
         lines.append(opened)
         return lines + self._lines(
-            state, [ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None)]
+            state,
+            [ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None, plaintext_upstream)],
         )
 
     def progress(self, number: int) -> tuple[Progress, Progress] | None:

@@ -57,7 +57,7 @@ class MessageInspection:
                 resumed = Progress(*message.resumed[0]), Progress(*message.resumed[1])
             return inspector.open(
                 message.connection_id, message.client, message.server, at=message.at, listener=message.listener,
-                tls=message.tls, resumed=resumed, sample=self._sample,
+                tls=message.tls, plaintext_upstream=message.plaintext_upstream, resumed=resumed, sample=self._sample,
             )  # fmt: skip
         if isinstance(message, tap_messages.TapSkipped):
             return inspector.skip(

@@ -42,10 +42,11 @@ class ProgressLog:
         """The trace gets a gap line about connections that were never announced."""
         self._missed.append((connections, size, frames))
 
-    def store(self) -> None:
-        """Store the progress: everything so far is in the trace."""
+    def store(self, lost_lines: int = 0) -> None:
+        """Store the progress: everything so far is in the trace, except lines that are still to be reported as lost."""
         if self._table is None:
             return
+        self._table.store_lost_lines(lost_lines)
         for number in self._moved:
             if (progress := self._inspector.progress(number)) is not None:
                 for direction, each in enumerate(progress):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -15,10 +15,12 @@ from kproxy.proxy.relay import Relay
 
 #: Returns the listeners of the configuration; None if it is invalid, which was reported.
 Reload: TypeAlias = Callable[[], Sequence[Listener] | None]
+#: Applies them; returns what failed, as sentences.
+Change: TypeAlias = Callable[[Sequence[Listener]], Awaitable[list[str]]]
 
 
 @asynccontextmanager
-async def reload_on_signal(relay: Relay, reload: Reload) -> AsyncIterator[None]:
+async def reload_on_signal(relay: Relay, reload: Reload, change: Change) -> AsyncIterator[None]:
     """Change the relay's listeners on SIGHUP while the block lasts. Open connections stay."""
     loop = asyncio.get_running_loop()
 
@@ -28,7 +30,7 @@ async def reload_on_signal(relay: Relay, reload: Reload) -> AsyncIterator[None]:
             if listeners is None:
                 warn("the configuration was not reloaded: kproxy continues as before")
                 return
-            for failure in await relay.reconfigure(listeners):
+            for failure in await change(listeners):
                 warn(failure)
         for listened, upstream in relay.pairs:
             say(f"listening on {listened} -> {upstream}")

@@ -180,7 +180,8 @@ async def _relay(
             if watch_command is not None and sys.stderr.isatty():
                 say(f"watch it with: {watch_command}")
             if reload is not None:
-                await stack.enter_async_context(reload_on_signal(relay, reload))
+                change = relay.reconfigure if options is None else partial(_renew_tls, relay)
+                await stack.enter_async_context(reload_on_signal(relay, reload, change))
             if endpoint is not None:
                 say(f"health and metrics on {' and '.join(f'http://{each}' for each in endpoint.addresses)}")
             ready(relay.pairs)
@@ -224,6 +225,13 @@ def _advertise(broker: Broker, listeners: Sequence[Listener], relay: Relay) -> N
         port = relay.listeners.port(listener)
         broker.advertise(name, node, shown, port)
         relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(shown, port)))
+
+
+async def _renew_tls(relay: Relay, listeners: Sequence[Listener]) -> list[str]:
+    """Give the listeners of the built-in broker the TLS of these, which are the same otherwise. Nothing fails."""
+    for bound, listener in zip(relay.listeners.open, listeners, strict=False):  # none is open while the proxy ends
+        relay.listeners.retarget(bound, replace(bound.listener, tls=listener.tls))
+    return []
 
 
 def _announce_built_in(broker: Broker, at_end_of_stdin: Callable[[], None]) -> None:

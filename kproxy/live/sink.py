@@ -97,7 +97,8 @@ class InspectionSink:
         self._inspector = Inspector(f"{node}-{hello.pid}", self._output.detail(self._detail))
         self._trace: TraceWriter | None = None
         if options.directory is not None:
-            self._trace = TraceWriter(options.directory, node=node, compress=options.compress, warn=warn)
+            lost = 0 if table is None else table.lost_lines()
+            self._trace = TraceWriter(options.directory, node=node, compress=options.compress, lost=lost, warn=warn)
         self._control: ControlServer | None = None
         if options.control is not None:
             self._control = ControlServer(
@@ -179,7 +180,7 @@ class InspectionSink:
         if self._trace is not None:
             self._trace.flush(at=self._at)
         if self._trace is None or not self._trace.is_holding:
-            self._progress.store()
+            self._progress.store(0 if self._trace is None else self._trace.lost)
         if self._control is not None:
             self._control.flush()
         self._show(self._output.close)
@@ -209,7 +210,7 @@ class InspectionSink:
         if self._trace is not None:
             self._trace.add(gap, at=self._at)
             self._trace.close(at=self._at)
-        self._progress.store()
+        self._progress.store(0 if self._trace is None else self._trace.lost)
         if self._control is not None:
             self._control.publish(encode_line(gap), None)
             self._control.close(remove=False)

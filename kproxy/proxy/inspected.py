@@ -17,7 +17,8 @@ class InspectedTable:
     The relay takes and frees slots. An inspector stores what it has inspected *and* written to the trace. When an
     inspector was killed, the relay reads which bytes are no gap. There are no locks: a slot has one writer, and is
     read after that has ended. Only pages of used slots take memory. The first slot is for connections without one:
-    their number, bytes and frames in gap lines of the trace.
+    their number, bytes and frames in gap lines of the trace; and for the trace lines that are lost, but not yet in a
+    gap line.
     """
 
     def __init__(self, slots: int = _SLOTS) -> None:
@@ -60,6 +61,14 @@ class InspectedTable:
     def missed(self) -> tuple[int, int, int]:
         """The sums of all `add_missed`."""
         return self._memory[0], self._memory[1], self._memory[2]
+
+    def store_lost_lines(self, lines: int) -> None:
+        """The trace lacks this many lines, and has no gap line about them yet."""
+        self._memory[3] = lines
+
+    def lost_lines(self) -> int:
+        """What `store_lost_lines` has stored last."""
+        return self._memory[3]
 
     def inspected(self, slot: int | None, direction: int) -> tuple[int, int]:
         """Bytes up to the end of a frame, and whole frames, of one direction; (0, 0) without a slot."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.proxy.listener import Listener
+from kproxy.proxy.shortage import ending
 from kproxy.proxy.sockets import connect, name, set_tcp_options
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tapped_connection import TappedConnection
@@ -80,12 +81,15 @@ class Opening:
         if upstream is not None and self.listener.dial is None:
             server = name(upstream.getpeername(), upstream.family)
         tls = self.listener.tls.client is not None
-        return tap.open(self._number, self._at, self._client, server, self._local, tls=tls)
+        plaintext_upstream = tls and self.listener.tls.upstream is None and self.listener.dial is None
+        return tap.open(
+            self._number, self._at, self._client, server, self._local, tls=tls, plaintext_upstream=plaintext_upstream
+        )
 
     def fail(self, tap: Tap, error: OSError | None) -> None:
         """Report to the tap that nothing is relayed on the connection; without an error because the relay ends."""
         tapped = self.tapped(tap)
-        by, how = "proxy", "shutdown" if error is None else "unreachable"
+        by, how = "proxy", "shutdown" if error is None else ending(error)
         now = time.time_ns()
         if isinstance(error, TlsError):
             by, how = self._side if error.by_peer else "proxy", "tls"

@@ -13,7 +13,7 @@ from typing import Final
 
 #: Memory of a queued buffer besides its content.
 BUFFER_COST: Final = 64
-_PATIENCE_S = 0.001  # small buffers wait this long for others: one system call per buffer would dominate the cost
+_PATIENCE_S = 0.01  # small buffers wait this long for others: each wake-up of the inspector costs more than a copy
 _WORTH_SENDING = 64 * 1024  # bytes; this many are sent without waiting
 _GATHERED = 64  # buffers per system call
 _SENT_AT_ONCE = 256 * 1024  # bytes; then the event loop has its turn

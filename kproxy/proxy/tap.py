@@ -146,11 +146,22 @@ class Tap:
         return False
 
     def open(
-        self, connection_id: int, at: int, client: str, server: str, listener: str, *, tls: bool = False
+        self,
+        connection_id: int,
+        at: int,
+        client: str,
+        server: str,
+        listener: str,
+        *,
+        tls: bool = False,
+        plaintext_upstream: bool = False,
     ) -> TappedConnection:
-        """A connection was accepted at `at` (ns since the epoch)."""
+        """A connection was accepted at `at` (ns since the epoch); see `tap_messages.Open`."""
         slot = None if self.gone else self.connections.take_slot()
-        connection = TappedConnection(self, tap_messages.Open(connection_id, at, client, server, listener, tls, slot))
+        opened = tap_messages.Open(
+            connection_id, at, client, server, listener, tls, slot, plaintext_upstream=plaintext_upstream
+        )
+        connection = TappedConnection(self, opened)
         if slot is not None:
             self.connections.add(connection)
         return connection

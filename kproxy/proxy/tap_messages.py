@@ -39,6 +39,7 @@ class ListenersChanged(NamedTuple):
 class Open(NamedTuple):
     """A connection was accepted. `server` is the upstream's address, or its name if it is unreachable.
 
+    `tls` is the client's; with `plaintext_upstream` the relay ends it and sends plaintext to a broker elsewhere.
     `slot` is its place in the `InspectedTable`. If an earlier inspector has seen the connection, `resumed` has for each
     direction the bytes and frames that were inspected, and whether the next byte is the first of a frame.
     """
@@ -51,6 +52,7 @@ class Open(NamedTuple):
     tls: bool
     slot: int | None = None
     resumed: Resumed | None = None
+    plaintext_upstream: bool = False
 
 
 class TapData(NamedTuple):
@@ -124,8 +126,9 @@ class TapTlsFailed(NamedTuple):
 class Close(NamedTuple):
     """A connection is closed.
 
-    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), tls (no
-    handshake), shutdown (of the proxy). The bytes are those relayed, also if they were not sent here.
+    `by` is who ended it first (client, server, proxy), `how` one of fin, reset, unreachable (the upstream), out of
+    descriptors, out of memory (the proxy, which therefore refused the client), tls (no handshake), shutdown (of the
+    proxy). The bytes are those relayed, also if they were not sent here.
     """
 
     connection_id: int

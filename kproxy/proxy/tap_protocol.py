@@ -151,11 +151,11 @@ def _read_listeners(_id: int, _direction: Direction, at: int, payload: bytes) ->
 
 
 def _read_open(connection_id: int, _direction: Direction, at: int, payload: bytes) -> Open:
-    client, server, listener, tls, slot, resumed = json.loads(payload)
+    client, server, listener, tls, slot, resumed, plaintext_upstream = json.loads(payload)
     if resumed is not None:
         request, response = resumed
         resumed = tuple(request), tuple(response)
-    return Open(connection_id, at, client, server, listener, tls, slot, resumed)
+    return Open(connection_id, at, client, server, listener, tls, slot, resumed, plaintext_upstream)
 
 
 _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {

@@ -36,6 +36,7 @@ class TraceWriter:
         node: Part of the file names: letters, digits, dots and dashes.
         max_bytes: A file is completed when it reaches this size.
         compress: Write zstd (``.jsonl.zst``).
+        lost: Lines that an earlier writer lost and could not report.
         warn: Called with one sentence for the user.
 
     Raises:
@@ -49,10 +50,11 @@ class TraceWriter:
         node: str,
         max_bytes: int = 128 << 20,
         compress: bool = False,
+        lost: int = 0,
         warn: Callable[[str], None],
     ) -> None:
         self.directory = directory
-        self.lost = 0
+        self.lost = lost
         self._node = node
         self._max_bytes = max_bytes
         self._compress = compress
@@ -65,7 +67,7 @@ class TraceWriter:
         self._part = Path()
         self._hour = -1
         self._size = 0
-        self._resume_at = 0
+        self._failed_at: int | None = None
         directory.mkdir(parents=True, exist_ok=True)
         if not os.access(directory, os.W_OK | os.X_OK):
             raise PermissionError(13, "not writable", str(directory))
@@ -100,25 +102,34 @@ class TraceWriter:
         """Write added lines. With `final`, also those that do not fill a zstd frame."""
         if not self._pending or (self._compress and not final and len(self._pending) < ZSTD_CHUNK):
             return
+        self._attempt(at)
+
+    def _attempt(self, at: int, *, last: bool = False) -> None:
+        """Write added lines, unless that has just failed and this is not the last chance."""
         data = bytes(self._pending)
         lines, self._pending_lines = self._pending_lines, 0
         self._pending.clear()
-        if self._resume_at > at:
+        failed_at = self._failed_at
+        if failed_at is not None and not last and failed_at <= at < failed_at + RETRY_NS:  # a clock may be set back
             self.lost += lines
             return
         try:
             if self._fd < 0:
                 self._begin(at)
-            self._write(data)
+            if data:
+                self._write(data)
         except OSError as error:
             self._fail(error, lines, at)
             return
+        self._failed_at = None
         if self._size >= self._max_bytes:
             self._finish()
 
     def close(self, *, at: int) -> None:
-        """Write all remaining lines and complete the file."""
-        self.flush(at=at, final=True)
+        """Write all remaining lines, and how many were lost, and complete the file."""
+        self.tick(at=at)
+        if self._pending or self.lost:
+            self._attempt(at, last=True)
         self._finish()
 
     def _begin(self, at: int) -> None:
@@ -164,7 +175,7 @@ class TraceWriter:
                 "lines are counted"
             )
         self.lost += lines
-        self._resume_at = at + RETRY_NS
+        self._failed_at = at
         self._finish()
 
     def _finish(self) -> None:

@@ -11,6 +11,7 @@
     < {...} with moved:throttle_time_ms:last             written with an edit, in the notation of quirks
     < hex 00 00 00 06 00 00 00 07 00 00                  bytes as they are
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
+                                                         (`plaintext_upstream`: a relay ends its TLS)
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
     lose < 100 frames=2 behind                           the same, because the inspector was behind
     unreachable client=10.0.0.9:50000 server=10.0.0.1:9092 reason=REFUSED

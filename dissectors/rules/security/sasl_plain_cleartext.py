@@ -27,7 +27,8 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
 
     ## Why it matters
     Both send the credential itself: anyone who sees the traffic can log in with it. SCRAM and GSSAPI do not. If client
-    and server are on one machine (loopback, a Unix socket), nothing crosses the network, and this is info.
+    and server are on one machine (loopback, a Unix socket), nothing crosses the network, and this is info. The same
+    holds between kproxy and the broker if kproxy ends the clients' TLS (`--tls-cert`) without `--upstream-tls`.
 
     ## Usual cause
     security.protocol=SASL_PLAINTEXT with sasl.mechanism=PLAIN, often left over from a first test. It is fine if TLS
@@ -36,6 +37,11 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
     ## Example
     ```story
     open 1 client=10.0.0.9:50000 server=10.0.0.1:9092
+    > SaslHandshake v1 {"mechanism": "PLAIN"}
+    ```
+
+    ```story
+    open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 tls plaintext_upstream
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     ```
 
@@ -52,14 +58,18 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
     https://www.rfc-editor.org/rfc/rfc4616#section-6
     """
     mechanism = event.message.body.get("mechanism")
-    if mechanism not in _CREDENTIALS or connection.tls or not connection.client:
+    by_relay = connection.plaintext_upstream
+    if mechanism not in _CREDENTIALS or not connection.client or (connection.tls and not by_relay):
         return
-    local = is_local(connection.client) and is_local(connection.server)
+    local = is_local(connection.server) and (by_relay or is_local(connection.client))
+    sender, remedy = host_of(connection.client), "use security.protocol=SASL_SSL, or a SCRAM mechanism"
+    if by_relay:
+        sender, remedy = "kproxy", "pass --upstream-tls to kproxy, or use a SCRAM mechanism"
     yield Problem(
-        f"{_CREDENTIALS[mechanism]} of SASL {mechanism} is sent from {host_of(connection.client)} to "
-        f"{connection.server} without TLS",
+        f"{_CREDENTIALS[mechanism]} of SASL {mechanism} is sent from {sender} to {connection.server} without TLS",
         severity=Severity.INFO if local else None,
-        hint="use security.protocol=SASL_SSL, or a SCRAM mechanism; change the credential if others may have seen it",
+        hint=f"{remedy}; change the credential if others may have seen it",
+        blame="proxy" if by_relay else None,
         expected="TLS",
         got=f"{mechanism} in the clear",
         **locate(event.message, "mechanism"),

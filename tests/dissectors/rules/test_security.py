@@ -48,6 +48,14 @@ def test_a_password_in_the_clear_is_a_warning_once_it_leaves_the_machine(
     assert finding.severity == severity
 
 
+@pytest.mark.parametrize(("server", "severity"), [("10.0.0.1:9092", "warning"), ("127.0.0.1:9092", "info")])
+def test_a_password_in_the_clear_behind_kproxy_that_ends_tls_blames_kproxy(server: str, severity: str) -> None:
+    [finding] = findings(f"open 1 client=10.0.0.9:50000 server={server} tls plaintext_upstream\n{PLAIN}", "X005")
+    assert (finding.severity, finding.blame) == (severity, "proxy")
+    assert finding.message == f"the password of SASL PLAIN is sent from kproxy to {server} without TLS"
+    assert "--upstream-tls" in (finding.hint or "")
+
+
 def test_mechanism_mismatch_blames_the_broker_that_names_what_it_refuses() -> None:
     story = """
         > SaslHandshake v1 {"mechanism": "PLAIN"}

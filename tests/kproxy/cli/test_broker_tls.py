@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import socket
 import ssl
 from collections.abc import Iterator
@@ -102,6 +104,31 @@ def test_the_trace_of_a_login_over_tls_has_plaintext(ca: Path, tmp_path: Path) -
     assert {line["server"] for line in lines} == {f"localhost:{port}"}
     assert "CLIENT_TRAFFIC_SECRET_0" in log.read_text()
     assert "sesame" not in out + str(lines)
+
+
+def test_sighup_renews_the_certificate_of_every_node(ca: Path, tmp_path: Path) -> None:
+    file, used, later = tmp_path / "kproxy.toml", tmp_path / "used", tmp_path / "later"
+    store.save(later, certificates.create(["localhost"], 10))
+    shutil.copytree(ca, used)
+    file.write_text('detail = "full"\n')
+    with running(tmp_path, *served(used), "--brokers", 2, "--config-file", file) as kproxy:
+        with connected(kproxy, context(ca)) as early:
+            for name in ("cert.pem", "key.pem"):
+                shutil.copy(later / name, used / name)
+            file.write_text("fsync = true")
+            kproxy.process.send_signal(signal.SIGHUP)
+            said = [kproxy.said() for _ in range(6)]  # what the built-in broker understands comes first
+            assert "restart kproxy to change --detail, --fsync" in said[1]
+            assert sum(each.startswith("listening on ") for each in said) == 4
+            early.ask("ApiVersions", 0, {})
+            for node in (0, 1):
+                with connected(kproxy, context(later), node) as client:
+                    client.ask("ApiVersions", 0, {})
+        file.write_text("upstream-tls = true")
+        kproxy.process.send_signal(signal.SIGHUP)
+        assert "--upstream-tls cannot be used with the built-in broker" in kproxy.said()
+        assert "not reloaded" in kproxy.said()
+        kproxy.end()
 
 
 def test_the_subject_of_a_client_certificate_is_the_principal(ca: Path, tmp_path: Path) -> None:

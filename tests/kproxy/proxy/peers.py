@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +14,11 @@ from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay, serve
+
+#: A test that takes longer hangs; on a loaded machine, any can take long.
+HANG_S = 60.0
+#: A loopback address of this process alone: none of its ports is taken, not even by a client of another process.
+OWN_HOST = f"127.{64 + (os.getpid() >> 16 & 63)}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
 
 
 class Peer:
@@ -108,10 +114,10 @@ class Broker:
 async def relaying(
     upstream: str, *, listen: str = "127.0.0.1:0", events: list[Event] | None = None, **options: Any
 ) -> AsyncIterator[Relay]:
-    """A relay with one listener; the test fails rather than wait for more than ten seconds."""
+    """A relay with one listener; the test fails if it hangs."""
     report = (lambda event: None) if events is None else events.append
     listener = Listener(parse_listen(listen), parse_upstream(upstream))
-    async with asyncio.timeout(10), serve([listener], report=report, **options) as relay:
+    async with asyncio.timeout(HANG_S), serve([listener], report=report, **options) as relay:
         yield relay
 
 
@@ -123,10 +129,21 @@ async def connected(relay: Relay, broker: Broker) -> AsyncIterator[tuple[Peer, P
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Let the event loop turn until `condition()` is true, for five seconds at most."""
-    async with asyncio.timeout(5):
+    """Let the event loop turn until `condition()` is true."""
+    async with asyncio.timeout(HANG_S):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event of its own
             await asyncio.sleep(0.001)
+
+
+async def settled(state: Callable[[], Any]) -> Any:
+    """Let the event loop turn until nothing is ready any more that changes this state; return it."""
+    async with asyncio.timeout(HANG_S):
+        while True:
+            before = state()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if state() == before:
+                return before
 
 
 async def send_for_ever(peer: Peer, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from dissectors.messages.message import read_response
 from kproxy.proxy import advertised_listeners
 from kproxy.proxy.address import TcpAddress, parse_listen, parse_upstream
-from kproxy.proxy.advertised_listeners import Advertise, check_listeners
+from kproxy.proxy.advertised_listeners import GONE_AFTER_S, Advertise, check_listeners
 from kproxy.proxy.events import (
     BrokerListenerClosed,
     BrokerListening,
@@ -25,7 +26,7 @@ from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay, serve
 from tests.kproxy.frames import request, response
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying
+from tests.kproxy.proxy.peers import HANG_S, OWN_HOST, Broker, Peer, connected, relaying
 
 METADATA, FIND_COORDINATOR = 3, 10
 
@@ -55,7 +56,7 @@ async def learned(client: Peer, server: Peer, *brokers: tuple[int, str, int]) ->
 
 @asynccontextmanager
 async def advertising(
-    broker: Broker, *, listen: str = "127.0.0.1:0", events: list[Event] | None = None, **options: Any
+    broker: Broker, *, listen: str = f"{OWN_HOST}:0", events: list[Event] | None = None, **options: Any
 ) -> AsyncIterator[Relay]:
     rewriting = Rewriting(Advertise(**options))
     async with relaying(broker.address, listen=listen, events=events, rewriting=rewriting) as relay:
@@ -71,7 +72,7 @@ async def test_opens_a_listener_for_each_broker_and_leads_there() -> None:
         events: list[Event] = []
         async with advertising(first, events=events, base=0) as relay, connected(relay, first) as (client, server):
             told = await learned(client, server, (1, "127.0.0.1", first.port), (2, "127.0.0.1", second.port))
-            assert told[1] == ("127.0.0.1", own_port(relay))
+            assert told[1] == (OWN_HOST, own_port(relay))
             host, port = told[2]
             assert (host, port) != ("127.0.0.1", second.port)
             with await Peer.connect(f"{host}:{port}") as other, await second.accept() as reached:
@@ -97,15 +98,15 @@ async def test_the_port_is_the_base_and_the_node_id() -> None:
 
 
 async def test_a_port_of_the_map_goes_first() -> None:
-    with Broker() as broker, Broker() as other, Broker(down=True) as free:
+    with Broker() as broker, Broker() as other, Broker(address=(OWN_HOST, 0), down=True) as free:
         port = free.port
         free.__exit__()
         async with advertising(broker, ports={7: port}) as relay, connected(relay, broker) as (client, server):
-            assert await learned(client, server, (7, "127.0.0.1", other.port)) == {7: ("127.0.0.1", port)}
+            assert await learned(client, server, (7, "127.0.0.1", other.port)) == {7: (OWN_HOST, port)}
 
 
 async def test_a_taken_port_of_the_map_is_reported_and_the_address_stays() -> None:
-    with Broker() as broker, Broker() as other, Broker() as taken:
+    with Broker() as broker, Broker() as other, Broker(address=(OWN_HOST, 0)) as taken:
         events: list[Event] = []
         async with (
             advertising(broker, events=events, ports={7: taken.port}) as relay,
@@ -154,15 +155,22 @@ async def test_a_broker_that_moves_keeps_its_port() -> None:
             assert events[1:] == [BrokerMoved(2, f"127.0.0.1:{before.port}", f"127.0.0.1:{after.port}")]
 
 
+class Clock:
+    """The time for `advertised_listeners`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(advertised_listeners, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+
 async def test_the_listener_of_a_broker_that_left_is_closed_and_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advertised_listeners, "GONE_AFTER_S", 0.0)
+    clock = Clock(monkeypatch)
     with Broker() as broker, Broker() as other:
         events: list[Event] = []
         async with advertising(broker, events=events) as relay, connected(relay, broker) as (client, server):
             own = 1, "127.0.0.1", broker.port
             told = await learned(client, server, own, (2, "127.0.0.1", other.port))
-            monkeypatch.setattr(advertised_listeners, "GONE_AFTER_S", 0.001)
-            await asyncio.sleep(0.01)
+            clock.now += GONE_AFTER_S
             await learned(client, server, own)
             assert events[1:] == [BrokerListenerClosed(2, f"127.0.0.1:{other.port}", "the broker has left the cluster")]
             with pytest.raises(ConnectionRefusedError):
@@ -171,11 +179,11 @@ async def test_the_listener_of_a_broker_that_left_is_closed_and_opened_again(mon
 
 
 async def test_a_broker_that_only_a_coordinator_lookup_leaves_out_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advertised_listeners, "GONE_AFTER_S", 0.001)
+    clock = Clock(monkeypatch)
     with Broker() as broker, Broker() as other:
         async with advertising(broker) as relay, connected(relay, broker) as (client, server):
             told = await learned(client, server, (1, "127.0.0.1", broker.port), (2, "127.0.0.1", other.port))
-            await asyncio.sleep(0.01)
+            clock.now += GONE_AFTER_S
             await client.send(request("FindCoordinator", 2, {"key": "g"}, correlation_id=5))
             await frame(server)
             body = {"node_id": 1, "host": "127.0.0.1", "port": broker.port}
@@ -188,9 +196,9 @@ async def test_a_broker_that_only_a_coordinator_lookup_leaves_out_stays(monkeypa
 
 async def test_bootstrap_servers_of_one_cluster_share_the_listeners() -> None:
     with Broker() as first, Broker() as second, Broker() as third:
-        listeners = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(each.address)) for each in (first, second)]
+        listeners = [Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(each.address)) for each in (first, second)]
         brokers = [(number, "127.0.0.1", each.port) for number, each in enumerate((first, second, third))]
-        async with asyncio.timeout(10), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
+        async with asyncio.timeout(HANG_S), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
             told = []
             for address, broker in zip(relay.addresses, (first, second), strict=True):
                 with await Peer.connect(address) as client, await broker.accept() as server:
@@ -204,8 +212,8 @@ async def test_bootstrap_servers_of_one_cluster_share_the_listeners() -> None:
 async def test_two_listeners_of_the_same_brokers_are_told_apart() -> None:
     """As with PLAINTEXT and SSL: the same node ids at other ports."""
     with Broker() as plain, Broker() as secure, Broker() as other_plain, Broker() as other_secure:
-        listeners = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(each.address)) for each in (plain, secure)]
-        async with asyncio.timeout(10), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
+        listeners = [Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(each.address)) for each in (plain, secure)]
+        async with asyncio.timeout(HANG_S), serve(listeners, rewriting=Rewriting(Advertise())) as relay:
             addresses = relay.addresses
             for address, broker, other in (
                 (addresses[0], plain, other_plain),
@@ -286,15 +294,15 @@ async def test_listeners_of_brokers_close_with_their_bootstrap_listener() -> Non
 
 
 async def test_another_bootstrap_listener_of_the_cluster_keeps_the_listeners_of_brokers() -> None:
-    with Broker() as first, Broker() as second, Broker() as third, Broker(down=True) as free:
+    with Broker() as first, Broker() as second, Broker() as third, Broker(address=(OWN_HOST, 0), down=True) as free:
         place = free.address
         free.__exit__()
         remaining = Listener(parse_listen(place), parse_upstream(second.address))
-        listeners = [Listener(parse_listen("127.0.0.1:0"), parse_upstream(first.address)), remaining]
+        listeners = [Listener(parse_listen(f"{OWN_HOST}:0"), parse_upstream(first.address)), remaining]
         brokers = [(number, "127.0.0.1", each.port) for number, each in enumerate((first, second, third))]
         events: list[Event] = []
         async with (
-            asyncio.timeout(10),
+            asyncio.timeout(HANG_S),
             serve(listeners, rewriting=Rewriting(Advertise()), report=events.append) as relay,
         ):
             removed, address = relay.addresses

@@ -13,7 +13,7 @@ from kproxy.proxy import tap_messages, tap_protocol
 
 HELLO = tap_messages.Hello(1, "node-a", 77, [("127.0.0.1:9092", "kafka:9092")], 0, 2, 2**62, 0.1)
 LISTENERS = tap_messages.ListenersChanged(2, [("127.0.0.1:9092", "kafka:9092"), ("[::1]:9093", "kafka:9093")])
-RESUMED = tap_messages.Open(3, 2, "a:1", "b:2", "c:3", True, 5, ((2**40, 7, True), (0, 0, False)))
+RESUMED = tap_messages.Open(3, 2, "a:1", "b:2", "c:3", True, 5, ((2**40, 7, True), (0, 0, False)), True)
 MESSAGES: list[tuple[bytes, tap_messages.Message]] = [
     (
         tap_protocol.encode_hello(HELLO),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from kproxy.proxy.events import Event, InspectorLost
 from kproxy.proxy.sockets import connect
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.accounting import check, frame, read_all
-from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, until
+from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, send_for_ever, settled, until
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -59,7 +61,7 @@ async def test_tells_the_life_of_a_connection() -> None:
     assert isinstance(hello, tap_messages.Hello)
     assert (hello.node, hello.listeners) == ("node", [(listener, broker.address)])
     assert isinstance(opened, tap_messages.Open)
-    assert opened[2:] == (name, broker.address, listener, False, None, None)
+    assert opened[2:] == (name, broker.address, listener, False, None, None, False)
     assert [(message[:2], message[3]) for message in middle] == [
         ((1, Direction.REQUEST), frame(10)),
         ((1, Direction.RESPONSE), frame(20)),
@@ -122,6 +124,24 @@ async def test_tells_of_a_client_that_was_turned_away() -> None:
     assert bye.connections == 1
 
 
+@pytest.mark.parametrize(("number", "how"), [(errno.EMFILE, "out of descriptors"), (errno.ENOBUFS, "out of memory")])
+async def test_tells_that_the_proxy_and_not_the_upstream_lacked_something(
+    monkeypatch: pytest.MonkeyPatch, number: int, how: str
+) -> None:
+    async def fail(*_: Any) -> socket.socket:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("kproxy.proxy.opening.connect", fail)
+    with Broker() as broker, tapped() as (tap, inspector):
+        reading = inspector.read_to_the_end()
+        async with relaying(broker.address, tap=tap) as relay:
+            with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
+                await client.receive(1)
+        messages = await reading
+    [closed] = [message for message in messages if isinstance(message, tap_messages.Close)]
+    assert (closed.by, closed.how) == ("proxy", how)
+
+
 async def test_tells_that_the_proxy_ended_what_was_open_at_its_end() -> None:
     with Broker() as broker, tapped() as (tap, inspector):
         reading = inspector.read_to_the_end()
@@ -168,12 +188,11 @@ async def test_a_strict_tap_makes_the_relay_wait_and_loses_nothing() -> None:
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
             exchange = asyncio.ensure_future(_exchange(client, server, content))
             await until(lambda: tap.queued > 256 * KIB)
-            await asyncio.sleep(0.02)
-            stopped_at = relay.totals.request_bytes
+            stopped_at, _ = await settled(lambda: (relay.totals.request_bytes, tap.queued))
             with await Peer.connect(relay.addresses[0]) as late:  # waits in the queue, as all do
-                await asyncio.sleep(0.02)
-                assert relay.totals.connections == 1
-                assert relay.totals.request_bytes == stopped_at < len(content)
+                totals = await settled(lambda: relay.totals)
+                assert totals.connections == 1
+                assert totals.request_bytes == stopped_at < len(content)
                 assert tap.queued < 1024 * KIB
                 reading = inspector.read_to_the_end()
                 assert await exchange == content
@@ -199,11 +218,10 @@ async def test_a_strict_tap_makes_those_wait_too_who_were_being_connected(monkey
                 await late.send(frame(5))
                 exchange = asyncio.ensure_future(_exchange(client, server, frame(8 * MIB)))
                 await until(lambda: tap.queued > 256 * KIB)
-                read_before = relay.totals.request_bytes
+                read_before, _ = await settled(lambda: (relay.totals.request_bytes, tap.queued))
                 may_connect.set()
                 with await broker.accept() as late_server:
-                    await asyncio.sleep(0.02)
-                    assert relay.totals.request_bytes == read_before
+                    assert await settled(lambda: relay.totals.request_bytes) == read_before
                     reading = inspector.read_to_the_end()
                     assert await late_server.receive(9) == frame(5)
                 await exchange

@@ -165,6 +165,50 @@ def test_a_disk_that_stays_full_is_tried_again_only_now_and_then(
     assert len(said) == 1
 
 
+class Disk:
+    """Of the writer; it can be full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        self._write = os.write
+        monkeypatch.setattr(writer_module.os, "write", self.write)
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(fd, data)
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_lost_lines_are_reported_at_the_end_if_there_is_room_by_then(
+    tmp_path: Path, make, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    disk = Disk(monkeypatch)
+    writer = make()
+    disk.is_full = True
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    disk.is_full = False
+    for number in range(lines):
+        writer.add(line(number), at=AT + 1)
+    writer.close(at=AT + 1)
+    [path] = (tmp_path / FOLDER).glob("*.jsonl")
+    gap, *others = [json.loads(text) for text in path.read_text().splitlines()]
+    assert (gap["kind"], gap["frames"], len(others)) == ("gap", 1, lines)
+
+
+def test_a_clock_set_back_does_not_put_off_the_next_attempt(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    writer = make()
+    disk.is_full = True
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    disk.is_full = False
+    writer.add(line(2), at=AT - HOUR)
+    writer.flush(at=AT - HOUR)
+    assert writer.lost == 0
+
+
 def test_what_a_killed_process_left_gets_its_name(tmp_path: Path, make) -> None:
     dead = subprocess.Popen([sys.executable, "-c", "pass"])
     dead.wait()

@@ -18,7 +18,7 @@ class Following:
         self.places: list[int] = []
         self.lines: list[bytes] = []
 
-    async def until(self, true: Callable[[], object], seconds: float = 20) -> None:
+    async def until(self, true: Callable[[], object], seconds: float = 90) -> None:
         """Take lines until something is true."""
         end = time.monotonic() + seconds
         while True:

@@ -1,0 +1,286 @@
+"""Endurance: mixed load through kproxy with a trace, and disturbances.
+
+    python benchmarks/endurance.py [--minutes 30] [--keep DIRECTORY] [-- OPTION...]
+
+Clients of several kinds (`endurance_load.py`) compare every byte; among them are slow readers and resets of both sides.
+The disturbances, in turn: the inspector is stopped (SIGSTOP) and continues; the clock jumps by hours, back or forth,
+which begins a new trace file; the disk of the trace is full and has room again; the inspector is killed (SIGKILL) and
+restarts. OPTIONs are kproxy's, e.g. --advertise.
+
+After each disturbance, the clients must continue without an error. At the end, the relay must have as many descriptors
+and tasks as before the load, and the trace must have every frame, or count it in a gap line (`endurance_trace.py`).
+Otherwise the exit status is 1.
+
+Memory is the resident set of relay and inspector between disturbances. Its slope is that of a linear regression over
+the last two thirds, when every disturbance has happened before. The inspector is killed only in the first third, so
+that the samples are of one process. A slope needs half an hour to mean something, and is only reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import mmap
+import multiprocessing
+import os
+import random
+import re
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from endurance_load import Load, broker
+from endurance_trace import account, lines_of
+
+#: Right responses that must follow each disturbance, and seconds that these may take.
+_EXCHANGES: Final = 30
+_PATIENCE_S: Final = 30.0
+_HOUR_NS: Final = 3600 * 10**9
+_PAGE_KIB: Final = os.sysconf("SC_PAGE_SIZE") // 1024
+_WHOLE, _RESTARTED = 0, 4  # exit statuses of kproxy
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def resident_kib(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_KIB
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for another process. Raises TimeoutError."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+@contextmanager
+def started_broker() -> Iterator[int]:
+    ready, theirs = multiprocessing.Pipe()
+    child = multiprocessing.Process(target=broker, args=(theirs,))
+    child.start()
+    try:
+        yield ready.recv()
+    finally:
+        child.terminate()
+        child.join()
+
+
+@dataclass
+class Proxy:
+    """A running kproxy.
+
+    Attributes:
+        shared: The clock's offset and the number of tasks, see `endurance_proxy.py`.
+        printed: Lines of its standard error; not a file, which a full disk would affect.
+        memory: Seconds and KiB, of the relay and of the inspector.
+    """
+
+    process: subprocess.Popen[str]
+    port: int
+    shared: memoryview
+    printed: list[str] = field(default_factory=list)
+    memory: tuple[list[tuple[float, int]], list[tuple[float, int]]] = field(default_factory=lambda: ([], []))
+
+    @property
+    def relay(self) -> int:
+        return self.process.pid
+
+    @property
+    def inspector(self) -> int | None:
+        found = [pid for spawner in children(self.relay) for pid in children(spawner)]
+        return found[0] if found else None
+
+    def descriptors_and_tasks(self) -> tuple[int, int]:
+        """Of the relay."""
+        self.shared[1] = -1
+        os.kill(self.relay, signal.SIGUSR1)
+        while self.shared[1] < 0:
+            time.sleep(0.001)
+        return len(list(Path(f"/proc/{self.relay}/fd").iterdir())), self.shared[1]
+
+    def note_memory(self) -> str:
+        """Note it, and return it as text."""
+        now = time.monotonic()
+        self.memory[0].append((now, resident_kib(self.relay)))
+        if inspector := self.inspector:
+            self.memory[1].append((now, resident_kib(inspector)))
+        return " + ".join(f"{samples[-1][1] / 1024:.1f}" for samples in self.memory if samples) + " MiB"
+
+
+@contextmanager
+def started_proxy(upstream: int, directory: Path, options: Sequence[str]) -> Iterator[Proxy]:
+    clock = directory / "clock"
+    clock.write_bytes(bytes(16))
+    with clock.open("r+b") as file:
+        shared = memoryview(mmap.mmap(file.fileno(), 16)).cast("q")
+    words = [
+        sys.executable, str(Path(__file__).with_name("endurance_proxy.py")), str(clock),
+        "--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{upstream}", "--trace", str(directory / "trace"),
+        "--quiet", "--no-control", *options,
+    ]  # fmt: skip
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        first = child.stderr.readline()
+        found = re.match(r"listening on 127\.0\.0\.1:(\d+)", first)
+        if not found:
+            child.kill()
+            sys.exit(first)
+        proxy = Proxy(child, int(found[1]), shared)
+        reader = threading.Thread(target=proxy.printed.extend, args=(child.stderr,))
+        reader.start()
+        try:
+            yield proxy
+        finally:
+            child.kill()
+            reader.join()
+
+
+class Disturbances:
+    """What happens to the proxy. Each method returns when it is over; `hold` is how long it lasts, in seconds."""
+
+    def __init__(self, proxy: Proxy, hold: float) -> None:
+        self._proxy = proxy
+        self._hold = hold
+        self._random = random.Random(1)
+
+    async def stopped_inspector(self) -> None:
+        """The inspector does not run for a while. The tap's queue fills up."""
+        inspector = self._proxy.inspector
+        assert inspector is not None
+        os.kill(inspector, signal.SIGSTOP)
+        try:
+            await asyncio.sleep(self._hold)
+        finally:
+            os.kill(inspector, signal.SIGCONT)
+
+    async def killed_inspector(self) -> None:
+        """The inspector is killed; the relay starts another one."""
+        before = self._proxy.inspector
+        assert before is not None
+        os.kill(before, signal.SIGKILL)
+        await until(lambda: self._proxy.inspector not in (None, before))
+
+    async def full_disk(self) -> None:
+        """Files of the inspector cannot grow, as on a full disk; then they can again."""
+        inspector = self._proxy.inspector
+        assert inspector is not None
+        _, hard = resource.prlimit(inspector, resource.RLIMIT_FSIZE)
+        resource.prlimit(inspector, resource.RLIMIT_FSIZE, (1, hard))
+        try:
+            await asyncio.sleep(self._hold)
+        finally:
+            resource.prlimit(inspector, resource.RLIMIT_FSIZE, (hard, hard))
+
+    async def clock_jump(self) -> None:
+        """The clock jumps by up to 30 hours in either direction: into the past as well."""
+        self._proxy.shared[0] += self._random.randrange(-30, 31) * _HOUR_NS + self._random.randrange(_HOUR_NS)
+        await asyncio.sleep(self._hold / 4)
+
+
+async def run(proxy: Proxy, load: Load, seconds: float) -> list[str]:
+    """Apply load and disturbances; return what is wrong."""
+    before = proxy.descriptors_and_tasks()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(load.run())
+        await disturb(proxy, load, seconds)
+        load.stop()
+    wrong = list(load.errors)
+    try:
+        await until(lambda: proxy.descriptors_and_tasks() == before)
+    except TimeoutError:
+        after = proxy.descriptors_and_tasks()
+        wrong.append(f"descriptors and tasks of the relay: {before} before the load, {after} after it")
+    return wrong
+
+
+async def disturb(proxy: Proxy, load: Load, seconds: float) -> None:
+    """Apply the disturbances in turn, each at least once; print one line for each."""
+    began = time.monotonic()
+    pause = min(10.0, seconds / 20)
+    disturbances = Disturbances(proxy, pause)
+    acts: list[Callable[[], Awaitable[None]]] = [
+        disturbances.stopped_inspector, disturbances.clock_jump, disturbances.full_disk, disturbances.killed_inspector
+    ]  # fmt: skip
+    settled = began + seconds / 3
+    number = 0
+    while (now := time.monotonic()) < began + seconds or number < len(acts):
+        if now > settled and number >= len(acts) and disturbances.killed_inspector in acts:
+            acts.remove(disturbances.killed_inspector)
+        act = acts[number % len(acts)]
+        number += 1
+        errors, exchanges = len(load.errors), load.exchanges
+        try:
+            await act()
+            target = load.exchanges + _EXCHANGES
+            await until(lambda: load.exchanges >= target)  # noqa: B023
+            await asyncio.sleep(pause)
+        except TimeoutError:
+            load.errors.append(f"fewer than {_EXCHANGES} exchanges in {_PATIENCE_S:g} s after {act.__name__}")
+        memory = proxy.note_memory()
+        result = "; ".join(load.errors[errors:]) or "all right"
+        name = act.__name__.replace("_", " ")
+        count = load.exchanges - exchanges
+        print(f"{now - began:7.0f} s  {name:18} {count:6} exchanges: {result}; {memory}", flush=True)
+
+
+def stop(proxy: Proxy) -> list[str]:
+    proxy.process.terminate()
+    status = proxy.process.wait(60)
+    return [] if status in (_WHOLE, _RESTARTED) else [f"kproxy ended with status {status}"]
+
+
+def print_slopes(proxy: Proxy) -> None:
+    """The last two thirds, in which the inspector was not killed."""
+    for name, samples in zip(("relay", "inspector"), proxy.memory, strict=True):
+        late = [(at / 3600, kib / 1024) for at, kib in samples[len(samples) // 3 :]]
+        slope = statistics.linear_regression(*zip(*late, strict=True)).slope if len(late) > 2 else float("nan")
+        print(f"memory of the {name}: {late[0][1]:.1f} MiB, then {late[-1][1]:.1f} MiB; slope {slope:+.2f} MiB/h")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--keep", type=Path, help="leave the trace in this directory")
+    parser.add_argument("options", nargs="*", help="of kproxy, after --")
+    args = parser.parse_args()
+    with ExitStack() as stack:
+        directory = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        directory.mkdir(parents=True, exist_ok=True)
+        proxy = stack.enter_context(started_proxy(stack.enter_context(started_broker()), directory, args.options))
+        wrong, load = asyncio.run(_load(proxy, args.minutes * 60))
+        wrong += stop(proxy)
+        accounts = account(lines_of(directory / "trace"), load.clean)
+    printed = "".join(proxy.printed)
+    print(
+        f"{load.exchanges} exchanges; {len(load.clean)} connections ended with FIN, {load.broken} with a reset\n"
+        f"trace: {accounts.text}"
+    )
+    print_slopes(proxy)
+    wrong += accounts.wrong[:20]
+    if accounts.unaccounted:
+        wrong.append(f"{accounts.unaccounted} frames are neither in the trace nor in a gap")
+    if "Traceback" in printed:
+        wrong.append(printed)
+    print("\n".join(wrong) or "nothing is wrong")
+    sys.exit(bool(wrong))
+
+
+async def _load(proxy: Proxy, seconds: float) -> tuple[list[str], Load]:
+    load = Load(proxy.port)
+    return await run(proxy, load, seconds), load
+
+
+if __name__ == "__main__":
+    main()

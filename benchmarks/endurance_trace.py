@@ -1,0 +1,125 @@
+"""The trace of `endurance.py` against what its clients did: every frame is there, or its loss is accounted for."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dissectors.connections.events import BEHIND, RESTARTED
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.reader import read_trace, trace_files
+
+
+@dataclass
+class Accounts:
+    """What a trace has, and what it lacks.
+
+    Attributes:
+        frames: Request and response lines.
+        in_gaps: Frames that gap lines of a connection count.
+        unseen: Frames of whole connections that no inspector saw, as gap lines of the run count them.
+        lost_lines: Lines that could not be written, as gap lines of the run count them.
+        restarts: Restarts of the inspector.
+        missing: Frames of clean connections that are neither lines nor in gaps of the connection.
+        twice: Frames that are both: an inspector was killed between writing a line and noting that it did.
+        wrong: Clean connections without missing frames whose lines and gaps have other bytes than were relayed.
+        findings: How often each rule found something.
+    """
+
+    frames: int = 0
+    in_gaps: int = 0
+    unseen: int = 0
+    lost_lines: int = 0
+    restarts: int = 0
+    missing: int = 0
+    twice: int = 0
+    wrong: list[str] = field(default_factory=list)
+    findings: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def text(self) -> str:
+        """All but `wrong`, in one line."""
+        return ", ".join(f"{name}: {value}" for name, value in vars(self).items() if name != "wrong")
+
+    @property
+    def unaccounted(self) -> int:
+        """Missing frames that no gap line counts."""
+        return max(self.missing - self.lost_lines - self.unseen, 0)
+
+
+@dataclass
+class _Client:
+    """A connection, with more than one id if an inspector was restarted. Counters are by direction."""
+
+    frames: Counter[str] = field(default_factory=Counter)  # with those in gaps
+    bytes: Counter[str] = field(default_factory=Counter)
+    relayed: Counter[str] = field(default_factory=Counter)  # bytes, as close lines have them
+    closed: int = 0
+    opened: set[str] = field(default_factory=set)  # ids
+
+
+def lines_of(directory: Path) -> Iterator[Line]:
+    """The lines of all files of a trace. Raises AssertionError if one is damaged."""
+
+    def damaged(message: str) -> None:
+        raise AssertionError(message)
+
+    for path in trace_files(directory):
+        with path.open("rb") as file:
+            yield from read_trace(file, str(path), damaged)
+
+
+def account(lines: Iterable[Line], clean: Mapping[str, int]) -> Accounts:
+    """Compare a trace with the number of requests of clean connections, by client address; each got a response."""
+    accounts = Accounts()
+    addresses: dict[str, str] = {}  # by connection id
+    clients: defaultdict[str, _Client] = defaultdict(_Client)
+    gaps: list[GapLine] = []
+    for line in lines:
+        if isinstance(line, OpenLine | CloseLine | RequestLine | ResponseLine):
+            addresses[line.connection_id] = line.client
+            client = clients[line.client]
+        match line:
+            case RequestLine() | ResponseLine():
+                direction = "request" if isinstance(line, RequestLine) else "response"
+                client.frames[direction] += 1
+                client.bytes[direction] += line.size
+                accounts.frames += 1
+                accounts.findings.update(finding.code for finding in line.findings)
+            case GapLine():
+                gaps.append(line)
+            case CloseLine():
+                client.closed += 1
+                client.relayed += Counter(request=line.request_bytes, response=line.response_bytes)
+            case OpenLine():
+                client.opened.add(line.connection_id)
+            case FindingLine():
+                accounts.findings[line.code] += 1
+    for gap in gaps:
+        if gap.connection_id:
+            client = clients[addresses.get(gap.connection_id, "")]
+            client.frames[gap.direction] += gap.frames
+            client.bytes[gap.direction] += gap.bytes
+            accounts.in_gaps += gap.frames
+        elif gap.reason.startswith((BEHIND, RESTARTED)):
+            accounts.unseen += gap.frames
+            accounts.restarts += "nothing was inspected" in gap.reason
+        else:
+            accounts.lost_lines += gap.frames
+    for address, requests in clean.items():
+        _compare(accounts, address, clients[address], requests)
+    return accounts
+
+
+def _compare(accounts: Accounts, address: str, client: _Client, requests: int) -> None:
+    for direction in ("request", "response"):
+        missing = requests - client.frames[direction]
+        accounts.missing += max(missing, 0)
+        accounts.twice += max(-missing, 0)
+        all_closed = client.closed == len(client.opened)
+        if missing == 0 and all_closed and client.bytes[direction] != client.relayed[direction]:
+            accounts.wrong.append(
+                f"{address}: {client.bytes[direction]} of {client.relayed[direction]} bytes ({direction}s)"
+            )

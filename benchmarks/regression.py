@@ -1,0 +1,187 @@
+"""CPU time of this checkout against a pinned revision, measured in turns in the same run.
+
+    PYTHONPATH=. python benchmarks/regression.py [--rounds 5]
+
+Three kinds of work, in processes of `python -m kproxy`: the relay for round trips of 100 bytes (with inspection, which
+another process does), `dissect --json` of many small packets, and `explain --json` of broken frames. Both revisions do
+each in turn, several times. The least CPU time of each counts, because other processes can only add to it. The status
+is 1 if this checkout has less than 70 % of the pinned revision's speed, also after more rounds.
+
+The pinned revision comes from the history of this clone. If the clone is shallow, nothing is compared. After a lasting
+improvement, pin the revision that has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import multiprocessing
+import os
+import re
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from capture import make_small_frames
+from relay_load import ECHO, SMALL_FRAME, connect, cpu_seconds, upstream
+
+PINNED: Final = "954210779d8ca31d78ff4c7369a7034cc97cdf90"
+#: Speed of this checkout, relative to the pinned revision, below which the check fails.
+LEAST: Final = 0.7
+_HERE: Final = Path(__file__).resolve().parents[1]
+_EXCHANGES: Final = 6_000
+_BROKEN_FRAMES: Final = 150
+_TRIPS: Final = 3_000
+
+#: CPU seconds of one piece of work with the revision of that name.
+Measure: TypeAlias = Callable[[str], float]
+
+
+def compare(measure: Measure, rounds: int, best: dict[str, float] | None = None) -> dict[str, float]:
+    """Measure both revisions in turns; return the least CPU time of each, `best` included."""
+    best = dict(best or {})
+    for number in range(rounds):
+        for name in ("pinned", "here") if number % 2 else ("here", "pinned"):
+            best[name] = min(best.get(name, float("inf")), measure(name))
+    return best
+
+
+def check(measures: Mapping[str, Measure], rounds: int) -> list[str]:
+    """Compare each kind of work, print its figures, and return those that have become too slow."""
+    slow = []
+    for work, measure in measures.items():
+        best = compare(measure, rounds)
+        if best["pinned"] / best["here"] < LEAST:
+            best = compare(measure, 2 * rounds, best)
+        speed = best["pinned"] / best["here"]
+        print(f"{work:18} {best['pinned']:8.3f} CPU s pinned, {best['here']:8.3f} here: {speed:.2f} times as fast")
+        if speed < LEAST:
+            slow.append(work)
+    return slow
+
+
+def unpack(revision: str, directory: Path) -> str | None:
+    """Unpack a revision of this clone; return why that is impossible, if it is."""
+
+    def git(*words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["git", "-C", str(_HERE), *words], capture_output=True, check=False)
+
+    archive = git("archive", revision, "kproxy", "dissectors", "pyproject.toml")
+    if archive.returncode:
+        shallow = git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+        return "this clone is shallow" if shallow else archive.stderr.decode().strip()
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
+        tar.extractall(directory, filter="data")
+    return None
+
+
+def environment(tree: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(tree)}
+
+
+def command_seconds(tree: Path, words: Sequence[str], source: Path, statuses: Sequence[int]) -> float:
+    """CPU time of a command of kproxy that reads `source`, user and system."""
+    command = [sys.executable, "-P", "-m", "kproxy", *words]
+    with source.open("rb") as file, Path(os.devnull).open("wb") as nowhere:
+        process = subprocess.Popen(command, stdin=file, stdout=nowhere, stderr=nowhere, env=environment(tree))
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in statuses:
+        raise SystemExit(f"{' '.join(command)} of {tree} ended with status {process.returncode}")
+    return used.ru_utime + used.ru_stime
+
+
+def write_broken_frames(path: Path) -> None:
+    from tests.dissectors.diagnosis.broken import Mutations
+
+    mutations = Mutations(5)
+    with path.open("w") as file:
+        for number in range(_BROKEN_FRAMES):
+            request, broken = mutations.exchange()
+            line = {"id": number, "frame": broken.frame.hex()}
+            if not broken.is_request:
+                line["request"] = request.hex()
+            file.write(json.dumps(line) + "\n")
+
+
+@contextmanager
+def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
+    """A relay of each revision before the same upstream. All run on one CPU: the cost of a wake-up depends on that."""
+    with ExitStack() as stack:
+        ready, theirs = multiprocessing.Pipe()
+        broker = multiprocessing.Process(target=upstream, args=(theirs,))
+        broker.start()
+        stack.callback(broker.join)
+        stack.callback(broker.terminate)
+        port = ready.recv()
+        running = {}
+        for name, tree in trees.items():
+            words = ["--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}", "--no-trace", "--no-control", "-q"]
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-P", "-m", "kproxy", *words],
+                    cwd=directory,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env=environment(tree),
+                )
+            )
+            stack.callback(process.kill)
+            assert process.stderr is not None
+            if not (found := re.match(r"listening on .*:(\d+) ->", said := process.stderr.readline())):
+                raise SystemExit(f"the relay of {tree} does not start: {said}")
+            running[name] = process.pid, int(found[1])
+
+        def measure(name: str) -> float:
+            pid, own = running[name]
+            cpu = cpu_seconds(pid)
+            with connect(own, ECHO) as sock:
+                for _ in range(_TRIPS):
+                    sock.sendall(SMALL_FRAME)
+                    sock.recv(len(SMALL_FRAME), socket.MSG_WAITALL)
+            return cpu_seconds(pid) - cpu
+
+        yield measure
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pinned", default=PINNED, metavar="REVISION")
+    args = parser.parse_args()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if (why := unpack(args.pinned, directory / "pinned")) is not None:
+            print(f"speed is not compared with revision {args.pinned[:12]}: {why}")
+            sys.exit(0 if "shallow" in why else 1)
+        trees = {"pinned": directory / "pinned", "here": _HERE}
+        capture, frames = directory / "small.pcap", directory / "broken.jsonl"
+        make_small_frames(capture, _EXCHANGES)
+        write_broken_frames(frames)
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+        relay = stack.enter_context(relays(trees, directory))
+        slow = check(
+            {
+                "relay, round trips": relay,
+                "dissect --json": lambda name: command_seconds(
+                    trees[name], ["dissect", "--json", str(capture)], capture, [0]
+                ),
+                "explain --json": lambda name: command_seconds(trees[name], ["explain", "--json", "-"], frames, [0, 1]),
+            },
+            args.rounds,
+        )
+    if slow:
+        sys.exit(f"slower than {LEAST:.0%} of revision {args.pinned[:12]}: {', '.join(slow)}")
+
+
+if __name__ == "__main__":
+    main()
