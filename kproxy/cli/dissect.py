@@ -57,7 +57,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-f", "--filter", metavar="FILTER", help="print only matching lines, e.g. 'api=Fetch and error!=0'"
     )
     parser.add_argument(
-        "--fields", metavar="A,B", help="print only these fields, tab-separated (with --json: as objects)"
+        "--fields",
+        metavar="A,B",
+        help="print only these fields, tab-separated (with --json: as objects); findings are computed only if a field, "
+        "the filter, --select, --ignore or --fail-on asks for them",
     )
     options.add_capture(parser)
     parser.add_argument(
@@ -105,12 +108,11 @@ def run(args: argparse.Namespace) -> int:
         output.begin(_display_name(name))
         output.analysed.begin(_display_name(name))
         try:
-            for line in map(selection.of, _lines(name, flow_ids, args, output)):
-                if line is None:
-                    continue
+            write, fails_for = output.write, selection.fails_for
+            for line in selection.filter(_lines(name, flow_ids, args, output)):
                 if summary is not None:
                     summary.add(line)
-                if output.write(line) and selection.fails_for(line):
+                if write(line) and fails_for(line):
                     status = FINDINGS
         except UserError as error:
             if was_named:
@@ -218,10 +220,14 @@ def _captured(
     from kproxy.capture import Capture
     from kproxy.capture.lines import CaptureLines, stem_of
     from kproxy.inspection.inspector import Inspector
+    from kproxy.inspection.needs import EVERYTHING
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
-    inspector = Inspector(stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
+    needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
+    inspector = Inspector(
+        stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames, needs=needs
+    )
     with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
         lines = CaptureLines(
             capture,
