@@ -7,4 +7,5 @@ if not __package__:  # then Python finds first what lies beside it, and its own 
 
 from kproxy.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":  # a process that multiprocessing starts imports this file, too
+    sys.exit(main())

@@ -62,12 +62,15 @@ class _InFlight:
     def add(self, request: RequestReceived) -> None:
         correlation_id = request.message.correlation_id
         self._order.append((correlation_id, request))
-        self._ids[correlation_id] = self._ids.get(correlation_id, 0) + 1
+        ids = self._ids
+        ids[correlation_id] = ids[correlation_id] + 1 if correlation_id in ids else 1
 
     def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
         """The oldest request with that id, and the number of older requests."""
         if correlation_id not in self._ids:
             return None
+        if (oldest := self._order[0])[0] == correlation_id:  # the usual case
+            return 0, oldest[1]
         for older, (waiting_id, request) in enumerate(self._order):
             if waiting_id == correlation_id:
                 return older, request
@@ -75,8 +78,11 @@ class _InFlight:
 
     def remove(self, index: int) -> RequestReceived:
         """Remove and return the request at `index`, counted from the oldest."""
-        correlation_id, request = self._order[index]
-        del self._order[index]
+        if index:
+            correlation_id, request = self._order[index]
+            del self._order[index]
+        else:
+            correlation_id, request = self._order.popleft()
         if others := self._ids.pop(correlation_id) - 1:
             self._ids[correlation_id] = others
         return request
@@ -134,8 +140,12 @@ class Connection:
     def receive_data(self, direction: Direction, data: bytes, *, at: int) -> list[Event]:
         """Process the next bytes of one direction and return the events that they complete. `at` is in ns."""
         events: list[Event] = []
+        take = self._request if direction == Direction.REQUEST else self._response
         for item in self._framers[direction].push(data):
-            self._take(direction, item, at, events)
+            if type(item) is Frame:
+                take(item, at, events)
+            else:
+                self._take(direction, item, at, events)
         return events
 
     def replace_next(self, direction: Direction, frame: bytes) -> None:
@@ -201,8 +211,7 @@ class Connection:
 
     def partial_frame(self, direction: Direction) -> tuple[int, int]:
         """The incomplete frame of a direction: (bytes received, total size); (0, 0) between frames."""
-        framer = self._framers[direction]
-        return (0, 0) if framer.is_between_frames else (framer.pending, framer.pending_size)
+        return self._framers[direction].partial_frame
 
     def whole_message(self, direction: Direction) -> Message | None:
         """The message that the bytes of an incomplete frame are already, to the last one: its length prefix is wrong.
@@ -250,7 +259,7 @@ class Connection:
         message = read_request(frame.data)
         if self._replacements and (sent := self._replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent)
-        answered = not (message.api_key == PRODUCE and message.body.get("acks") == 0)
+        answered = message.api_key != PRODUCE or message.body.get("acks") != 0
         request = RequestReceived(at, frame.offset, frame.size, message, answered, frame.damaged)
         events.append(request)
         if answered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from dissectors.connections.protocol_detection import (
@@ -26,8 +27,11 @@ HEAD_BYTES = 512
 #: The reason for skipped bytes at the start of a stream.
 MIDSTREAM = "the capture starts in the middle of the stream"
 
+_NO_FRAME = (0, 0)
 
-class Frame(NamedTuple):
+
+@dataclass(slots=True)
+class Frame:
     """A frame with its length prefix; if `damaged` gives a reason, `data` is shorter than `size` + 4."""
 
     offset: int
@@ -129,9 +133,9 @@ class Framer:
         return bytes(self._buffer) if self.pending >= 8 and 0 < missing <= MOST_WRONG else None
 
     @property
-    def is_between_frames(self) -> bool:
-        """Whether the next byte is the first of a frame."""
-        return not self._buffer
+    def partial_frame(self) -> tuple[int, int]:
+        """The incomplete frame: (bytes received, total size); (0, 0) between frames."""
+        return (self.pending, self.pending_size) if self._buffer else _NO_FRAME
 
     @property
     def reported(self) -> int:

@@ -23,8 +23,12 @@ UNSUPPORTED_VERSION = Error.UNSUPPORTED_VERSION
 _HEAD = struct.Struct(">hhi").unpack_from
 
 
-class FrameKind(NamedTuple):
-    """How to decode a frame: one direction of one API version. If there is no body layout, `opaque` is the reason."""
+@dataclass(slots=True)
+class FrameKind:
+    """How to decode a frame: one direction of one API version. If there is no body layout, `opaque` is the reason.
+
+    `decoder` is compiled at its first use.
+    """
 
     is_request: bool
     api_key: int
@@ -33,6 +37,7 @@ class FrameKind(NamedTuple):
     header_layout: Layout
     body_layout: Layout | None
     opaque: str | None = None
+    decoder: compiled.FrameDecoder | None = None
 
 
 class ApiLayouts(NamedTuple):
@@ -196,34 +201,41 @@ def _read(frame: bytes, kind: FrameKind) -> Message:
     try:
         return _read_fast(frame, kind) or _read_slow(frame, kind)
     except Exception as error:  # noqa: BLE001  # a bug must not end the inspection of the stream
-        is_request, api_key, api, version, header_layout, *_ = kind
+        is_request = kind.is_request
         header = {"correlation_id": int.from_bytes(frame[8:12] if is_request else frame[4:8], "big", signed=True)}
         start = min(12 if is_request else 8, len(frame))
-        without_body = Message(frame, is_request, api_key, api, version, header, {}, start, start, header_layout)
+        without_body = Message(
+            frame, is_request, kind.api_key, kind.api, kind.version, header, {}, start, start, kind.header_layout
+        )
         return without_body.without_body(Failure.of("decoding a frame", error))
 
 
 def _read_fast(frame: bytes, kind: FrameKind) -> Message | None:
     """Decode a regular frame; None if anything is irregular."""
-    is_request, api_key, api, version, header_layout, body_layout, _ = kind
+    body_layout = kind.body_layout
     if body_layout is None:
         return None
+    if (decode_frame := kind.decoder) is None:
+        decode_frame = kind.decoder = compiled.frame_decoder(kind.header_layout, body_layout)
     try:
-        header, start, flags = compiled.decoder(header_layout)(frame, 4)
-        body, end, more = compiled.decoder(body_layout)(frame, start)
+        header, body, start, flags = decode_frame(frame)
     except compiled.Irregular:
         return None
-    if end != len(frame):
-        return None
-    flags |= more
-    return Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
-                   well_formed=True, tagged=bool(flags & compiled.TAGGED),
-                   may_have_errors=bool(flags & compiled.ERROR_CODE),
-                   unusual=bool(flags & compiled.UNUSUAL))  # fmt: skip
+    tagged, may_have_errors, unusual = _FLAGS[flags]
+    return Message(frame, kind.is_request, kind.api_key, kind.api, kind.version, header, body, start, len(frame),
+                   kind.header_layout, body_layout, None, (), None, None, None, True,
+                   tagged, may_have_errors, unusual)  # fmt: skip
+
+
+#: `tagged`, `may_have_errors` and `unusual` of a regular frame, by the flags of its decoder.
+_FLAGS = tuple(
+    (bool(flags & compiled.TAGGED), bool(flags & compiled.ERROR_CODE), bool(flags & compiled.UNUSUAL))
+    for flags in range(2 * compiled.UNUSUAL)
+)
 
 
 def _read_slow(frame: bytes, kind: FrameKind) -> Message:
-    is_request, api_key, api, version, header_layout, body_layout, opaque = kind
+    header_layout, body_layout, opaque = kind.header_layout, kind.body_layout, kind.opaque
     header, start, error, decode_warnings, flags = decode(header_layout, frame, 4)
     body: dict[str, Any] = {}
     end = start
@@ -233,8 +245,9 @@ def _read_slow(frame: bytes, kind: FrameKind) -> Message:
         decode_warnings += body_warnings
         if isinstance(error, TooManyElements):
             opaque, error = f"{error.message} in it", None
-    message = Message(frame, is_request, api_key, api, version, header, body, start, end, header_layout, body_layout,
-                      error, decode_warnings, opaque, tagged=bool(flags & compiled.TAGGED))  # fmt: skip
+    message = Message(frame, kind.is_request, kind.api_key, kind.api, kind.version, header, body, start, end,
+                      header_layout, body_layout, error, decode_warnings, opaque,
+                      tagged=bool(flags & compiled.TAGGED))  # fmt: skip
     message.well_formed = (
         error is None
         and opaque is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -26,9 +27,13 @@ class Deadlines(Generic[SubjectT]):
     """One queue for all connections of a run (the subjects). Time is that of the events, not of a clock.
 
     A capture therefore gives the same findings as the live traffic that it recorded.
+
+    Attributes:
+        due: No deadline is pending before this time (ns), or at it.
     """
 
     def __init__(self) -> None:
+        self.due: float = math.inf
         self._queue: list[tuple[int, int, Hashable]] = []
         self._waiting: dict[Hashable, _Entry[SubjectT]] = {}
         self._sequence = 0
@@ -46,20 +51,18 @@ class Deadlines(Generic[SubjectT]):
         if len(self._queue) > 2 * len(self._waiting) + 1000:  # mostly cancelled entries: remove them
             self._queue = [(each.event.at, each.sequence, key) for key, each in self._waiting.items()]
             heapq.heapify(self._queue)
+        self.due = self._queue[0][0]
 
     def met(self, key: Hashable) -> DeadlinePassed | None:
         """Cancel a deadline and return its event, None if it is not pending."""
         entry = self._waiting.pop(key, None)
         return entry.event if entry else None
 
-    def is_due(self, at: int) -> bool:
-        """Whether a deadline before `at` may be pending."""
-        return bool(self._queue) and self._queue[0][0] < at
-
     def passed(self, at: int) -> Iterator[tuple[SubjectT, DeadlinePassed]]:
         """Remove and yield the pending deadlines before `at`, in order."""
-        while self.is_due(at):
+        while self.due < at:
             _, sequence, key = heapq.heappop(self._queue)
+            self.due = self._queue[0][0] if self._queue else math.inf
             entry = self._waiting.get(key)
             if entry is not None and entry.sequence == sequence:
                 del self._waiting[key]

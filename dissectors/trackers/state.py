@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from dissectors import diagnosis
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import (
-    FRAME_EVENTS,
     ConnectionEnded,
     ConnectionOpened,
     DeadlinePassed,
@@ -121,9 +120,10 @@ class ConnectionState:
 
     def observe(self, event: object) -> None:
         """Update the state with an event; diagnose a frame that does not decode."""
-        if isinstance(event, FRAME_EVENTS):
+        kind = type(event)
+        if kind is RequestReceived or kind is ResponseReceived:
             try:
-                self._frame(event)
+                self._frame(event)  # type: ignore[arg-type]
             except Exception as error:  # noqa: BLE001
                 self.failures.append(Failure.of("examining a frame", error))
         elif isinstance(event, ConnectionOpened):
@@ -134,8 +134,12 @@ class ConnectionState:
             self.ended = True
         run = self.run
         for tracker in run.trackers.interested(event, self.flags, run.subscribed):
+            owner = run if tracker.is_shared else self
             try:
-                (run if tracker.is_shared else self).state(tracker.kind).observe(event, self)
+                state = owner._states.get(tracker.kind)  # noqa: SLF001  # two calls fewer for each frame and tracker
+                if state is None:
+                    state = owner.state(tracker.kind)
+                state.observe(event, self)
             except Exception as error:  # noqa: BLE001  # a bug in one tracker must not affect others
                 self.failures.append(Failure.of(f"updating {tracker.kind.__name__}", error))
 

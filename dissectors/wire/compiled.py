@@ -19,6 +19,8 @@ from dissectors.wire.primitives import MOST_ELEMENTS, Irregularity, read_uvarint
 #: (bytes, start offset) -> (values, one past the last byte read, flags): `TAGGED`, `ERROR_CODE` and `UNUSUAL`.
 #: Raises one of `Irregular` if any byte is irregular.
 Decoder = Callable[[bytes, int], tuple[dict[str, Any], int, int]]
+#: A whole frame with its length prefix -> (header, body, start of the body, flags); raises as `Decoder`.
+FrameDecoder = Callable[[bytes], tuple[dict[str, Any], dict[str, Any], int, int]]
 Irregular = (ValueError, IndexError, struct.error)
 
 #: Flag: at least one tag buffer is not empty.
@@ -37,6 +39,11 @@ _TRUTH = (False, True)
 def decoder(layout: Layout) -> Decoder:
     """The compiled decoder of a layout."""
     return _Compiler().compile(layout) if _is_compilable(layout) else _always_irregular
+
+
+def frame_decoder(header: Layout, body: Layout) -> FrameDecoder:
+    """The compiled decoder of whole frames: one call for header, body and the check that no byte is left."""
+    return _Compiler().compile_frame(header, body)
 
 
 def _is_compilable(layout: Layout) -> bool:
@@ -74,10 +81,27 @@ class _Compiler:
         self.emit(f"r = {self.struct(layout)}")
         self.judge(layout, "r")
         self.emit("return r, p, f[0]")
-        source = "def decode(b, p):\n" + "\n".join(self.lines) + "\n"
-        exec(compile(source, f"<layout {layout.name}>", "exec"), self.constants)  # noqa: S102  # our own source
-        compiled: Decoder = self.constants["decode"]
+        compiled: Decoder = self.function(layout, "b, p")
         return compiled
+
+    def compile_frame(self, header: Layout, body: Layout) -> FrameDecoder:
+        self.emit("e = len(b); p = 4; c = 0; f = [0]")
+        if _has_records(body):
+            self.emit("m = memoryview(b)")
+        for name, layout in (("h", header), ("r", body)):
+            self.emit(f"{name} = {self.struct(layout)}")
+            self.judge(layout, name)
+            if layout is header:
+                self.emit("s = p; c = 0")
+        self.emit("if p != e: raise Irregularity")
+        self.emit("return h, r, s, f[0]")
+        compiled: FrameDecoder = self.function(body, "b")
+        return compiled
+
+    def function(self, layout: Layout, parameters: str) -> Any:
+        source = f"def decode({parameters}):\n" + "\n".join(self.lines) + "\n"
+        exec(compile(source, f"<layout {layout.name}>", "exec"), self.constants)  # noqa: S102  # our own source
+        return self.constants["decode"]
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)

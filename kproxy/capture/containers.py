@@ -1,33 +1,24 @@
-"""Reads the capture file formats pcap and pcapng. Only this module imports scapy.
-
-scapy's raw readers read a file's format, byte order, clock and interfaces. This module reads the packets, because
-scapy truncates packets at 65,535 bytes (loopback frames are longer), does not report where a damaged file ends, and
-keeps the interfaces of one pcapng section for the next.
-"""
+"""Reads the capture file formats pcap and pcapng."""
 
 from __future__ import annotations
 
 import io
-import itertools
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from struct import Struct
-from struct import error as StructError
 from typing import Any
 
 from kproxy.capture.links import LINK_TYPES
-from kproxy.capture.packet import CaptureError, CaptureNotes, Packet
+from kproxy.capture.packet import MAX_PACKET_BYTES, CaptureError, CaptureNotes, Packet, unsupported_link
 
-logging.getLogger("scapy").setLevel(logging.CRITICAL)  # before the import, which otherwise sets WARNING
-
-from scapy.error import Scapy_Exception  # noqa: E402
-from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: E402
-
-#: Longer packets are damage: libpcap captures at most 256 KiB of a packet.
-_MAX_BYTES = 16 * 1024 * 1024
-_SECTION_TYPE = b"\x0a\x0d\x0d\x0a"  # reads the same in either byte order
-_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET, _SECRETS = 1, 2, 3, 6, 10
-_TLS_KEY_LOG = 0x544C534B
+#: The first four bytes of a pcap file -> byte order, and nanoseconds per unit of the fraction of a second.
+_PCAP = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\xc3\xd4": (">", 1000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\x3c\x4d": (">", 1),
+}
+_PCAP_HEADER_BYTES = 24
+_PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SECOND = 1_000_000_000
 
 
@@ -40,31 +31,34 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
     start = file.peek(4)[:8]
     if not start:
         raise CaptureError(f"{name} is empty{_because(notes)}: capture again, e.g. with tcpdump -w FILE port 9092")
-    is_pcapng = start[:4] == _SECTION_TYPE
-    try:
-        open_reader: Any = _PcapNg if is_pcapng else RawPcapReader  # typed as if they accepted only file names
-        reader = open_reader(file)
-    except (Scapy_Exception, OSError, MemoryError) as error:
-        raise CaptureError(
-            f"{name} is not a capture file (it begins with {start!r}){_because(notes)}: "
-            "use a pcap or pcapng file, as written by tcpdump -w or Wireshark"
-        ) from error
-    if is_pcapng:
+    if start[:4] == _PCAPNG:
+        from kproxy.capture.pcapng import HEADER_ERRORS, PcapNg  # it imports scapy, which takes longer than most files
+
+        try:
+            reader: Any = PcapNg(file)  # type: ignore[arg-type]  # typed as if it accepted only file names
+        except HEADER_ERRORS as error:
+            raise _not_a_capture(name, start, notes) from error
         packets: Iterator[Packet] = reader.packets(file, name, notes)
         return packets
-    link_type = reader.linktype & 0xFFFF  # the upper bits are the length of the frame check sequence
+    header = file.read(_PCAP_HEADER_BYTES)
+    if header[:4] not in _PCAP or len(header) < _PCAP_HEADER_BYTES:
+        raise _not_a_capture(name, start, notes)
+    endian, fraction_ns = _PCAP[header[:4]]
+    link_type: int = Struct(endian + "I").unpack_from(header, 20)[0] & 0xFFFF  # above: the frame check sequence
     if link_type not in LINK_TYPES:
-        raise _unsupported(name, link_type)
-    return _pcap_packets(file, Struct(reader.endian + "4I"), 1 if reader.nano else 1000, link_type, notes)
+        raise unsupported_link(name, link_type)
+    return _pcap_packets(file, Struct(endian + "4I"), fraction_ns, link_type, notes)
 
 
 def _because(notes: CaptureNotes) -> str:
     return f", {notes.damage}" if notes.damage else ""
 
 
-def _unsupported(name: str, link_type: int) -> CaptureError:
-    names = ", ".join(dict.fromkeys(LINK_TYPES.values()))
-    return CaptureError(f"{name} has link type {link_type}, which is not supported: capture as one of {names}")
+def _not_a_capture(name: str, start: bytes, notes: CaptureNotes) -> CaptureError:
+    return CaptureError(
+        f"{name} is not a capture file (it begins with {start!r}){_because(notes)}: "
+        "use a pcap or pcapng file, as written by tcpdump -w or Wireshark"
+    )
 
 
 def _pcap_packets(
@@ -77,7 +71,7 @@ def _pcap_packets(
             notes.damage = notes.damage or f"the file ends inside the header of packet {number}"
             return
         seconds, fraction, captured, wire_length = unpack(start)
-        if captured > _MAX_BYTES:
+        if captured > MAX_PACKET_BYTES:
             notes.damage = (
                 f"packet {number} has an impossible length of {captured} bytes: the rest of the file is not read"
             )
@@ -89,88 +83,3 @@ def _pcap_packets(
             )
             return
         yield Packet(seconds * _SECOND + fraction * fraction_ns, link_type, data, wire_length)
-
-
-class _PcapNg(RawPcapNgReader):
-    """Reads pcapng: sections and interfaces with scapy, packets without it."""
-
-    def _read_block_shb(self) -> None:
-        self.interfaces.clear()  # each section numbers its interfaces from 0
-        super()._read_block_shb()
-
-    def packets(self, file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
-        """Every packet of the file, after the section header that the constructor has read."""
-        at = 0
-        for number, kind, body in self._blocks(file, notes):
-            try:
-                if kind == _PACKET:
-                    interface, high, low, captured, wire_length = self._packet_head.unpack_from(body)
-                elif kind == _OLD_PACKET:
-                    interface, _, high, low, captured, wire_length = self._old_packet_head.unpack_from(body)
-                elif kind == _SIMPLE_PACKET:
-                    interface, (wire_length,) = 0, self._word.unpack_from(body)
-                else:
-                    self._read_other(kind, body, notes)
-                    continue
-                link_type, snap_length, options = self.interfaces[interface]
-            except (EOFError, IndexError, StructError):
-                notes.damage = f"block {number} is damaged and was skipped"
-                continue
-            if kind == _SIMPLE_PACKET:
-                data = body[4:-4][: min(wire_length, snap_length or wire_length)]
-            else:
-                at = (high << 32 | low) * _SECOND // options["tsresol"]
-                data = body[20 : min(20 + captured, len(body) - 4)]
-            if link_type not in LINK_TYPES and not any(known in LINK_TYPES for known, *_ in self.interfaces):
-                raise _unsupported(name, link_type)
-            yield Packet(at, link_type, data, wire_length)
-
-    def _blocks(self, file: io.BufferedReader[Any], notes: CaptureNotes) -> Iterator[tuple[int, int, bytes]]:
-        """Per block: its number in the file, its type, and its body with the four bytes that repeat its length."""
-        read, unpack = file.read, self._set_byte_order()
-        for number in itertools.count(2):
-            kind = read(4)
-            if kind == _SECTION_TYPE:
-                try:
-                    self._read_block_shb()
-                except (EOFError, Scapy_Exception, MemoryError):
-                    notes.damage = notes.damage or f"the section header in block {number} is damaged"
-                    return
-                unpack = self._set_byte_order()
-                continue
-            length_field = read(4)
-            if not kind:
-                return
-            if len(length_field) < 4:
-                notes.damage = notes.damage or f"the file ends inside the header of block {number}"
-                return
-            (length,) = unpack(length_field)
-            if not 12 <= length <= _MAX_BYTES:
-                notes.damage = (
-                    f"block {number} has an impossible length of {length} bytes: the rest of the file is not read"
-                )
-                return
-            body = read(length - 8)
-            if len(body) < length - 8:
-                notes.damage = notes.damage or f"the file ends inside block {number}"
-                return
-            if body[-4:] != length_field:
-                notes.damage = f"block {number} has two different lengths: the rest of the file is not read"
-                return
-            yield number, unpack(kind)[0], body
-
-    def _set_byte_order(self) -> Callable[[bytes], tuple[int]]:
-        """Set the byte order of a new section; return a function that reads a 32-bit word in it."""
-        self._word = Struct(self.endian + "I")
-        self._packet_head = Struct(self.endian + "5I")
-        self._old_packet_head = Struct(self.endian + "HH4I")
-        return self._word.unpack
-
-    def _read_other(self, kind: int, body: bytes, notes: CaptureNotes) -> None:
-        if kind == _INTERFACE:
-            self._read_block_idb(body[:-4], 0)
-        elif kind == _SECRETS:
-            secrets, length = Struct(self.endian + "II").unpack_from(body)
-            if secrets == _TLS_KEY_LOG:
-                text = body[8 : min(8 + length, len(body) - 4)]
-                notes.tls_keys += text.decode("ascii", errors="replace") + "\n"

@@ -41,7 +41,8 @@ class FlowOpened(NamedTuple):
     at: int
 
 
-class BytesCaptured(NamedTuple):
+@dataclass(slots=True)
+class BytesCaptured:
     """The next bytes of one direction. `at` is the time (ns) of the packet that completed them."""
 
     flow: Flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dissectors.connections import addresses
@@ -72,6 +72,14 @@ class Dissector:
 
     def process(self, event: Event) -> list[Line]:
         """Process one event; return the lines that it completes."""
+        if type(event) is BytesCaptured:
+            state = self._flows.get(event.flow.id)
+            if state is None or state.ignored:
+                return []
+            if not state.inspected or state.tls is not None:
+                return self._receive(state, event)
+            direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
+            return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
         if isinstance(event, FlowOpened):
             self._open(event)
             return []
@@ -129,7 +137,7 @@ class Dissector:
             return self._classify(state, event)
         lines: list[Line] = []
         for direction, plain in state.tls.receive_data(event.direction, event.data):
-            opened = event._replace(direction=direction, data=plain)
+            opened = replace(event, direction=direction, data=plain)
             lines += self._inspect(state, opened) if state.inspected else self._classify(state, opened)
         return lines
 

@@ -59,7 +59,7 @@ class CaptureLines:
         return self._reassembler.skipped
 
     def __iter__(self) -> Iterator[Line]:
-        at, receive = 0, self._reassembler.receive
+        at, receive, process = 0, self._reassembler.receive, self.dissector.process
         for packet in self._capture:
             self.packets += 1
             at = packet.at
@@ -72,23 +72,28 @@ class CaptureLines:
                 yield from self._inspector.fail("reassembling a packet", error, at=at)
                 continue
             for event in events:
-                yield from self._lines(event)
+                try:
+                    lines = process(event)
+                except Exception as error:  # noqa: BLE001
+                    lines = self._failed(event, error)
+                yield from lines
         try:
             events = list(self._reassembler.close())
         except Exception as error:  # noqa: BLE001
             yield from self._inspector.fail("reassembling a packet", error, at=at)
             return
         for event in events:
-            yield from self._lines(event)
+            try:
+                lines = process(event)
+            except Exception as error:  # noqa: BLE001
+                lines = self._failed(event, error)
+            yield from lines
 
-    def _lines(self, event: Event) -> list[Line]:
-        try:
-            return self.dissector.process(event)
-        except UserError:
-            raise
-        except Exception as error:  # noqa: BLE001
-            failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
-            return failed + self.dissector.drop(event)
+    def _failed(self, event: Event, error: Exception) -> list[Line]:
+        if isinstance(error, UserError):
+            raise error
+        failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
+        return failed + self.dissector.drop(event)
 
 
 def stem_of(name: str) -> str:

@@ -27,11 +27,15 @@ LINK_TYPES = {
 NOT_TCP: Final = "not TCP"
 
 _VLANS = (0x8100, 0x88A8, 0x9100)
-_ETHERTYPES = {0x0800: 4, 0x86DD: 6}
+_IPV4 = 0x0800
+_ETHERTYPES = {_IPV4: 4, 0x86DD: 6}
 _TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
 _EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # their second byte is their length
 _IPV4_TCP = Struct("!xxHxxH4x12sIIBB")  # an IPv4 header without options, and a TCP header up to its flags
 _TCP_HEAD = Struct("!4sIIBB")
+#: The usual packet up to its TCP flags: Ethernet, IPv4 without options, TCP.
+_USUAL = Struct("!12xHBxHxxHxBxx12sIIBB")
+_USUAL_SIZE = _USUAL.size
 _WORD = Struct("!H")
 
 
@@ -48,6 +52,22 @@ class Segment(NamedTuple):
     flags: int
     payload: bytes
     missing: int
+
+
+def usual_segment(link_type: int, data: bytes) -> tuple[bytes, int, int, int, bytes] | None:
+    """Key, sequence number, acknowledgement, flags and payload of the usual packet; None for any other.
+
+    It does less than `tcp_segment`, which takes every packet.
+    """
+    if link_type != _ETHERNET or len(data) < _USUAL_SIZE:
+        return None
+    ethertype, version, length, fragment, protocol, key, seq, ack, words, flags = _USUAL.unpack_from(data)
+    if ethertype != _IPV4 or version != 0x45 or protocol != _TCP or fragment & 0x3FFF or not length or words < 0x50:
+        return None
+    start, end = 34 + (words >> 4) * 4, 14 + length
+    if not start <= end <= len(data):
+        return None
+    return key, seq, ack, flags, data[start:end]
 
 
 def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:

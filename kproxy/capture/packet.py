@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kproxy.capture.links import LINK_TYPES
 from kproxy.errors import UserError
+
+#: Longer packets are damage: libpcap captures at most 256 KiB of a packet.
+MAX_PACKET_BYTES = 16 * 1024 * 1024
 
 
 class CaptureError(UserError):
     """A capture that cannot be read. The message is one sentence with what to do."""
+
+
+def unsupported_link(name: str, link_type: int) -> CaptureError:
+    """The error of a capture with that link type."""
+    names = ", ".join(dict.fromkeys(LINK_TYPES.values()))
+    return CaptureError(f"{name} has link type {link_type}, which is not supported: capture as one of {names}")
 
 
 class Packet(NamedTuple):

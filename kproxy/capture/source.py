@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from kproxy.capture.containers import read_packets
 from kproxy.capture.packet import CaptureError, CaptureNotes, Packet
 from kproxy.io.compression import DAMAGE, Compressed, decompress
 
@@ -21,8 +22,6 @@ class Capture:
     """
 
     def __init__(self, source: BinaryIO, name: str, *, owned: bool) -> None:
-        from kproxy.capture.containers import read_packets  # imported here because it imports scapy
-
         self.name = name
         self._source = source if owned else None
         self._raw = _Raw(source)

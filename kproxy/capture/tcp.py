@@ -8,13 +8,16 @@ from itertools import count
 from typing import TypeAlias
 
 from kproxy.capture.flows import BytesCaptured, Event, Flow, FlowEnded, FlowOpened, How
-from kproxy.capture.links import ACK, FIN, NOT_TCP, RST, SYN, Segment, endpoints, reverse, tcp_segment
+from kproxy.capture.links import ACK, FIN, NOT_TCP, RST, SYN, Segment, endpoints, reverse, tcp_segment, usual_segment
 from kproxy.capture.names import name_not_found
 from kproxy.capture.packet import Packet
 from kproxy.capture.reassembly import WRAP, Half
 
 #: A sequence number farther away than this belongs to another connection: no TCP window is this large.
 _MAX_DISTANCE = 1 << 26
+
+#: Of these flags, data on an open connection has only ACK.
+_ALL_FLAGS = ACK | FIN | RST | SYN
 
 
 class _Connection:
@@ -77,24 +80,27 @@ class Reassembler:
     def receive(self, packet: Packet) -> Sequence[Event]:
         """Process the next packet. Never raises on its content."""
         at, link_type, data, wire_length = packet
-        segment = tcp_segment(link_type, data, wire_length)
-        if isinstance(segment, str):
-            self.skipped[segment] += 1
-            not_found = name_not_found(packet) if segment == NOT_TCP else None
-            return () if not_found is None else (not_found,)
-        key, sequence, ack, flags, payload, missing = segment
+        if (usual := usual_segment(link_type, data)) is not None:
+            key, sequence, ack, flags, payload = usual
+            missing = 0
+        else:
+            segment = tcp_segment(link_type, data, wire_length)
+            if isinstance(segment, str):
+                self.skipped[segment] += 1
+                not_found = name_not_found(packet) if segment == NOT_TCP else None
+                return () if not_found is None else (not_found,)
+            key, sequence, ack, flags, payload, missing = segment
         sender = self._senders.get(key)
         if sender is not None:
             connection, half, peer = sender
-            plain = flags & (ACK | FIN | RST | SYN) == ACK and not missing
-            if connection.in_order and plain and sequence == half.next & WRAP:
+            if connection.in_order and flags & _ALL_FLAGS == ACK and sequence == half.next & WRAP and not missing:
                 connection.last_at = at
                 peer.acked = ack
                 if not payload:
                     return ()
                 half.next += len(payload)
                 return (BytesCaptured(half.flow, half.direction, at, payload),)
-        return self._receive_unusual(segment, at, sender)
+        return self._receive_unusual(Segment(key, sequence, ack, flags, payload, missing), at, sender)
 
     def close(self) -> Iterator[Event]:
         """End the capture: deliver waiting data and end all flows."""

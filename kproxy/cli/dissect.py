@@ -6,11 +6,11 @@ import argparse
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kproxy.cli import options
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, USAGE, UserError
@@ -41,6 +41,13 @@ If a frame triggers a bug in kproxy, it gets finding K007 (an error), and decodi
 """
 
 
+class Outcome(NamedTuple):
+    """Whether an input has a finding of at least `--fail-on`, and whether it cannot be read."""
+
+    has_finding: bool
+    is_unreadable: bool
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     options.completes(
@@ -57,8 +64,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-f", "--filter", metavar="FILTER", help="print only matching lines, e.g. 'api=Fetch and error!=0'"
     )
     parser.add_argument(
-        "--fields", metavar="A,B", help="print only these fields, tab-separated (with --json: as objects)"
+        "--fields",
+        metavar="A,B",
+        help="print only these fields, tab-separated (with --json: as objects); findings are computed only if a field, "
+        "the filter, --select, --ignore or --fail-on asks for them",
     )
+    parser.add_argument(
+        "-j", "--jobs", type=int, default=1, metavar="N",
+        help="read several files at the same time, in up to N processes (with --json or --fields)",
+    )  # fmt: skip
     options.add_capture(parser)
     parser.add_argument(
         "--detail", choices=("summary", "full", "raw"), default="summary",
@@ -90,9 +104,13 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     selection = options.selection_of(args)
     inputs = [*_inputs(args.files)]
+    if args.jobs < 1:
+        raise UserError(f"invalid number of jobs {args.jobs}: use 1 or more")
+    if args.jobs > 1 and (args.findings or args.html or not (args.json or args.fields) or "-" in args.files):
+        raise UserError("-j needs --json or --fields, without --findings and standard input")
     is_text = not (args.json or args.fields or args.findings or args.html)
     has_summary = is_text and len(inputs) > 1
-    output = _output(args, selection, headings=has_summary)
+    output = output_of(args, selection, headings=has_summary)
     summary = None
     if has_summary:
         from kproxy.outputs.run_summary import RunSummary
@@ -101,22 +119,16 @@ def run(args: argparse.Namespace) -> int:
     status = CLEAN
     flow_ids = itertools.count()  # so that connections of different captures have distinct ids
     unreadable = False
-    for name, was_named in inputs:
-        output.begin(_display_name(name))
-        output.analysed.begin(_display_name(name))
-        try:
-            for line in map(selection.of, _lines(name, flow_ids, args, output)):
-                if line is None:
-                    continue
-                if summary is not None:
-                    summary.add(line)
-                if output.write(line) and selection.fails_for(line):
-                    status = FINDINGS
-        except UserError as error:
-            if was_named:
-                raise
-            unreadable = True
-            _report(output, str(error))
+    if args.jobs > 1 and len(inputs) > 1:
+        from kproxy.cli.dissect_jobs import outcomes
+
+        done = outcomes(inputs, args, output)
+    else:
+        add = None if summary is None else summary.add
+        done = (dissect_input(*each, flow_ids, args, output, selection, add=add) for each in inputs)
+    for outcome in done:
+        status = FINDINGS if outcome.has_finding else status
+        unreadable = unreadable or outcome.is_unreadable
     output.close()
     for sentence in output.warnings:
         warn(sentence)
@@ -139,7 +151,41 @@ def run(args: argparse.Namespace) -> int:
     return USAGE if unreadable else NOTHING if nothing and status == CLEAN else status
 
 
-def _output(args: argparse.Namespace, selection: Selection, *, headings: bool) -> Output:
+def dissect_input(
+    name: str,
+    was_named: bool,
+    flow_ids: Iterator[int],
+    args: argparse.Namespace,
+    output: Output,
+    selection: Selection,
+    *,
+    add: Callable[[Line], None] | None = None,
+) -> Outcome:
+    """Write the lines of one input to `output`; give each also to `add`.
+
+    Raises:
+        UserError: The input was named, and cannot be read.
+    """
+    output.begin(display_name(name))
+    output.analysed.begin(display_name(name))
+    write, fails_for = output.write, selection.fails_for
+    has_finding = is_unreadable = False
+    try:
+        for line in selection.filter(_lines(name, flow_ids, args, output)):
+            if add is not None:
+                add(line)
+            if write(line) and fails_for(line):
+                has_finding = True
+    except UserError as error:
+        if was_named:
+            output.flush()  # the lines of earlier inputs
+            raise
+        is_unreadable = True
+        _report(output, str(error))
+    return Outcome(has_finding, is_unreadable)
+
+
+def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool) -> Output:
     """The output for the options.
 
     Raises:
@@ -186,7 +232,7 @@ def _inputs(names: list[str]) -> Iterator[tuple[str, bool]]:
             yield name, True
 
 
-def _display_name(name: str) -> str:
+def display_name(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
@@ -200,7 +246,7 @@ def _lines(name: str, flow_ids: Iterator[int], args: argparse.Namespace, output:
     except OSError as error:
         raise UserError(f"{name}: {error.strerror}") from None
     with source:
-        shown = _display_name(name)
+        shown = display_name(name)
         try:
             traced = open_trace(source, shown, partial(_report, output))
             if traced.lines is not None:
@@ -218,10 +264,14 @@ def _captured(
     from kproxy.capture import Capture
     from kproxy.capture.lines import CaptureLines, stem_of
     from kproxy.inspection.inspector import Inspector
+    from kproxy.inspection.needs import EVERYTHING
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
-    inspector = Inspector(stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames)
+    needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
+    inspector = Inspector(
+        stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames, needs=needs
+    )
     with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
         lines = CaptureLines(
             capture,

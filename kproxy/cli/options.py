@@ -46,8 +46,8 @@ def add_selection(parser: OptionGroup) -> None:
 def add_fail_on(parser: OptionGroup) -> None:
     """Declare the option for findings that make the command fail."""
     parser.add_argument(
-        "--fail-on", choices=("info", "warning", "error", "never"), default="error",
-        help="exit with status 1 on a finding of at least this severity (default: %(default)s)",
+        "--fail-on", choices=("info", "warning", "error", "never"),
+        help="exit with status 1 on a finding of at least this severity (default: error)",
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def selection_of(args: argparse.Namespace) -> Selection:
     """
     from kproxy.outputs.finding_selection import Selection
 
-    return Selection(args.select, args.ignore, args.fail_on)
+    return Selection(args.select, args.ignore, args.fail_on or "error")
 
 
 def add_capture(parser: OptionGroup) -> None:

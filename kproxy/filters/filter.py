@@ -15,14 +15,16 @@ class Filter:
 
     ``matches(line)`` reports whether a trace line matches. The line is made of plain dicts and lists, as by
     `kproxy.trace.encoding.as_mapping`; keys may be absent or None. ``columns`` are the keys that the filter reads.
+    ``needed_columns`` leaves out ``kind`` if the filter reads it only to select frames, gaps or connections.
     """
 
-    __slots__ = ("columns", "matches", "node")
+    __slots__ = ("columns", "matches", "needed_columns", "node")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.matches: Callable[[Mapping[str, Any]], bool] = compile_node(node)
         self.columns = _columns(node)
+        self.needed_columns = self.columns if _names_findings(node) else self.columns - {"kind"}
 
     def __str__(self) -> str:
         return str(self.node)
@@ -44,6 +46,20 @@ def parse(text: str) -> Filter:
         FilterError: The filter is invalid. The message is a sentence with the column; `start` and `end` are the place.
     """
     return Filter(parse_node(text))
+
+
+#: Kinds of lines that do not depend on rules.
+_PLAIN_KINDS = frozenset({"open", "request", "response", "gap", "close"})
+
+
+def _names_findings(node: Node) -> bool:
+    """Whether a comparison of the kind may be true of a line about a finding or a stall alone."""
+    if isinstance(node, Comparison):
+        plain = not node.negated and node.operator in ("=", "in") and _PLAIN_KINDS.issuperset(map(str, node.values))
+        return node.field.name == "kind" and not plain
+    if isinstance(node, Presence):
+        return node.field.name == "kind"
+    return any(map(_names_findings, (node.term,) if isinstance(node, Not) else node.terms))
 
 
 def _columns(node: Node) -> frozenset[str]:

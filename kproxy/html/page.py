@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from kproxy.browse.overviews.all_overviews import Overviews
 from kproxy.browse.rows.store import Spool
@@ -76,7 +75,7 @@ class HtmlOutput(Output):
             self._spill()
         return super()._put(line)
 
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+    def _show(self, line: Line) -> None:
         """Store a line until the end."""
 
     def _spill(self) -> None:

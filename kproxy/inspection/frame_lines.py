@@ -53,20 +53,35 @@ class FrameLines:
         cluster: The state of the run, which has the names of topic ids.
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
+        facts: Whether lines have the facts in bodies: topics, groups, errors, brokers.
 
     Attributes:
         with_frame: Whether lines have the bytes of their frames. It may change at any time.
     """
 
-    def __init__(self, cluster: RunState, detail: Detail, *, excerpts: bool) -> None:
+    def __init__(self, cluster: RunState, detail: Detail, *, excerpts: bool, facts: bool = True) -> None:
         self._run_state = cluster
         self._detail = detail
+        self._facts = facts
         self._excerpts = excerpts or detail is not Detail.SUMMARY
         self.with_frame = detail is Detail.RAW
+
+    @property
+    def with_frame(self) -> bool:
+        return self._with_frame
+
+    @with_frame.setter
+    def with_frame(self, enabled: bool) -> None:
+        self._with_frame = enabled
+        self._adds_detail = enabled or self._detail is not Detail.SUMMARY
 
     def request(self, ends: Ends, event: RequestReceived, findings: list[Finding]) -> RequestLine:
         """The line of a request. Stores the facts that its response line repeats in the event's `note`."""
         message = event.message
+        if not self._facts:
+            entries = self._entries(event, findings) if findings else []
+            event.note = _RequestFacts(timestamp(event.at), ends.principal, [], None, None, None, None, entries)
+            return self.repeat_request(ends, event)
         group_id = summary.group_id(message)
         event.note = _RequestFacts(
             timestamp(event.at),
@@ -109,8 +124,10 @@ class FrameLines:
         )
         if message.api_key == API_VERSIONS:
             _add_software(line, body)
-        line.rewritten = rewritten_entries(message)
-        self._add_detail(line, message)
+        if message.replaced_by is not None:
+            line.rewritten = rewritten_entries(message)
+        if self._adds_detail:
+            self._add_detail(line, message)
         return line
 
     def response(self, ends: Ends, event: ResponseReceived, findings: list[Finding]) -> ResponseLine:
@@ -136,16 +153,19 @@ class FrameLines:
         facts: _RequestFacts = request.note
         line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
         line.client_id = request.message.client_id
+        line.request_offset = request.offset
+        line.request_ts = facts.ts
+        line.latency_us = (event.at - request.at) // 1000
+        line.request_size = request.size + 4
+        line.not_decoded = event.damaged or message.opaque
+        if not self._facts:
+            return line
         line.group_id = facts.group_id or summary.group_id(message)
         line.member_id = facts.member_id or body.get("member_id")
         if line.group_id is not None:
             response_generation = summary.generation_id(message)
             line.generation_id = facts.generation_id if response_generation is None else response_generation
         line.transactional_id = facts.transactional_id
-        line.request_offset = request.offset
-        line.request_ts = facts.ts
-        line.latency_us = (event.at - request.at) // 1000
-        line.request_size = request.size + 4
         if errors := summary.errors(message):
             line.errors = [ErrorEntry(*error) for error in errors]
         line.throttle_time_ms = body.get("throttle_time_ms")
@@ -154,14 +174,15 @@ class FrameLines:
         elif message.api in _NAME_CLUSTER and message.well_formed:
             line.cluster_id = body.get("cluster_id") or None
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
-        line.not_decoded = event.damaged or message.opaque
         # A Produce has its records in the request, a Fetch in the response.
         topics = facts.topics
         line.topics = (
             topics if topics and topics[0].bytes is not None else self._topics(message, request.message) or topics
         )
-        line.rewritten = rewritten_entries(message)
-        self._add_detail(line, message)
+        if message.replaced_by is not None:
+            line.rewritten = rewritten_entries(message)
+        if self._adds_detail:
+            self._add_detail(line, message)
         return line
 
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:

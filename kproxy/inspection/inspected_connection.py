@@ -52,14 +52,16 @@ class InspectedConnection:
     connection_id: str = field(init=False)
     client: str = field(init=False)
     server: str = field(init=False)
+    _authentication: Authentication = field(init=False)
 
     def __post_init__(self) -> None:
+        self._authentication = self.connection_state.state(Authentication)
         self.connection_id, self.client, self.server = self.opened.connection_id, self.opened.client, self.opened.server
 
     @property
     def principal(self) -> str | None:
         """Who the client has logged in as."""
-        return principal(self.connection_state)
+        return self._authentication.principal
 
 
 def principal(connection_state: ConnectionState) -> str | None:

@@ -27,6 +27,7 @@ from dissectors.connections.events import (
 from dissectors.connections.framing import MAX_DECODED_BYTES
 from dissectors.failures import Failure
 from dissectors.findings import Finding
+from dissectors.trackers import Trackers
 from dissectors.trackers.advertised_addresses import AdvertisedAddresses
 from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.brokers import Brokers
@@ -37,12 +38,15 @@ from kproxy.inspection.event_lines import close_line, finding_line, gap_line, no
 from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.inspected_connection import InspectedConnection, OpenConnection, Progress, principal
 from kproxy.inspection.late_responses import WaitingResponse, late_responses
+from kproxy.inspection.needs import EVERYTHING, Needs
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine, RequestLine, ResponseLine, StallLine
 from kproxy.trace.timestamps import timestamp
 
 #: The trackers whose state the inspector reads itself.
 _TRACKERS: Final = (AdvertisedAddresses, Authentication, Brokers, ConnectionsByClient, InFlight)
+#: Those of them that lines need, apart from findings.
+_TRACKERS_OF_LINES: Final = (AdvertisedAddresses, Authentication, Brokers)
 
 
 class Inspector:
@@ -55,16 +59,25 @@ class Inspector:
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         frames: The initial value of `frames`.
+        needs: The parts of the inspection that are needed. Lines lack what the other parts add.
     """
 
     def __init__(
-        self, name: str, detail: Detail = Detail.SUMMARY, *, excerpts: bool = False, frames: bool = False
+        self,
+        name: str,
+        detail: Detail = Detail.SUMMARY,
+        *,
+        excerpts: bool = False,
+        frames: bool = False,
+        needs: Needs = EVERYTHING,
     ) -> None:
         self._name = name
         self._detail = detail
-        self._run_state = RunState(rules.trackers(*_TRACKERS))
+        self._finds = needs.findings
+        self._run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
+        self._check = rules.check if needs.findings else _check_failures
         self._run = ConnectionState(self._run_state)  # of no connection
-        self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts)
+        self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts, facts=needs.facts)
         self._stall_lines = StallLines()
         self._connections: dict[int, InspectedConnection] = {}
         self.frames = frames
@@ -155,9 +168,9 @@ class Inspector:
         lines: list[Line] = [
             finding_line(connection_state.connection_id, event, finding, principal(connection_state))
             for connection_state, event in self._run_state.deadlines.passed(at)
-            for finding in rules.check(event, connection_state)
+            for finding in self._check(event, connection_state)
         ]
-        if at >= self._stall_lines.due:
+        if self._finds and at >= self._stall_lines.due:
             lines += self._stalls(self._stall_lines.tick, at=at)
         return lines
 
@@ -165,7 +178,7 @@ class Inspector:
         """Inspect the next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
-        is_due = at >= self._stall_lines.due or self._run_state.deadlines.is_due(at)
+        is_due = self._finds and (at >= self._stall_lines.due or at > self._run_state.deadlines.due)
         passed = self.tick(at=at) if is_due else None
         connection = state.connection
         try:
@@ -205,7 +218,7 @@ class Inspector:
             state: ConnectionState = found.connection
             state.observe(failed)
             made = (state.connection_id, failed)
-            lines += [finding_line(*made, finding, principal(state)) for finding in rules.check(failed, state)]
+            lines += [finding_line(*made, finding, principal(state)) for finding in self._check(failed, state)]
         if (found is not None or always) and failed.reason is not ConnectFailure.NAME_NOT_FOUND:
             ends = (f"{self._name}-{number}", failed.client, failed.server)
             lines += not_connected_lines(*ends, since=since, at=failed.at, how=failed.reason)
@@ -289,6 +302,8 @@ class Inspector:
         return [finding_line(where, event, finding, who) for finding in findings]
 
     def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
+        if not self._finds:
+            return []
         try:
             return step(*line, at=at)  # type: ignore[return-value]
         except Exception as error:  # noqa: BLE001
@@ -311,7 +326,7 @@ class Inspector:
     def _frame_line(
         self, state: InspectedConnection, event: RequestReceived | ResponseReceived, findings: list[Finding]
     ) -> RequestLine | ResponseLine:
-        make = self._frame_lines.request if isinstance(event, RequestReceived) else self._frame_lines.response
+        make = self._frame_lines.request if type(event) is RequestReceived else self._frame_lines.response
         try:
             return make(state, event, findings)  # type: ignore[arg-type]
         except Exception as error:  # noqa: BLE001
@@ -327,9 +342,9 @@ class Inspector:
         connection_state = state.connection_state
         for event in events:
             connection_state.observe(event)
-            findings = rules.check(event, connection_state)
+            findings = self._check(event, connection_state)
             if isinstance(event, FRAME_EVENTS):
-                state.frames[isinstance(event, ResponseReceived)] += 1
+                state.frames[type(event) is ResponseReceived] += 1
                 line = self._frame_line(state, event, findings)
                 lines.append(line)
                 if line.group_id is not None and (stalls := self._stalls(self._stall_lines.observe, line, at=event.at)):
@@ -344,3 +359,8 @@ class Inspector:
                 lines += self._stalls(self._stall_lines.observe, gap, at=event.at)
             lines.extend(finding_line(state.connection_id, event, finding, state.principal) for finding in findings)
         return lines
+
+
+def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:
+    """The findings about bugs in kproxy alone."""
+    return rules.failed(event, connection) if connection.failures else []

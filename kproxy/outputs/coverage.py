@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kproxy.trace.lines import FRAME_LINES, Line, OpenLine
+from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
 
 
 @dataclass(slots=True)
@@ -23,9 +23,10 @@ class Counts:
 
     def add(self, line: Line) -> None:
         """Count one line."""
-        if isinstance(line, FRAME_LINES):
+        kind = type(line)
+        if kind is RequestLine or kind is ResponseLine:
             self.frames += 1
-        elif isinstance(line, OpenLine):
+        elif kind is OpenLine:
             self.connections += 1
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from kproxy.errors import UserError
 from kproxy.outputs import rulebook
 from kproxy.trace.formatting import RANK
-from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, Line, RequestLine, ResponseLine
 
 
 class Selection:
@@ -38,10 +38,15 @@ class Selection:
 
     def fails_for(self, line: Line) -> bool:
         """Whether a finding of this line makes the command fail."""
-        if isinstance(line, FindingLine):
-            return self.fails(line.severity)
-        findings = getattr(line, "findings", ())
-        return bool(findings) and any(self.fails(finding.severity) for finding in findings)
+        if isinstance(line, FRAME_LINES):
+            return bool(line.findings) and any(self.fails(each.severity) for each in line.findings)
+        return isinstance(line, FindingLine) and self.fails(line.severity)
+
+    def filter(self, lines: Iterable[Line]) -> Iterable[Line]:
+        """`of` each line."""
+        if not self._select and not self._ignore:
+            return lines
+        return (selected for line in lines if (selected := self.of(line)) is not None)
 
     def of(self, line: Line) -> Line | None:
         """A copy of the line with only the selected findings; None if it is a finding that is not selected."""

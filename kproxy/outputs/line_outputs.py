@@ -5,15 +5,13 @@ Imports that only some outputs need (rich, XML, the filter language) are inside 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from kproxy.errors import UserError
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.output import Output
-from kproxy.trace.encoding import append_line, as_mapping, encode_json
-from kproxy.trace.formatting import safe
+from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import KINDS, Line
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ class _Json(Output):
         super().__init__(file, line_filter)
         self._pending = bytearray()
 
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+    def _show(self, line: Line) -> None:
         append_line(line, self._pending)
         if len(self._pending) >= 1 << 16:
             self.flush()
@@ -53,49 +51,6 @@ class _Json(Output):
         self._file.buffer.write(self._pending)
         self._pending.clear()
         super().flush()
-
-
-class _Fields(Output):
-    """Writes the chosen fields of each line that has any of them: tab-separated, or as JSON objects."""
-
-    def __init__(self, file: TextIO, line_filter: Filter | None, names: list[str], *, json: bool) -> None:
-        super().__init__(file, line_filter)
-        self._names = names
-        self._json = json
-
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
-        whole = mapping or as_mapping(line)
-        values = {name: value(whole, name) for name in self._names}
-        if all(found is None for found in values.values()):
-            return
-        if self._json:
-            present = {name: found for name, found in values.items() if found is not None}
-            self._file.buffer.write(encode_json(present) + b"\n")
-        else:
-            self._file.write("\t".join(_cell(found) for found in values.values()) + "\n")
-
-
-def value(line: Mapping[str, Any], name: str) -> Any:
-    """The value at a dotted path of a line, e.g. ``body.topics``; in arrays, the list of the elements' values."""
-    found: Any = line
-    for part in name.split("."):
-        if isinstance(found, Mapping):
-            found = found.get(part)
-        elif isinstance(found, list):
-            found = [each.get(part) for each in found if isinstance(each, Mapping) and each.get(part) is not None]
-        else:
-            return None
-    return None if found == [] else found
-
-
-def _cell(found: Any) -> str:
-    if found is None:
-        return ""
-    if isinstance(found, str):
-        return safe(found)
-    if isinstance(found, list) and all(isinstance(each, str | int) for each in found):
-        return ",".join(safe(str(each)) for each in found)
-    return encode_json(found).decode()
 
 
 def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Output:
@@ -113,7 +68,9 @@ def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Ou
         for name in names:
             if name.split(".")[0] not in known_fields():
                 raise UserError(f"unknown field {name!r}; the trace has {', '.join(sorted(known_fields()))}")
-        return _Fields(file, options.filter, names, json=options.json)
+        from kproxy.outputs.chosen_fields import ChosenFields
+
+        return ChosenFields(file, options.filter, names, json=options.json)
     if options.json:
         return _Json(file, options.filter)
     from kproxy.outputs.text_lines import TextLines

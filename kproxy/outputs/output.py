@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
 from dissectors.failures import Failure
 from kproxy.errors import UserError
 from kproxy.inspection.event_lines import failure_line
 from kproxy.inspection.late_responses import WaitingResponse
+from kproxy.inspection.needs import EVERYTHING, Needs
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.stderr import warn
-from kproxy.trace.encoding import as_mapping
+from kproxy.trace.encoding import ColumnReader
 from kproxy.trace.lines import Detail, Line
 
 if TYPE_CHECKING:
@@ -31,8 +32,14 @@ class Output(ABC):
     def __init__(self, file: TextIO, line_filter: Filter | None) -> None:
         self._file = file
         self._filter = line_filter
+        self._filter_columns = ColumnReader(() if line_filter is None else line_filter.columns)
         self.analysed = AnalysedInputs()
         self.failures: Counter[Failure] = Counter()
+
+    @property
+    def needs(self) -> Needs:
+        """What this output needs of the inspection."""
+        return EVERYTHING
 
     def detail(self, requested: Detail) -> Detail:
         """How much of each frame this output needs."""
@@ -71,14 +78,13 @@ class Output(ABC):
         return True
 
     def _put(self, line: Line) -> bool:
-        mapping = None
-        if self._filter is not None and not self._filter.matches(mapping := as_mapping(line)):
+        if self._filter is not None and not self._filter.matches(self._filter_columns(line)):
             return False
-        self._show(line, mapping)
+        self._show(line)
         return True
 
     @abstractmethod
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None: ...
+    def _show(self, line: Line) -> None: ...
 
     def flush(self) -> None:
         """Flush the file; there may be no more lines for a while."""

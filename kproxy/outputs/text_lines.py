@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.headings import Headings
@@ -47,5 +46,5 @@ class TextLines(Output):
             self._headings.add(line)
         return super()._put(line)
 
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+    def _show(self, line: Line) -> None:
         self._text.write(line)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
 from kproxy.filters import Filter
 from kproxy.outputs.finding_selection import Selection
@@ -31,7 +30,7 @@ class Report(Output):
         """Keep a sentence for the formats that have a place for it."""
         self._notes.append(sentence)
 
-    def _show(self, line: Line, mapping: Mapping[str, Any] | None) -> None:
+    def _show(self, line: Line) -> None:
         self._causes.add(line)
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ from dissectors import embedded, rules
 from dissectors.connections.events import Direction, RequestReceived
 from dissectors.connections.framing import Framer
 from dissectors.failures import Failure
+from dissectors.messages import message
 from dissectors.trackers.in_flight import InFlight
-from dissectors.wire import compiled
 from kproxy.capture import tcp
 from kproxy.capture.kafka_flows import Dissector
 from kproxy.cli import main
@@ -24,7 +24,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.outputs import text
 from kproxy.outputs.reports.causes import Causes
 from kproxy.spark.ingest.decode import CaptureOptions, decode
-from kproxy.trace.encoding import append_line
+from kproxy.trace.encoding import ColumnReader, append_line
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller
@@ -54,7 +54,10 @@ def failing(plain: Callable[..., Any], which: Callable[..., bool]) -> Callable[.
 
 
 def break_decoder(patch: Patch) -> None:
-    patch.setattr(compiled, "decoder", failing(compiled.decoder, lambda layout: layout.name == "HeartbeatRequest"))
+    def which(_: bytes, kind: message.FrameKind) -> bool:
+        return kind.is_request and kind.api == "Heartbeat"
+
+    patch.setattr(message, "_read_fast", failing(message._read_fast, which))
 
 
 def break_rule(patch: Patch) -> None:
@@ -303,9 +306,7 @@ def test_dissect_goes_on_after_a_line_of_a_trace(
     monkeypatch.setattr(text.TextOutput, "write", failing(text.TextOutput.write, which))
     monkeypatch.setattr(Causes, "add", failing(Causes.add, which))
     monkeypatch.setattr("kproxy.outputs.line_outputs.append_line", failing(append_line, which))
-    monkeypatch.setattr(
-        "kproxy.outputs.line_outputs.as_mapping", failing(sys.modules["kproxy.outputs.line_outputs"].as_mapping, which)
-    )
+    monkeypatch.setattr(ColumnReader, "__call__", failing(ColumnReader.__call__, which))
     assert main(["dissect", *form, str(path)]) == 1
     out, err = capfdbinary.readouterr()
     assert out.count(b"K007") == 1

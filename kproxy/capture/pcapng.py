@@ -1,0 +1,117 @@
+"""Reads the capture file format pcapng. Only this module imports scapy.
+
+scapy's raw reader reads byte order, clock and interfaces. This module reads the packets, because scapy truncates
+packets at 65,535 bytes (loopback frames are longer), does not report where a damaged file ends, and keeps the
+interfaces of one section for the next.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from kproxy.capture.links import LINK_TYPES
+from kproxy.capture.packet import MAX_PACKET_BYTES, CaptureNotes, Packet, unsupported_link
+
+logging.getLogger("scapy").setLevel(logging.CRITICAL)  # before the import, which otherwise sets WARNING
+
+from scapy.error import Scapy_Exception  # noqa: E402
+from scapy.utils import RawPcapNgReader  # noqa: E402
+
+_SECTION_TYPE = b"\x0a\x0d\x0d\x0a"  # reads the same in either byte order
+_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET, _SECRETS = 1, 2, 3, 6, 10
+_TLS_KEY_LOG = 0x544C534B
+_SECOND = 1_000_000_000
+
+#: Raised by the constructor of `PcapNg` for a damaged header.
+HEADER_ERRORS = (Scapy_Exception, OSError, MemoryError)
+
+
+class PcapNg(RawPcapNgReader):
+    """Reads pcapng: sections and interfaces with scapy, packets without it."""
+
+    def _read_block_shb(self) -> None:
+        self.interfaces.clear()  # each section numbers its interfaces from 0
+        super()._read_block_shb()
+
+    def packets(self, file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
+        """Every packet of the file, after the section header that the constructor has read."""
+        at = 0
+        for number, kind, body in self._blocks(file, notes):
+            try:
+                if kind == _PACKET:
+                    interface, high, low, captured, wire_length = self._packet_head.unpack_from(body)
+                elif kind == _OLD_PACKET:
+                    interface, _, high, low, captured, wire_length = self._old_packet_head.unpack_from(body)
+                elif kind == _SIMPLE_PACKET:
+                    interface, (wire_length,) = 0, self._word.unpack_from(body)
+                else:
+                    self._read_other(kind, body, notes)
+                    continue
+                link_type, snap_length, options = self.interfaces[interface]
+            except (EOFError, IndexError, StructError):
+                notes.damage = f"block {number} is damaged and was skipped"
+                continue
+            if kind == _SIMPLE_PACKET:
+                data = body[4:-4][: min(wire_length, snap_length or wire_length)]
+            else:
+                at = (high << 32 | low) * _SECOND // options["tsresol"]
+                data = body[20 : min(20 + captured, len(body) - 4)]
+            if link_type not in LINK_TYPES and not any(known in LINK_TYPES for known, *_ in self.interfaces):
+                raise unsupported_link(name, link_type)
+            yield Packet(at, link_type, data, wire_length)
+
+    def _blocks(self, file: io.BufferedReader[Any], notes: CaptureNotes) -> Iterator[tuple[int, int, bytes]]:
+        """Per block: its number in the file, its type, and its body with the four bytes that repeat its length."""
+        read, unpack = file.read, self._set_byte_order()
+        for number in itertools.count(2):
+            kind = read(4)
+            if kind == _SECTION_TYPE:
+                try:
+                    self._read_block_shb()
+                except (EOFError, Scapy_Exception, MemoryError):
+                    notes.damage = notes.damage or f"the section header in block {number} is damaged"
+                    return
+                unpack = self._set_byte_order()
+                continue
+            length_field = read(4)
+            if not kind:
+                return
+            if len(length_field) < 4:
+                notes.damage = notes.damage or f"the file ends inside the header of block {number}"
+                return
+            (length,) = unpack(length_field)
+            if not 12 <= length <= MAX_PACKET_BYTES:
+                notes.damage = (
+                    f"block {number} has an impossible length of {length} bytes: the rest of the file is not read"
+                )
+                return
+            body = read(length - 8)
+            if len(body) < length - 8:
+                notes.damage = notes.damage or f"the file ends inside block {number}"
+                return
+            if body[-4:] != length_field:
+                notes.damage = f"block {number} has two different lengths: the rest of the file is not read"
+                return
+            yield number, unpack(kind)[0], body
+
+    def _set_byte_order(self) -> Callable[[bytes], tuple[int]]:
+        """Set the byte order of a new section; return a function that reads a 32-bit word in it."""
+        self._word = Struct(self.endian + "I")
+        self._packet_head = Struct(self.endian + "5I")
+        self._old_packet_head = Struct(self.endian + "HH4I")
+        return self._word.unpack
+
+    def _read_other(self, kind: int, body: bytes, notes: CaptureNotes) -> None:
+        if kind == _INTERFACE:
+            self._read_block_idb(body[:-4], 0)
+        elif kind == _SECRETS:
+            secrets, length = Struct(self.endian + "II").unpack_from(body)
+            if secrets == _TLS_KEY_LOG:
+                text = body[8 : min(8 + length, len(body) - 4)]
+                notes.tls_keys += text.decode("ascii", errors="replace") + "\n"

@@ -1,0 +1,117 @@
+"""`kproxy dissect -j N`: several files at the same time, each in a process of its own, with the output of one process.
+
+One capture is not split: connections share what the rules know of brokers, groups, producers and topics, and which root
+causes were reported. Captures share nothing but the numbers of their connections, which are counted first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import itertools
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from dissectors.failures import Failure
+from kproxy.cli import dissect
+from kproxy.cli.options import selection_of
+from kproxy.errors import UserError
+from kproxy.outputs.coverage import Counts
+from kproxy.outputs.output import Output
+
+
+class _Result(NamedTuple):
+    """What one process has done. Its output is in a file, `said` is what it wrote to standard error."""
+
+    outcome: dissect.Outcome | None
+    error: UserError | None
+    said: str
+    counts: Counts
+    failures: Counter[Failure]
+
+
+def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, output: Output) -> Iterator[dissect.Outcome]:
+    """Dissect the inputs in up to `args.jobs` processes; write their output in the order of the inputs.
+
+    Raises:
+        UserError: As `dissect.dissect_input`, when the output of all earlier inputs has been written.
+    """
+    # The other values are parsers and functions, which cannot be sent to another process.
+    plain = (str, int, list, type(None))
+    options = argparse.Namespace(**{name: value for name, value in vars(args).items() if isinstance(value, plain)})
+    workers = ProcessPoolExecutor(min(args.jobs, len(inputs)), mp_context=get_context("spawn"))
+    with tempfile.TemporaryDirectory(prefix="kproxy-") as directory:
+        try:
+            starts = itertools.accumulate(workers.map(_count_flows, [name for name, _ in inputs]), initial=0)
+            done = [
+                workers.submit(_dissect, each, start, options, Path(directory, str(number)), _encoding())
+                for number, (each, start) in enumerate(zip(inputs, starts, strict=False))
+            ]
+            for number, ((name, _), future) in enumerate(zip(inputs, done, strict=True)):
+                result = future.result()
+                output.begin(dissect.display_name(name))
+                output.analysed.files[dissect.display_name(name)] = result.counts
+                output.failures += result.failures
+                written = Path(directory, str(number))
+                with written.open("rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+                written.unlink()
+                sys.stdout.flush()
+                with contextlib.suppress(OSError):  # like `warn`
+                    sys.stderr.write(result.said)
+                if result.error is not None:
+                    raise result.error
+                assert result.outcome is not None
+                yield result.outcome
+        finally:
+            workers.shutdown(cancel_futures=True)
+
+
+def _encoding() -> tuple[str, str]:
+    return sys.stdout.encoding, sys.stdout.errors or "strict"
+
+
+def _count_flows(name: str) -> int:
+    """The number of TCP connections that a file uses up; 0 for one that cannot be read, which is reported later."""
+    from kproxy.capture import Capture, Reassembler
+    from kproxy.trace.reader import open_trace
+
+    flow_ids = itertools.count()
+    with contextlib.suppress(OSError, UserError), Path(name).open("rb") as file:
+        opened = open_trace(file, name, lambda _: None)
+        if opened.lines is None:
+            reassembler = Reassembler(flow_ids=flow_ids)
+            with Capture(opened.source, name, owned=False) as capture:
+                for packet in capture:
+                    with contextlib.suppress(Exception):  # a bug in kproxy, which is reported later
+                        reassembler.receive(packet)
+    return next(flow_ids)
+
+
+def _dissect(
+    each: tuple[str, bool], first_flow: int, args: argparse.Namespace, to: Path, encoding: tuple[str, str]
+) -> _Result:
+    selection = selection_of(args)
+    said = io.StringIO()
+    with (
+        to.open("w", encoding=encoding[0], errors=encoding[1]) as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(said),
+    ):
+        output = dissect.output_of(args, selection, headings=False)
+        outcome, failed = None, None
+        try:
+            outcome = dissect.dissect_input(*each, itertools.count(first_flow), args, output, selection)
+        except UserError as error:
+            failed = error
+        output.close()
+    [counts] = output.analysed.files.values()
+    return _Result(outcome, failed, said.getvalue(), counts, output.failures)

@@ -1,0 +1,85 @@
+"""Writes chosen fields of lines: tab-separated, or as JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from kproxy.filters import Filter
+from kproxy.inspection.needs import Needs, needs_of
+from kproxy.outputs.output import Output
+from kproxy.trace.encoding import ColumnReader, encode_json
+from kproxy.trace.formatting import safe
+from kproxy.trace.lines import FindingLine, Line, StallLine
+
+_MOST_ROWS = 256  # that are written together
+
+
+class ChosenFields(Output):
+    """Writes the chosen fields of each line that has any of them. `names` are dotted paths of a trace line.
+
+    Lines of findings and stalls are left out unless a field or the filter asks for something that only they have, or
+    for ``kind``: then nothing has to be checked for the rows of frames.
+    """
+
+    def __init__(self, file: TextIO, line_filter: Filter | None, names: list[str], *, json: bool) -> None:
+        super().__init__(file, line_filter)
+        self._names = tuple(dict.fromkeys(names))
+        columns = dict.fromkeys(name.partition(".")[0] for name in names)
+        self._read = ColumnReader(columns)
+        self._has_paths = any("." in name for name in names)
+        self._json = json
+        self._rows: list[str] = []
+        self._needs = needs_of(columns.keys() | (() if line_filter is None else line_filter.needed_columns))
+
+    @property
+    def needs(self) -> Needs:
+        return self._needs
+
+    def _show(self, line: Line) -> None:
+        if not self._needs.findings and isinstance(line, FindingLine | StallLine):
+            return
+        found = self._read(line)
+        if self._has_paths:
+            found = {name: value for name in self._names if (value := _value(found, name)) is not None}
+        if not found:
+            return
+        if self._json:
+            in_order = {name: found[name] for name in self._names if name in found}
+            self._file.buffer.write(encode_json(in_order) + b"\n")
+            return
+        self._rows.append("\t".join([_cell(found[name]) if name in found else "" for name in self._names]))
+        if len(self._rows) >= _MOST_ROWS:
+            self._write_rows()
+
+    def _write_rows(self) -> None:
+        if self._rows:
+            self._file.write("\n".join(self._rows) + "\n")
+            self._rows.clear()
+
+    def flush(self) -> None:
+        self._write_rows()
+        super().flush()
+
+
+def _value(line: Mapping[str, Any], path: str) -> Any:
+    """The value at a path of a line, e.g. ``body.topics``; in arrays, the list of the elements' values."""
+    found: Any = line
+    for part in path.split("."):
+        if isinstance(found, Mapping):
+            found = found.get(part)
+        elif isinstance(found, list):
+            found = [each.get(part) for each in found if isinstance(each, Mapping) and each.get(part) is not None]
+        else:
+            return None
+    return None if found == [] else found
+
+
+def _cell(found: Any) -> str:
+    if isinstance(found, str):
+        return safe(found)
+    if type(found) is int:
+        return str(found)
+    if isinstance(found, list) and all(isinstance(each, str | int) for each in found):
+        return ",".join(safe(str(each)) for each in found)
+    return encode_json(found).decode()

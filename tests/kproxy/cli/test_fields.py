@@ -1,0 +1,37 @@
+"""`kproxy dissect --fields`: what is asked for decides what is computed."""
+
+import json
+from pathlib import Path
+
+from tests.kproxy.cli.conftest import Run
+
+BROKEN = Path(__file__).parents[3] / "captures" / "metadata-v1-throttle-first.pcap.gz"
+
+
+def test_findings_are_computed_only_if_a_field_or_an_option_needs_them(kproxy: Run) -> None:
+    assert kproxy("dissect", "--json", BROKEN).returncode == 1
+    assert kproxy("dissect", "--fields", "ts,api", BROKEN).returncode == 0
+    asked = kproxy("dissect", "--fields", "ts,findings.code", BROKEN)
+    assert asked.returncode == 1
+    assert "L005" in asked.stdout
+    assert kproxy("dissect", "--fields", "ts,api", "-f", "finding=L005", BROKEN).returncode == 1
+    assert kproxy("dissect", "--fields", "ts,api", "--fail-on", "error", BROKEN).returncode == 1
+    assert kproxy("dissect", "--fields", "ts,api", "--fail-on", "never", BROKEN).returncode == 0
+
+
+def test_lines_of_findings_are_rows_only_if_a_field_of_theirs_is_asked_for(kproxy: Run) -> None:
+    name = BROKEN.with_name("join-group-never-synced.pcap.gz")
+    lines = [json.loads(line) for line in kproxy("dissect", "--json", name).stdout.splitlines()]
+    frames = [line for line in lines if line["kind"] not in ("finding", "stall")]
+    assert len(frames) < len(lines)
+    for fail_on in ((), ("--fail-on", "info")):
+        rows = kproxy("dissect", "--fields", "ts,api", *fail_on, name).stdout.splitlines()
+        assert rows == [f"{line['ts']}\t{line.get('api', '')}" for line in frames]
+    rows = kproxy("dissect", "--fields", "kind,ts", name).stdout.splitlines()
+    assert rows == [f"{line['kind']}\t{line['ts']}" for line in lines]
+
+
+def test_a_field_given_twice_is_one_column(kproxy: Run) -> None:
+    assert {len(row.split("\t")) for row in kproxy("dissect", "--fields", "ts,api,ts", BROKEN).stdout.splitlines()} == {
+        2
+    }

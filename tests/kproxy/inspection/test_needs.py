@@ -1,0 +1,84 @@
+"""An inspection that skips what no output reads: the columns that are read are those of a whole inspection."""
+
+from pathlib import Path
+
+import pytest
+
+from dissectors import rules
+from kproxy.capture import open_capture
+from kproxy.capture.lines import CaptureLines
+from kproxy.filters import parse
+from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.needs import EVERYTHING, Needs, needs_of
+from kproxy.trace.encoding import ColumnReader, as_mapping
+from kproxy.trace.lines import KINDS, FindingLine, Line, StallLine
+
+ROOT = Path(__file__).parents[3]
+CAPTURES = sorted([*(ROOT / "captures").glob("*.pcap.gz"), *(ROOT / "tests/data/pcap").glob("*.pcap.gz")])
+COLUMNS = {"kind", *(name for kind in KINDS.values() for name in kind.__struct_fields__)}
+HEADS = {name for name in COLUMNS if needs_of({name}) == Needs(findings=False, facts=False)}
+FACTS = {name for name in COLUMNS if needs_of({name}) == Needs(findings=False, facts=True)}
+
+
+def lines_of(path: Path, needs: Needs) -> list[Line]:
+    with open_capture(path) as capture:
+        return list(CaptureLines(capture, Inspector("c", needs=needs)))
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.removesuffix(".pcap.gz"))
+@pytest.mark.parametrize(("needs", "columns"), [(Needs(False, False), HEADS), (Needs(False, True), HEADS | FACTS)])
+def test_what_is_left_out_changes_nothing_else(path: Path, needs: Needs, columns: set[str]) -> None:
+    whole = [line for line in lines_of(path, EVERYTHING) if not isinstance(line, FindingLine | StallLine)]
+    read = ColumnReader(columns)
+    assert [read(line) for line in lines_of(path, needs)] == [read(line) for line in whole]
+
+
+def test_without_findings_no_rule_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = ROOT / "captures/metadata-v1-throttle-first.pcap.gz"
+    assert any(getattr(line, "findings", None) for line in lines_of(path, EVERYTHING))
+    monkeypatch.setattr(rules, "rules", lambda: pytest.fail("the rules are loaded"))
+    assert lines_of(path, Needs(findings=False))
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.removesuffix(".pcap.gz"))
+def test_a_column_has_the_value_of_the_whole_line(path: Path) -> None:
+    read = ColumnReader(COLUMNS)
+    assert [read(line) for line in lines_of(path, EVERYTHING)] == [
+        {name: value for name, value in as_mapping(line).items() if value is not None}
+        for line in lines_of(path, EVERYTHING)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "needs"),
+    [
+        ({"ts", "api", "latency_us", "principal"}, Needs(False, False)),
+        ({"ts", "topics"}, Needs(False, True)),
+        ({"group_id"}, Needs(False, True)),
+        ({"findings"}, Needs(True, True)),
+        ({"code"}, Needs(True, True)),
+        ({"stall"}, Needs(True, True)),
+        ({"kind", "ts"}, Needs(True, True)),
+    ],
+)
+def test_what_columns_need(columns: set[str], needs: Needs) -> None:
+    assert needs_of(columns) == needs
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        ("api=Fetch", False),
+        ("error", False),
+        ("kind=response and latency>1ms", False),
+        ("kind in (open, close)", False),
+        ("kind=finding", True),
+        ("kind!=request", True),
+        ("kind~o", True),
+        ("not (kind=open or kind=stall)", True),
+        ("severity>=warning", True),
+        ("finding=L005", True),
+    ],
+)
+def test_a_filter_needs_findings_only_if_it_names_them(text: str, findings: bool) -> None:
+    assert needs_of(parse(text).needed_columns).findings == findings
