@@ -76,7 +76,9 @@ def unpack(revision: str, directory: Path) -> str | None:
         shallow = git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
         return "this clone is shallow" if shallow else archive.stderr.decode().strip()
     directory.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True)  # 3.11.2 has no tarfile filters
+    subprocess.run(
+        ["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True
+    )  # 3.11.2 has no tarfile filters
     return None
 
 
