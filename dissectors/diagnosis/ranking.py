@@ -62,7 +62,12 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
     close = [each for each in ranked if each.cost <= ranked[0].cost + CLOSE][:FINALISTS]
     rest = ranked[len(close) :]
     if len(frame) <= SMALL:
+        before = ranked[0].cost
         close = _second_look(frame, close)
+        # The other readings may contradict themselves just as much.
+        more = max(min(each.cost for each in close) - before, 0.0)
+        for each in rest:
+            each.cost += more
     ranked = sorted(close, key=lambda each: each.cost) + rest
     weights = [2.0 ** ((ranked[0].cost - each.cost) * TEMPER) for each in ranked]
     for each, weight in zip(ranked, weights, strict=True):
