@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -114,14 +114,29 @@ def _is_doubtful(message: Message) -> bool:
 
 
 def _elements(message: Message) -> dict[str, list[int]]:
-    """Elements that may be the only ones written wrong: those before the byte where decoding stopped."""
+    """Elements that may be the only ones written wrong: those before the byte where decoding stopped, or that looks odd."""
+    error = message.error.path if message.error is not None else ()
+    odd = message.decode_warnings[0].path if message.decode_warnings else ()
     found: dict[str, list[int]] = {}
     for one in message.layout.fields if message.layout else ():
         value = message.body.get(one.name)
-        stopped = message.error is not None and message.error.path[:1] == (one.name,)
-        if one.array and one.struct is not None and isinstance(value, list) and (stopped or len(value) > 1):
-            found[one.name] = list(range(max(len(value) - MOST_SUSPECTS, 0), len(value)))
+        if not one.array or one.struct is None or not isinstance(value, list):
+            continue
+        end = len(value)
+        if error[:1] == (one.name,):
+            end = max(end, _index(error) + 1)  # of an element without any field, nothing is kept
+        elif end < 2:
+            continue
+        suspects = {*range(end - MOST_SUSPECTS, end)}
+        if odd[:1] == (one.name,):
+            suspects |= {_index(odd) - 1, _index(odd)}
+        found[one.name] = sorted(each for each in suspects if 0 <= each < end)
     return found
+
+
+def _index(path: Sequence[str | int]) -> int:
+    """The index of the element in the path of a field, -1 if it is the count."""
+    return int(path[1]) if len(path) > 1 else -1
 
 
 def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnosis:

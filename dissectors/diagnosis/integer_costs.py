@@ -59,6 +59,7 @@ _ROLES: dict[str, str] = {
     **dict.fromkeys(("removing_replicas", "preferred_successors", "new_isr"), "node"),
     **dict.fromkeys(("num_partitions", "replication_factor", "max_records", "batch_size", "count"), "number"),
     **dict.fromkeys(("max_num_offsets", "delivery_count", "iterations", "response_partition_limit"), "number"),
+    **dict.fromkeys(("generation_id", "generation_id_or_member_epoch", "producer_id_len"), "number"),
     **dict.fromkeys(("min_version", "max_version", "min_supported_version", "max_supported_version"), "version"),
     **dict.fromkeys(("min_version_level", "max_version_level"), "version"),
     **dict.fromkeys(("max_bytes", "min_bytes", "partition_max_bytes", "telemetry_max_bytes"), "capacity"),
@@ -71,6 +72,11 @@ def error_code(value: int) -> float:
     if value == 0:
         return 0.5
     return 9.0 if value in error_codes() else 16 + WRONG
+
+
+def own_error(value: int) -> float:
+    """An error with numbers of its own, as in Kafka Streams: usually 0."""
+    return 0.5 if value == 0 else 7.0 + small(value)
 
 
 def boolean(value: int) -> float:
@@ -200,8 +206,10 @@ def integer(field: Field) -> Cost:
         return double
     if field.type == "uuid":
         return uuid
-    if name.endswith("error_code") and field.type == "int16":
+    if field.type == "int16" and (name.endswith("error_code") or name == "error"):
         return error_code
+    if name.endswith("error_code"):
+        return own_error
     if name == "throttle_time_ms":
         return throttle
     if name == "port" and field.type in ("int32", "uint16", "int16"):
