@@ -123,7 +123,7 @@ def _stands_for(right: Layout, one: Ranked, other: Ranked) -> bool:
         return True
     if None in (one.edit, other.edit) or one.loose or other.loose or one.values is None or other.values is None:
         return False
-    return writes_same_bytes(right, one.layout, one.values, other.values)
+    return writes_same_bytes(right, one.layout, one.values, other.layout, other.values)
 
 
 def _leaves(nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[tuple[object, ...]]:
