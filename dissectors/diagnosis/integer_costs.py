@@ -99,7 +99,7 @@ def port(value: int) -> float:
 def throttle(value: int) -> float:
     """A throttle time: ms, usually 0."""
     if value > 0:
-        return 14.0 if value <= MINUTE else _GAMMA[value.bit_length()] + 3
+        return 8.0 + 0.6 * value.bit_length() if value <= MINUTE else _GAMMA[value.bit_length()] + 3
     return 0.5 if value == 0 else 32 + WRONG
 
 
@@ -128,6 +128,16 @@ def number(value: int) -> float:
 def version(value: int) -> float:
     """The version of an API or a feature."""
     return small(value) if value >= 0 else WRONG
+
+
+def least_version(value: int) -> float:
+    """The least version of an API: usually 0."""
+    return 0.7 if value == 0 else 2.0 + version(value)
+
+
+def greatest_version(value: int) -> float:
+    """The greatest version of an API: often more than 0."""
+    return 2.0 if value == 0 else version(value)
 
 
 def api_key(value: int) -> float:
@@ -218,6 +228,8 @@ def integer(field: Field) -> Cost:
         return operations
     if name == "api_key":
         return api_key
+    if name in ("min_version", "max_version"):
+        return least_version if name == "min_version" else greatest_version
     if field.type == "int8" and (named := _named(name)):
         return named
     return _with_default(field, _cost(field))

@@ -12,10 +12,14 @@ from typing import Any
 
 from dissectors.diagnosis.integer_costs import integer
 from dissectors.diagnosis.value_costs import FREE
+from dissectors.messages.value_annotations.tables import FIELDS
 from dissectors.wire.layout import WIDTHS, Field, Layout
 
 #: The cost in bits from which an integer may have been read at a wrong offset.
 ODD = 30.0
+
+#: The longest throttle time that a broker may ask for, in ms.
+LONGEST_THROTTLE = 3_600_000
 
 #: The control characters of ordinary text.
 _BLANKS = frozenset("\t\n\r")
@@ -24,6 +28,10 @@ _BLANKS = frozenset("\t\n\r")
 def shows_shift(layout: Layout, values: Mapping[str, Any]) -> bool:
     """Whether any value of a body looks as if it were read at a wrong offset."""
     return any(_is_shifted(one, value) for one, value in _leaves(layout, values))
+
+
+def _tags_are_odd(values) -> bool:
+    return any(tag.get("data") in (b"", "") for tag in values.get("_tags") or ())
 
 
 def _leaves(layout: Layout, values: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
@@ -43,6 +51,10 @@ def _is_shifted(one: Field, value: Any) -> bool:
         return one.type == "string" and any(each < " " and each not in _BLANKS for each in value)
     if not isinstance(value, int) or isinstance(value, bool) or one.name in FREE or one.type not in WIDTHS:
         return False
+    if one.name == "throttle_time_ms":
+        return not 0 <= value <= LONGEST_THROTTLE
+    if one.type == "int8":
+        return (meaning := FIELDS.get(one.name)) is not None and meaning(value) is None
     width = WIDTHS[one.type]
     return width > 1 and has_seam(value, width) and integer(one)(value) >= ODD
 
