@@ -43,7 +43,7 @@ MOST_LACKING = 4096
 #: In large frames, the number of bytes in which the first departure is searched.
 BEGINNING = 8 << 10
 
-#: The confidence from which a frame is decoded under its diagnosis.
+#: The confidence from which a frame is decoded under its diagnosis, and below which one that decodes has none.
 LIKELY = 0.5
 
 #: The highest confidence of trailing bytes and truncation, which explain nearly everything.
@@ -96,6 +96,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         if (
             not _is_doubtful(message)
             or best.cost > fits - MARGIN
+            or best.confidence < LIKELY
             or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame)
         ):
             return None

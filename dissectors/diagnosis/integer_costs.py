@@ -25,7 +25,7 @@ _WIDE = tuple(3.0 + 1.2 * bits for bits in range(65))
 _ZERO = 1.0
 
 #: The cost of a value that is not in the field's set of values.
-_NOT_ONE = 16.0
+NOT_ONE = 16.0
 
 #: The cost of the schema's default, and of -1 if it means none.
 _DEFAULT = 2.5
@@ -112,12 +112,12 @@ def small(value: int) -> float:
 
 def partition(value: int) -> float:
     """The index of a partition: small, and never negative."""
-    return small(value) if value >= 0 else _NOT_ONE + small(value)
+    return small(value) if value >= 0 else NOT_ONE + small(value)
 
 
 def node(value: int) -> float:
     """The id of a broker in a list of brokers: small, and never negative."""
-    return 2.0 + small(value) if value == 0 else small(value) if value > 0 else _NOT_ONE + small(value)
+    return 2.0 + small(value) if value == 0 else small(value) if value > 0 else NOT_ONE + small(value)
 
 
 def number(value: int) -> float:
@@ -169,7 +169,7 @@ def duration(value: int) -> float:
     if value in _DURATIONS:
         return 8.0
     if value <= 0:
-        return 5.0 if value >= -1 else _NOT_ONE + wide(value)
+        return 5.0 if value >= -1 else NOT_ONE + wide(value)
     return 13.0 if value % 100 == 0 and value < 1 << 32 else 5.0 + (small(value) if value < 1 << 20 else wide(value))
 
 
@@ -264,4 +264,4 @@ def _named(name: str) -> Cost | None:
     costs = {value: 8.0 if text == "UNKNOWN" else 3.0 for value, text in names.items()}
     if name.startswith("resource_type"):
         costs |= dict.fromkeys((8, 16, 32), 4.0)  # resource types of configurations have their own table
-    return lambda value: costs.get(value, _NOT_ONE)
+    return lambda value: costs.get(value, NOT_ONE)
