@@ -81,8 +81,10 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
     right = right_layout(message)
     if right is None:
         return None
-    words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
+    if reads and not _is_doubtful(message):
+        return None
+    words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     search = Search(
         message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual,
         elements=_elements(message),
@@ -94,8 +96,7 @@ def diagnose(message: Message, request: Message | None = None, usual: frozenset[
         return None
     if fits is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
         if (
-            not _is_doubtful(message)
-            or best.cost > fits - MARGIN
+            best.cost > fits - MARGIN
             or best.confidence < LIKELY
             or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame)
         ):

@@ -111,7 +111,10 @@ def _cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> float | Non
     header, body = layout.fields[0].struct, layout.fields[1].struct
     assert header is not None
     assert body is not None
-    if edit.kind == "int_width" and decode(header if header.fields else body, frame, 4).values.get("version") != version:
+    if (
+        edit.kind == "int_width"
+        and decode(header if header.fields else body, frame, 4).values.get("version") != version
+    ):
         return None
     reading = FrameReading(frame, frozenset(), WORK)
     reading.begin(float("inf"), WORK)

@@ -99,7 +99,9 @@ def test_an_edit_stands_for_another_one_if_it_leaves_the_same_bytes() -> None:
     last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(right)
     read = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
     assert writes_same_bytes(right, last, read, right, read)
-    assert not writes_same_bytes(right, last, read, right, {**read, "body": {"throttle_time_ms": 0}})  # topics could be any
+    assert not writes_same_bytes(
+        right, last, read, right, {**read, "body": {"throttle_time_ms": 0}}
+    )  # topics could be any
     assert not writes_same_bytes(right, last, read, right, {**read, "body": {"throttle_time_ms": 9, "topics": []}})
 
 
