@@ -116,7 +116,7 @@ def _is_doubtful(message: Message) -> bool:
 
 
 def _elements(message: Message) -> dict[str, list[int]]:
-    """Elements that may be the only ones written wrong: those before the byte where decoding stopped, or that looks odd."""
+    """Elements that may be the only ones written wrong: those before the first odd byte, and where decoding stopped."""
     error = message.error.path if message.error is not None else ()
     odd = message.decode_warnings[0].path if message.decode_warnings else ()
     found: dict[str, list[int]] = {}

@@ -13,12 +13,13 @@ from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.ranking import rank
 from dissectors.diagnosis.search import Found, Search
 from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.edits import LOOSE, Edit, frame_layout
+from dissectors.edits import LOOSE, Edit, EditError, frame_layout
 from dissectors.embedded.payload_formats import PAYLOADS, as_stated, at_version
 from dissectors.messages.diagnosis_result import Rival
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout, versions
+from dissectors.wire.walk import walk
 
 #: The smallest and the largest payload that is searched, and the fields read per payload.
 SMALLEST = 6
@@ -60,6 +61,20 @@ def is_whole(data: bytes, name: str) -> bool:
     read = decode(body, data, head.end)
     later = head.values.get("version", version) > version
     return read.error is None and not read.decode_warnings and (later or read.end == len(data))
+
+
+def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
+    """Whether bytes are a payload of any version with an edit, to the last byte: the edit may be one of the version."""
+    for version in versions(name):
+        right = at_version(name, version)
+        try:
+            layout = edit.apply(frame_layout(right.header, right.body))
+        except EditError:
+            continue
+        read = walk(layout, data, 0)
+        if read.error is None and not read.decode_warnings and read.end == len(data):
+            return True
+    return False
 
 
 @functools.lru_cache(256)

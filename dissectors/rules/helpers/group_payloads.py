@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from dissectors.diagnosis.payloads import PayloadDiagnosis, diagnose_payload, embedded, is_whole
+from dissectors.diagnosis.payloads import (
+    PayloadDiagnosis,
+    diagnose_payload,
+    embedded,
+    is_whole,
+    is_whole_under,
+)
+from dissectors.edits import Edit
 from dissectors.embedded.group import payload_names
 from dissectors.embedded.locations import EmbeddedLocation, embedded_locations
 from dissectors.embedded.payload_formats import as_stated
@@ -85,16 +92,31 @@ def departure_in(message: Message, *path: str | int, protocol_type: str | None =
     return next((payload_departure(each) for each in found), None)
 
 
+def departs_likewise(payload: GroupPayload, edit: Edit) -> bool:
+    """Whether a payload is not whole, but is with an edit that `payload_departure` found in another one."""
+    details = dict(edit.detail)
+    data, name, inner = payload.data, details["payload"], details["edit"]
+    if inner.kind == "embedded_layout":
+        details = dict(inner.detail)
+        data, name, inner = _user_data(data, name), details["payload"], details["edit"]
+    return bool(data) and not is_whole(data, name) and is_whole_under(data, name, inner)
+
+
 def _of_user_data(payload: GroupPayload, name: str) -> PayloadDiagnosis | None:
     inner = _STREAMS.get(name)
     if inner is None or enclosing_text(payload.rows, "name", "protocol_name", "protocol_data", "protocol") != "stream":
         return None
-    try:
-        header, body, _ = as_stated(name, payload.data)
-    except DecodeError:
+    data = _user_data(payload.data, name)
+    if not data or is_whole(data, inner):
         return None
-    data = decode(body, payload.data, decode(header, payload.data).end).values.get("user_data")
-    if not data or is_whole(bytes(data), inner):
-        return None
-    found = diagnose_payload(bytes(data), inner)
+    found = diagnose_payload(data, inner)
     return embedded(embedded(found, "user_data", inner), payload.field, name) if found else None
+
+
+def _user_data(data: bytes, name: str) -> bytes:
+    """The user data in a payload of consumers; empty if there is none."""
+    try:
+        header, body, _ = as_stated(name, data)
+    except DecodeError:
+        return b""
+    return bytes(decode(body, data, decode(header, data).end).values.get("user_data") or b"")
