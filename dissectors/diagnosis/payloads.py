@@ -21,8 +21,9 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout, versions
 from dissectors.wire.walk import walk
 
-#: The smallest and the largest payload that is searched, and the fields read per payload.
+#: The smallest payload that is searched, with a version and without; the largest; and the fields read per payload.
 SMALLEST = 6
+SMALLEST_WITHOUT_VERSION = 8
 LARGEST = 32 << 10
 WORK = 40_000
 
@@ -90,6 +91,8 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
     try:
         right = as_stated(name, data)
     except DecodeError:
+        if len(data) < SMALLEST_WITHOUT_VERSION:
+            return None
         right = at_version(name, versions(name)[-1])
     layout = frame_layout(right.header, right.body)
     frame = _NO_SIZE + data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from dissectors.diagnosis.payloads import (
@@ -23,6 +23,9 @@ from dissectors.wire.errors import DecodeError
 
 #: The most payloads of one message that are examined.
 MOST = 200
+
+#: The most bytes of payloads that are compared with one that departs.
+MOST_COMPARED = 32 << 10
 
 #: User data of Kafka Streams by the payload that contains it.
 _STREAMS = {"ConsumerProtocolSubscription": "SubscriptionInfoData", "ConsumerProtocolAssignment": "AssignmentInfo"}
@@ -92,8 +95,18 @@ def departure_in(message: Message, *path: str | int, protocol_type: str | None =
     return next((payload_departure(each) for each in found), None)
 
 
-def departs_likewise(payload: GroupPayload, edit: Edit) -> bool:
-    """Whether a payload is not whole, but is with an edit that `payload_departure` found in another one."""
+def departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
+    """The payloads with the edit of another one, from `payload_departure`, in the first `MOST_COMPARED` bytes."""
+    left = MOST_COMPARED
+    for each in payloads:
+        left -= len(each.data)
+        if left < 0:
+            return
+        if _departs(each, edit):
+            yield each
+
+
+def _departs(payload: GroupPayload, edit: Edit) -> bool:
     details = dict(edit.detail)
     data, name, inner = payload.data, details["payload"], details["edit"]
     if inner.kind == "embedded_layout":

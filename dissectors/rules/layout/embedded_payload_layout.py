@@ -11,7 +11,7 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import GroupPayload, departs_likewise, group_payloads, payload_departure
+from dissectors.rules.helpers.group_payloads import GroupPayload, departing_likewise, group_payloads, payload_departure
 from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
@@ -94,7 +94,7 @@ def embedded_payload_layout(
             continue
         if (found := payload_departure(payload)) is None:
             continue
-        alike = [payload, *(each for each in payloads if departs_likewise(each, found.edit))]
+        alike = [payload, *departing_likewise(payloads, found.edit)]
         for each in alike:
             groups.reported[each.data] = None
         count = f", in {len(alike)} payloads of this frame" if len(alike) > 1 else ""
