@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +43,7 @@ MOST_LACKING = 4096
 #: In large frames, the number of bytes in which the first departure is searched.
 BEGINNING = 8 << 10
 
-#: The confidence from which a frame is decoded under its diagnosis.
+#: The confidence from which a frame is decoded under its diagnosis, and below which one that decodes has none.
 LIKELY = 0.5
 
 #: The highest confidence of trailing bytes and truncation, which explain nearly everything.
@@ -83,8 +83,10 @@ def diagnose(
     right = right_layout(message)
     if right is None:
         return None
-    words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     reads = message.error is None and message.end == len(message.frame)
+    if reads and not _is_doubtful(message):
+        return None
+    words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     search = Search(
         message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual,
         elements=_elements(message),
@@ -96,8 +98,8 @@ def diagnose(
         return None
     if fits is not None:  # the right layout decodes it too: report only what turns it into an ordinary frame
         if (
-            not _is_doubtful(message)
-            or best.cost > fits - MARGIN
+            best.cost > fits - MARGIN
+            or best.confidence < LIKELY
             or best.cost > ORDINARY + ORDINARY_BYTE * len(message.frame)
         ):
             return None
@@ -116,14 +118,29 @@ def _is_doubtful(message: Message) -> bool:
 
 
 def _elements(message: Message) -> dict[str, list[int]]:
-    """Elements that may be the only ones written wrong: those before the byte where decoding stopped."""
+    """Elements that may be the only ones written wrong: those before the first odd byte, and where decoding stopped."""
+    error = message.error.path if message.error is not None else ()
+    odd = message.decode_warnings[0].path if message.decode_warnings else ()
     found: dict[str, list[int]] = {}
     for one in message.layout.fields if message.layout else ():
         value = message.body.get(one.name)
-        stopped = message.error is not None and message.error.path[:1] == (one.name,)
-        if one.array and one.struct is not None and isinstance(value, list) and (stopped or len(value) > 1):
-            found[one.name] = list(range(max(len(value) - MOST_SUSPECTS, 0), len(value)))
+        if not one.array or one.struct is None or not isinstance(value, list):
+            continue
+        end = len(value)
+        if error[:1] == (one.name,):
+            end = max(end, _index(error) + 1)  # of an element without any field, nothing is kept
+        elif end < 2:
+            continue
+        suspects = {*range(end - MOST_SUSPECTS, end)}
+        if odd[:1] == (one.name,):
+            suspects |= {_index(odd) - 1, _index(odd)}
+        found[one.name] = sorted(each for each in suspects if 0 <= each < end)
     return found
+
+
+def _index(path: Sequence[str | int]) -> int:
+    """The index of the element in the path of a field, -1 if it is the count."""
+    return int(path[1]) if len(path) > 1 else -1
 
 
 def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnosis:

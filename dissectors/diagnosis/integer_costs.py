@@ -25,7 +25,7 @@ _WIDE = tuple(3.0 + 1.2 * bits for bits in range(65))
 _ZERO = 1.0
 
 #: The cost of a value that is not in the field's set of values.
-_NOT_ONE = 16.0
+NOT_ONE = 16.0
 
 #: The cost of the schema's default, and of -1 if it means none.
 _DEFAULT = 2.5
@@ -59,6 +59,7 @@ _ROLES: dict[str, str] = {
     **dict.fromkeys(("removing_replicas", "preferred_successors", "new_isr"), "node"),
     **dict.fromkeys(("num_partitions", "replication_factor", "max_records", "batch_size", "count"), "number"),
     **dict.fromkeys(("max_num_offsets", "delivery_count", "iterations", "response_partition_limit"), "number"),
+    **dict.fromkeys(("generation_id", "generation_id_or_member_epoch", "producer_id_len"), "number"),
     **dict.fromkeys(("min_version", "max_version", "min_supported_version", "max_supported_version"), "version"),
     **dict.fromkeys(("min_version_level", "max_version_level"), "version"),
     **dict.fromkeys(("max_bytes", "min_bytes", "partition_max_bytes", "telemetry_max_bytes"), "capacity"),
@@ -71,6 +72,11 @@ def error_code(value: int) -> float:
     if value == 0:
         return 0.5
     return 9.0 if value in error_codes() else 16 + WRONG
+
+
+def own_error(value: int) -> float:
+    """An error with numbers of its own, as in Kafka Streams: usually 0."""
+    return 0.5 if value == 0 else 7.0 + small(value)
 
 
 def boolean(value: int) -> float:
@@ -93,7 +99,7 @@ def port(value: int) -> float:
 def throttle(value: int) -> float:
     """A throttle time: ms, usually 0."""
     if value > 0:
-        return 14.0 if value <= MINUTE else _GAMMA[value.bit_length()] + 3
+        return 8.0 + 0.6 * value.bit_length() if value <= MINUTE else _GAMMA[value.bit_length()] + 3
     return 0.5 if value == 0 else 32 + WRONG
 
 
@@ -106,12 +112,12 @@ def small(value: int) -> float:
 
 def partition(value: int) -> float:
     """The index of a partition: small, and never negative."""
-    return small(value) if value >= 0 else _NOT_ONE + small(value)
+    return small(value) if value >= 0 else NOT_ONE + small(value)
 
 
 def node(value: int) -> float:
     """The id of a broker in a list of brokers: small, and never negative."""
-    return 2.0 + small(value) if value == 0 else small(value) if value > 0 else _NOT_ONE + small(value)
+    return 2.0 + small(value) if value == 0 else small(value) if value > 0 else NOT_ONE + small(value)
 
 
 def number(value: int) -> float:
@@ -122,6 +128,16 @@ def number(value: int) -> float:
 def version(value: int) -> float:
     """The version of an API or a feature."""
     return small(value) if value >= 0 else WRONG
+
+
+def least_version(value: int) -> float:
+    """The least version of an API: usually 0."""
+    return 0.7 if value == 0 else 2.0 + version(value)
+
+
+def greatest_version(value: int) -> float:
+    """The greatest version of an API: often more than 0."""
+    return 2.0 if value == 0 else version(value)
 
 
 def api_key(value: int) -> float:
@@ -153,7 +169,7 @@ def duration(value: int) -> float:
     if value in _DURATIONS:
         return 8.0
     if value <= 0:
-        return 5.0 if value >= -1 else _NOT_ONE + wide(value)
+        return 5.0 if value >= -1 else NOT_ONE + wide(value)
     return 13.0 if value % 100 == 0 and value < 1 << 32 else 5.0 + (small(value) if value < 1 << 20 else wide(value))
 
 
@@ -200,8 +216,10 @@ def integer(field: Field) -> Cost:
         return double
     if field.type == "uuid":
         return uuid
-    if name.endswith("error_code") and field.type == "int16":
+    if field.type == "int16" and (name.endswith("error_code") or name == "error"):
         return error_code
+    if name.endswith("error_code"):
+        return own_error
     if name == "throttle_time_ms":
         return throttle
     if name == "port" and field.type in ("int32", "uint16", "int16"):
@@ -210,6 +228,8 @@ def integer(field: Field) -> Cost:
         return operations
     if name == "api_key":
         return api_key
+    if name in ("min_version", "max_version"):
+        return least_version if name == "min_version" else greatest_version
     if field.type == "int8" and (named := _named(name)):
         return named
     return _with_default(field, _cost(field))
@@ -244,4 +264,4 @@ def _named(name: str) -> Cost | None:
     costs = {value: 8.0 if text == "UNKNOWN" else 3.0 for value, text in names.items()}
     if name.startswith("resource_type"):
         costs |= dict.fromkeys((8, 16, 32), 4.0)  # resource types of configurations have their own table
-    return lambda value: costs.get(value, _NOT_ONE)
+    return lambda value: costs.get(value, NOT_ONE)

@@ -7,8 +7,7 @@ class Misfit(Exception):
     """The bytes do not fit the layout; `at` is the offset."""
 
     def __init__(self, at: int) -> None:
-        super().__init__(at)
-        self.at = at
+        self.at = at  # no super().__init__: BaseException.__new__ keeps the arguments, and this is raised very often
 
 
 class TooExpensive(Misfit):

@@ -13,22 +13,28 @@ from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.ranking import rank
 from dissectors.diagnosis.search import Found, Search
 from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.edits import LOOSE, Edit, frame_layout
-from dissectors.embedded.payload_formats import PayloadLayouts, as_stated, at_version, header_of, is_payload
+from dissectors.edits import LOOSE, Edit, EditError, frame_layout
+from dissectors.embedded.payload_formats import as_stated, at_version, is_payload
 from dissectors.messages.diagnosis_result import Rival
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import Layout, versions
+from dissectors.wire.walk import walk
 
-#: The smallest and the largest payload that is searched, and the fields read per payload.
-SMALLEST = 8
+#: The smallest payload that is searched, with a version and without; the largest; and the fields read per payload.
+SMALLEST = 6
+SMALLEST_WITHOUT_VERSION = 8
 LARGEST = 32 << 10
 WORK = 40_000
 
-#: Errors in the version before a payload, with their priors in bits.
-_VERSION_MISSING = Edit.of("field_missing", "header.version", where=0)
-_VERSION_WIDTHS = tuple(Edit.of("int_width", "header.version", written=written) for written in ("int8", "int32"))
-_OF_VERSION = ((_VERSION_MISSING, 6.0), *((each, 9.0) for each in _VERSION_WIDTHS))
+#: Errors in the version of a payload, with their priors in bits; the version is the header or the first field.
+_OF_VERSION = {
+    at: (
+        (Edit.of("field_missing", at, where=0), 6.0),
+        *((Edit.of("int_width", at, written=written), 9.0) for written in widths),
+    )
+    for at, widths in (("header.version", ("int8", "int32")), ("version", ("int16", "int64")))
+}
 
 #: Stands for the length prefix, which a payload does not have.
 _NO_SIZE = bytes(4)
@@ -58,6 +64,20 @@ def is_whole(data: bytes, name: str) -> bool:
     return read.error is None and not read.decode_warnings and (later or read.end == len(data))
 
 
+def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
+    """Whether bytes are a payload of any version with an edit, to the last byte: the edit may be one of the version."""
+    for version in versions(name):
+        right = at_version(name, version)
+        try:
+            layout = edit.apply(frame_layout(right.header, right.body))
+        except EditError:
+            continue
+        read = walk(layout, data, 0)
+        if read.error is None and not read.decode_warnings and read.end == len(data):
+            return True
+    return False
+
+
 @functools.lru_cache(256)
 def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
     """The edit that explains a payload that is not whole best; None if no edit does.
@@ -71,6 +91,8 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
     try:
         right = as_stated(name, data)
     except DecodeError:
+        if len(data) < SMALLEST_WITHOUT_VERSION:
+            return None
         right = at_version(name, versions(name)[-1])
     layout = frame_layout(right.header, right.body)
     frame = _NO_SIZE + data
@@ -92,23 +114,25 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
 
 def _of_version(frame: bytes, name: str) -> Iterator[Found]:
     """The readings with a wrong or missing version, in the layout of each version."""
-    if not header_of(name).fields:
-        return
     for version in versions(name):
         right = at_version(name, version)
-        for edit, prior in _OF_VERSION:
-            layout = edit.apply(frame_layout(right.header, right.body))
-            cost = _cost(frame, layout, right, edit)
+        layout = frame_layout(right.header, right.body)
+        for edit, prior in _OF_VERSION["header.version" if right.header.fields else "version"]:
+            edited = edit.apply(layout)
+            cost = _cost(frame, edited, version, edit)
             if cost is not None:
                 # Of versions with the same layout, the latest is as good as any.
-                yield Found(edit, layout, cost + prior - 0.01 * version, prior)
+                yield Found(edit, edited, cost + prior - 0.01 * version, prior)
 
 
-def _cost(frame: bytes, layout: Layout, right: PayloadLayouts, edit: Edit) -> float | None:
+def _cost(frame: bytes, layout: Layout, version: int, edit: Edit) -> float | None:
     header, body = layout.fields[0].struct, layout.fields[1].struct
     assert header is not None
     assert body is not None
-    if edit.kind == "int_width" and decode(header, frame, 4).values.get("version") != right.version:
+    if (
+        edit.kind == "int_width"
+        and decode(header if header.fields else body, frame, 4).values.get("version") != version
+    ):
         return None
     reading = FrameReading(frame, frozenset(), WORK)
     reading.begin(float("inf"), WORK)

@@ -194,7 +194,7 @@ def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
     if name.endswith("Response"):
         result.append(Proposal("generic_error_body", "*", (), 4.5))
     result.append(Proposal("length_encoding", "*", written, 6.5))
-    scopes = {"*strings": 7.5, "*arrays": 7.5, "*bytes": 9.5}
+    scopes = {"*strings": 7.6, "*arrays": 7.6, "*bytes": 9.5}  # too rare to be one of two edits
     result += [Proposal("length_encoding", scope, written, prior) for scope, prior in scopes.items()]
     if flexible:
         for scope in ("*", "*strings", "*arrays"):

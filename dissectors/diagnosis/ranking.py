@@ -28,10 +28,6 @@ CLOSE = 16.0
 NAMED = 4 << 10
 STANDS_FOR = 4.0
 
-#: The part of the confidence of a reading that goes to the edit that explains it. Not all: that edit writes the same
-#: bytes, but the writer may have made the other error.
-EXPLAINED = 0.55
-
 
 @dataclass(slots=True)
 class Ranked:
@@ -63,7 +59,12 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
     close = [each for each in ranked if each.cost <= ranked[0].cost + CLOSE][:FINALISTS]
     rest = ranked[len(close) :]
     if len(frame) <= SMALL:
+        before = ranked[0].cost
         close = _second_look(frame, close, right)
+        # The other readings may contradict themselves just as much.
+        more = max(min(each.cost for each in close) - before, 0.0)
+        for each in rest:
+            each.cost += more
     ranked = sorted(close, key=lambda each: each.cost) + rest
     weights = [2.0 ** ((ranked[0].cost - each.cost) * TEMPER) for each in ranked]
     for each, weight in zip(ranked, weights, strict=True):
@@ -77,12 +78,11 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
 
 
 def _share(first: Ranked, others: list[Ranked], explained: float) -> None:
-    """Give the first reading a part of the confidences of those that it explains, and the others what remains."""
-    left = max(1.0 - first.confidence - EXPLAINED * (explained - first.confidence), 0.0)
+    """Give the first reading the confidences of those that its edit explains too, and the others what remains."""
     total = sum(each.confidence for each in others) or 1.0
     for each in others:
-        each.confidence *= left / total
-    first.confidence = 1.0 - left
+        each.confidence *= max(1.0 - explained, 0.0) / total
+    first.confidence = min(explained, 1.0)
 
 
 def _second_look(frame: bytes, close: list[Ranked], right: Layout) -> list[Ranked]:
@@ -126,7 +126,7 @@ def _stands_for(right: Layout, one: Ranked, other: Ranked) -> bool:
         return True
     if None in (one.edit, other.edit) or one.loose or other.loose or one.values is None or other.values is None:
         return False
-    return writes_same_bytes(right, one.layout, one.values, other.values)
+    return writes_same_bytes(right, one.layout, one.values, other.layout, other.values)
 
 
 def _leaves(nodes: list[Node], path: tuple[str, ...] = ()) -> Iterator[tuple[object, ...]]:

@@ -63,6 +63,9 @@ GOOD_BYTE = 6.0
 FINE = 40.0
 FINE_BYTE = 3.5
 
+#: The prior, in bits, of an edit that is as rare as an edit of one element.
+RARE = 9.0
+
 #: The cost of reading on after a decode warning in the right layout, fixed and per following byte.
 ODD = 40.0
 ODD_BYTE = 8.0
@@ -157,7 +160,7 @@ class Search:
         tried = choices(self._pair, self._proposals)
         self._try_all(base, tried)
         if self.right is None and not self._reads:
-            if self._size < LARGE and not self._convincing(FINE, FINE_BYTE):
+            if self._size < LARGE and not self._convincing(FINE, FINE_BYTE, RARE):
                 self._in_one_element(base, tried)
             if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_other_apis(base)
@@ -222,10 +225,14 @@ class Search:
         self._found.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
-    def _convincing(self, fixed: float, per_byte: float) -> bool:
+    def _convincing(self, fixed: float, per_byte: float, rarity: float = float("inf")) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
-        costs = [cost for cost, _, edit in self._found if edit is None or edit.kind not in LOOSE]
-        return bool(costs) and min(costs) < fixed + per_byte * self._size
+        most = fixed + per_byte * self._size
+        return any(
+            cost < most and prior < rarity
+            for cost, prior, edit in self._found
+            if edit is None or edit.kind not in LOOSE
+        )
 
     def _try(self, base: _Base, choice: Choice, element: int | None = None) -> None:
         """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""

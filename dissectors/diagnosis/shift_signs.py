@@ -2,7 +2,8 @@
 
 Extreme values alone are legal. A value that is read a few bytes too early or too late is different: it begins with the
 low bytes of one small number and ends with the high bytes of the next, which are 0, or 255 if that one is negative.
-Text has the length of another string in it.
+Text has the length of another string in it. Bytes of small numbers become codes that do not exist, or throttle times of
+days.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dissectors.diagnosis.integer_costs import integer
+from dissectors.diagnosis.integer_costs import NOT_ONE, integer
 from dissectors.diagnosis.value_costs import FREE
 from dissectors.wire.layout import WIDTHS, Field, Layout
 
 #: The cost in bits from which an integer may have been read at a wrong offset.
 ODD = 30.0
+
+#: The longest throttle time that a broker asks for, in ms.
+LONGEST_THROTTLE = 3_600_000
 
 #: The control characters of ordinary text.
 _BLANKS = frozenset("\t\n\r")
@@ -43,6 +47,10 @@ def _is_shifted(one: Field, value: Any) -> bool:
         return one.type == "string" and any(each < " " and each not in _BLANKS for each in value)
     if not isinstance(value, int) or isinstance(value, bool) or one.name in FREE or one.type not in WIDTHS:
         return False
+    if one.type == "int8":
+        return integer(one)(value) >= NOT_ONE
+    if one.name == "throttle_time_ms" and not -1 <= value <= LONGEST_THROTTLE:
+        return abs(value) < (1 << 31) - 1  # the extremes are deliberate
     width = WIDTHS[one.type]
     return width > 1 and has_seam(value, width) and integer(one)(value) >= ODD
 

@@ -114,7 +114,7 @@ _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
 def text(field: Field) -> Callable[[bytes], float]:
     """The cost function for the bytes of a string, without its length."""
     name = field.name
-    names = field.entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic")
+    names = field.entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic", "key")
     topic = field.entity == "topicName"
     sentence = "message" in name or "reason" in name
     closed = _CLOSED.get(name)

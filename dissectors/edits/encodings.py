@@ -31,13 +31,14 @@ def _both(one: Field, written: str) -> Field:
 
 def encoded(one: Field, written: str, *, elements: bool = False, strict: bool = False) -> Field:
     """The field with the other length encoding; unchanged if it has no length."""
+    made = one
     if elements:
-        made = replace(one, element_length=_length(one.type, written)) if one.element_length else one
-    elif one.length is None or (one.struct is not None and not one.array):
-        made = one
-    else:
-        made = replace(one, length=_length("array" if one.array else one.type, written))
-    if strict and made == one:
+        if one.element_length and one.element_length != (length := _length(one.type, written)):
+            made = replace(one, element_length=length)
+    elif one.length is not None and (one.struct is None or one.array):
+        length = _length("array" if one.array else one.type, written)
+        made = one if length == one.length else replace(one, length=length)
+    if strict and made is one:
         raise EditError(f"{one.name} already has this encoding")
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from operator import is_
 from typing import Any, NamedTuple
 
 from dissectors.wire.edit import EditError
@@ -88,14 +89,14 @@ def change_field(layout: Layout, path: tuple[str, ...], change: ChangeField) -> 
 
 
 @cached_on_owner
-def _changed_structs(struct: Layout) -> dict[tuple[str, Any], Layout]:
-    """The cached results of changes to a struct, by key."""
+def _changed_structs(struct: Layout) -> dict[tuple[str, Any], Layout | None]:
+    """The cached results of changes to a struct, by key; None if it stays the same."""
     return {}
 
 
 @cached_on_owner
-def _changed_fields(field: Field) -> dict[tuple[str, Any], Field]:
-    """The cached results of changes to a field, by key."""
+def _changed_fields(field: Field) -> dict[tuple[str, Any], Field | None]:
+    """The cached results of changes to a field, by key; None if it stays the same."""
     return {}
 
 
@@ -114,23 +115,23 @@ class Everywhere(NamedTuple):
         return change_body(layout, self.struct)
 
     def struct(self, struct: Layout) -> Layout:
-        """The changed struct, with all fields in it."""
+        """The changed struct, with all fields in it; the same one if nothing in it changes."""
         changed = _changed_structs(struct)
-        made = changed.get(self.key)
-        if made is None:
+        if self.key not in changed:
             fields, tagged = tuple(map(self.field, struct.fields)), tuple(map(self.field, struct.tagged))
-            made = changed[self.key] = self.of_struct(replace(struct, fields=fields, tagged=tagged))
-        return made
+            is_same = all(map(is_, (*fields, *tagged), (*struct.fields, *struct.tagged)))
+            made = self.of_struct(struct if is_same else replace(struct, fields=fields, tagged=tagged))
+            changed[self.key] = None if made is struct else made  # it would refer to itself
+        return changed[self.key] or struct
 
     def field(self, field: Field) -> Field:
-        """The changed field, with all fields in it."""
+        """The changed field, with all fields in it; the same one if nothing in it changes."""
         changed = _changed_fields(field)
-        made = changed.get(self.key)
-        if made is None:
-            made = self.of_field(replace(field, struct=self.struct(field.struct)) if field.struct else field)
-            if made is not field:  # it would refer to itself
-                changed[self.key] = made
-        return made
+        if self.key not in changed:
+            struct = self.struct(field.struct) if field.struct else None
+            made = self.of_field(field if struct is field.struct else replace(field, struct=struct))
+            changed[self.key] = None if made is field else made
+        return changed[self.key] or field
 
 
 def not_empty(struct: Layout, path: tuple[str, ...]) -> Layout:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dissectors.embedded.registry import VERSION, Rows, embedded, hand_made, int16
 from dissectors.wire.layout import Field, Layout, cached_on_owner, define
 
-_CONNECTOR = Layout(
-    "ConnectorAssignment",
-    (
-        Field("connector", "string", length="int16"),
-        Field("tasks", "int32", array=True, length="int32"),  # -1 is the connector itself
-    ),
+_CONNECTOR = (
+    Field("connector", "string", length="int16"),
+    Field("tasks", "int32", array=True, length="int32"),  # -1 is the connector itself
 )
 _URL_AND_OFFSET = (Field("url", "string", length="int16"), Field("config_offset", "int64"))
 _ALLOCATION = Field("allocation", "bytes", nullable=True, length="int32")
@@ -23,7 +20,8 @@ _GIVEN = (
 
 
 def _connectors(name: str, *, nullable: bool) -> Field:
-    return Field(name, "struct", array=True, nullable=nullable, length="int32", struct=_CONNECTOR)
+    struct = Layout("ConnectorAssignment", _CONNECTOR)
+    return Field(name, "struct", array=True, nullable=nullable, length="int32", struct=struct)
 
 
 _EAGER_STATE = Layout("ConnectWorkerState", _URL_AND_OFFSET)

@@ -60,12 +60,10 @@ def _message(version: int) -> Layout:
     if version >= _NAMED_TOPOLOGIES:
         # UTF-16 code units; empty unless the application uses an experimental API.
         task.append(Field("named_topology", "uint16", array=True, length="int32", default=[]))
-    named = _structs("partitions", "TopicPartition", Field("topic", "string", length="int16"), _PARTITION)
-    indexed = _structs("partitions", "IndexedPartition", Field("topic_index", "int32", default=0), _PARTITION)
     fields = [Field("version", "int32", default=0)]
     if version >= 3:
         fields.append(Field("latest_supported_version", "int32", default=0))
-    fields += [_structs("active_tasks", "TaskId", *task), _structs("standby_tasks", "StandbyTask", *task, named)]
+    fields += [_structs("active_tasks", "TaskId", *task), _structs("standby_tasks", "StandbyTask", *task, _named())]
     if version >= 5:
         fields += [
             _structs(
@@ -73,9 +71,9 @@ def _message(version: int) -> Layout:
             )
         ]
     if version >= 2:
-        fields.append(_hosts("partitions_by_host", indexed if version >= 5 else named))
+        fields.append(_hosts("partitions_by_host", _indexed() if version >= 5 else _named()))
     if version >= 6:
-        fields.append(_hosts("standby_partitions_by_host", indexed))
+        fields.append(_hosts("standby_partitions_by_host", _indexed()))
     if version >= 4:
         fields.append(Field("error_code", "int32", default=0))
     if version >= 7:
@@ -88,6 +86,14 @@ _PARTITION = Field("partition", "int32", default=0)
 
 def _structs(name: str, struct: str, *fields: Field) -> Field:
     return Field(name, "struct", array=True, length="int32", struct=Layout(struct, fields), default=[])
+
+
+def _named() -> Field:
+    return _structs("partitions", "TopicPartition", Field("topic", "string", length="int16"), _PARTITION)
+
+
+def _indexed() -> Field:
+    return _structs("partitions", "IndexedPartition", Field("topic_index", "int32", default=0), _PARTITION)
 
 
 def _hosts(name: str, partitions: Field) -> Field:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from dissectors.diagnosis.payloads import PayloadDiagnosis, diagnose_payload, embedded, is_whole
+from dissectors.diagnosis.payloads import (
+    PayloadDiagnosis,
+    diagnose_payload,
+    embedded,
+    is_whole,
+    is_whole_under,
+)
+from dissectors.edits import Edit
 from dissectors.embedded.assignors import user_data_names
 from dissectors.embedded.group import payload_names
 from dissectors.embedded.locations import EmbeddedLocation, embedded_locations
@@ -14,9 +21,13 @@ from dissectors.embedded.registry import Rows, enclosing_text
 from dissectors.embedded.registry import payload as with_prefix
 from dissectors.messages.message import Message
 from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
 
 #: The most payloads of one message that are examined.
 MOST = 200
+
+#: The most bytes of payloads that are compared with one that departs.
+MOST_COMPARED = 32 << 10
 
 
 class GroupPayload(NamedTuple):
@@ -105,3 +116,32 @@ def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
         if names and inner and (found := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):
             return found
     return None
+
+
+def departing_likewise(payloads: Iterable[GroupPayload], edit: Edit) -> Iterator[GroupPayload]:
+    """The payloads with the edit of another one, from `payload_departure`, in the first `MOST_COMPARED` bytes."""
+    left = MOST_COMPARED
+    for each in payloads:
+        left -= len(each.data)
+        if left < 0:
+            return
+        if _departs(each, edit):
+            yield each
+
+
+def _departs(payload: GroupPayload, edit: Edit) -> bool:
+    details = dict(edit.detail)
+    data, name, inner = payload.data, details["payload"], details["edit"]
+    if inner.kind == "embedded_layout":
+        details = dict(inner.detail)
+        data, name, inner = _user_data(data, name), details["payload"], details["edit"]
+    return bool(data) and not is_whole(data, name) and is_whole_under(data, name, inner)
+
+
+def _user_data(data: bytes, name: str) -> bytes:
+    """The user data in a payload of consumers; empty if there is none."""
+    try:
+        header, body, _ = as_stated(name, data)
+    except DecodeError:
+        return b""
+    return bytes(decode(body, data, decode(header, data).end).values.get("user_data") or b"")

@@ -11,7 +11,7 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import GroupPayload, group_payloads, payload_departure
+from dissectors.rules.helpers.group_payloads import GroupPayload, departing_likewise, group_payloads, payload_departure
 from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
@@ -85,7 +85,8 @@ def embedded_payload_layout(
     if message.is_request and message.api == "JoinGroup":
         groups.types[group] = body.get("protocol_type", "")
     known = body.get("protocol_type") or groups.types.get(group)
-    for payload in group_payloads(message, known):
+    payloads = group_payloads(message, known)
+    for payload in payloads:
         if payload.data in groups.reported:
             continue  # the broker passes on what a client sent
         if _is_reported(event, payload, known):
@@ -93,9 +94,12 @@ def embedded_payload_layout(
             continue
         if (found := payload_departure(payload)) is None:
             continue
-        groups.reported[payload.data] = None
+        alike = [payload, *departing_likewise(payloads, found.edit)]
+        for each in alike:
+            groups.reported[each.data] = None
+        count = f", in {len(alike)} payloads of this frame" if len(alike) > 1 else ""
         problem = Problem(
-            f"{message.api} v{message.version}: {found.edit}",
+            f"{message.api} v{message.version}: {found.edit}{count}",
             **locate(message, *payload.path),
             hint="write the version first, and every field of that version: members of the group parse these bytes",
             severity=None if found.confidence >= LIKELY else Severity.WARNING,

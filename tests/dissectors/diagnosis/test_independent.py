@@ -15,7 +15,7 @@ def sample(each: int, per_payload: int) -> Tally:
 
 def test_a_sample_of_broken_frames_is_explained() -> None:
     found = sample(2, 2)
-    assert found.share("first") >= 0.93, f"{found}\n{found.missed[:10]}"
+    assert found.share("first") >= 0.95, f"{found}\n{found.missed[:10]}"
     assert found.share("none") <= 0.03, f"{found}\n{found.missed[:10]}"
 
 
@@ -23,9 +23,9 @@ def test_a_sample_of_broken_frames_is_explained() -> None:
 def test_each_family_of_broken_frames_is_explained() -> None:
     found = sample(60, 20)
     print(f"\n{found}")  # noqa: T201  # the table is for people
-    assert found.share("first") + found.share("twin") >= 0.97, found.missed[:40]
+    assert found.share("first") + found.share("twin") >= 0.98, found.missed[:40]
     for family in found.families:
-        assert found.share("first", family) + found.share("twin", family) >= 0.88, f"{family}: {found.missed[:40]}"
+        assert found.share("first", family) + found.share("twin", family) >= 0.9, f"{family}: {found.missed[:40]}"
 
 
 def test_frames_of_clients_and_brokers_have_no_unusual_value_and_no_diagnosis() -> None:

@@ -1,13 +1,18 @@
 """Payloads of group protocols that are not whole: which edit explains them."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from dissectors.diagnosis.payloads import diagnose_payload, is_whole
 from dissectors.edits import Edit, write
+from dissectors.embedded.payload_formats import PAYLOADS as PAYLOAD_NAMES
 from dissectors.embedded.payload_formats import as_stated, at_version
 from dissectors.messages.message import Message
 from dissectors.rules.helpers.group_payloads import group_payloads, payload_departure
 from dissectors.wire.decode import decode
+from dissectors.wire.layout import Layout, versions
+from dissectors.wire.layout import layout as layout_of
 from tests.dissectors.embedded.samples import PAYLOADS, request, response
 
 SUBSCRIPTION = "ConsumerProtocolSubscription"
@@ -39,6 +44,37 @@ def test_the_edit_of_a_payload_is_found(data: str, name: str, edit: Edit) -> Non
     assert found is not None
     assert edit in (found.edit, *found.also), found
     assert found.confidence > 0.5
+
+
+@pytest.mark.parametrize(
+    ("replace", "edit"),
+    [
+        ("", Edit.of("field_missing", "version", where=0)),
+        ("0007", Edit.of("int_width", "version", written="int16")),
+        ("0000000000000007", Edit.of("int_width", "version", written="int64")),
+    ],
+)
+def test_the_version_of_user_data_of_streams_may_be_wrong(replace: str, edit: Edit) -> None:
+    data = PAYLOADS["streams-sub-7"]
+    assert data[:4] == bytes((0, 0, 0, 7))
+    found = diagnose_payload(bytes.fromhex(replace) + data[4:], "SubscriptionInfoData")
+    assert found is not None
+    assert found.edit == edit
+
+
+@pytest.mark.parametrize("name", PAYLOAD_NAMES)
+def test_no_two_fields_share_a_struct(name: str) -> None:
+    """An edit of one of them would be read in both."""
+
+    def structs(of: Layout) -> Iterator[Layout]:
+        for one in (*of.fields, *of.tagged):
+            if one.struct is not None:
+                yield one.struct
+                yield from structs(one.struct)
+
+    for version in versions(name):
+        found = [id(each) for each in structs(layout_of(name, version))]
+        assert len(set(found)) == len(found)
 
 
 @pytest.mark.parametrize("name", sorted(PAYLOADS))

@@ -5,7 +5,7 @@ import pytest
 from dissectors.diagnosis import diagnose
 from dissectors.diagnosis.shift_signs import has_seam
 from dissectors.edits import Edit, frame_layout, write
-from dissectors.messages.message import api_layouts, read_response
+from dissectors.messages.message import api_layouts, read_request, read_response
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,21 @@ def test_an_unknown_error_code_alone_is_no_diagnosis() -> None:
     layout = frame_layout(known.response_header, known.response)
     frame = write(None, layout, {"header": {"correlation_id": 9}, "body": {"throttle_time_ms": 0, "error_code": 13165}})
     assert diagnose(read_response(frame, 12, 1)) is None
+
+
+def test_a_permission_that_does_not_exist_is_a_sign() -> None:
+    edit = Edit.of("field_moved", "filters[].permission_type", from_=6, to=5)
+    known = api_layouts(31, 2)
+    assert known is not None
+    layout = frame_layout(known.request_header, known.request)
+    header = {"request_api_key": 31, "request_api_version": 2, "correlation_id": 9, "client_id": "admin"}
+    names = ("orders", "metrics")
+    filters = [
+        {"resource_type_filter": 2, "resource_name_filter": name, "pattern_type_filter": 3,
+         "principal_filter": "User:a", "host_filter": "*", "operation": 8, "permission_type": 3} for name in names
+    ]  # fmt: skip
+    message = read_request(write(edit, layout, {"header": header, "body": {"filters": filters}}))
+    assert message.well_formed
+    found = diagnose(message)
+    assert found is not None
+    assert found.edit == edit

@@ -98,9 +98,11 @@ def test_an_edit_stands_for_another_one_if_it_leaves_the_same_bytes() -> None:
     right = frame_layout(layout("ResponseHeader", 0), layout("OffsetCommitResponse", 3))
     last = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1).apply(right)
     read = {"header": {"correlation_id": 7}, "body": {"throttle_time_ms": 0, "topics": []}}
-    assert writes_same_bytes(right, last, read, read)
-    assert not writes_same_bytes(right, last, read, {**read, "body": {"throttle_time_ms": 0}})  # topics could be any
-    assert not writes_same_bytes(right, last, read, {**read, "body": {"throttle_time_ms": 9, "topics": []}})
+    assert writes_same_bytes(right, last, read, right, read)
+    assert not writes_same_bytes(
+        right, last, read, right, {**read, "body": {"throttle_time_ms": 0}}
+    )  # topics could be any
+    assert not writes_same_bytes(right, last, read, right, {**read, "body": {"throttle_time_ms": 9, "topics": []}})
 
 
 def _response(key: int, version: int, body: dict[str, Any], edit: Edit) -> Message:
@@ -136,3 +138,30 @@ def test_a_member_id_that_begins_with_the_client_id_is_one() -> None:
     found = diagnose(read_request(write(edit, right, {"header": header, "body": body})))
     assert found is not None
     assert edit in (found.edit, *found.also)
+
+
+def test_a_reading_that_was_not_looked_at_twice_is_no_better_for_it() -> None:
+    """The values contradict each other in every reading: leaders are not among the replicas."""
+    partitions = [
+        {
+            "partition_index": at,
+            "leader_id": 101,
+            "replica_nodes": [1, 1],
+            "isr_nodes": [101, 2],
+            "offline_replicas": [3],
+        }
+        for at in range(4)
+    ]
+    body = {"throttle_time_ms": 640, "controller_id": 1, "topics": [{"name": "orders", "partitions": partitions}]}
+    edit = Edit.of("field_moved", "throttle_time_ms", from_=0, to=1)
+    found = diagnose(_response(3, 9, body, edit))
+    assert found is not None
+    assert edit in (found.edit, *found.also)
+
+
+def test_the_element_before_the_first_odd_byte_is_tried() -> None:
+    keys = [{"api_key": at, "min_version": 0, "max_version": at % 4} for at in range(60)]
+    edit = Edit.of("field_missing", "api_keys[19].api_key", where=0)
+    found = diagnose(_response(18, 3, {"api_keys": keys}, edit))
+    assert found is not None
+    assert found.edit == edit

@@ -171,3 +171,22 @@ def test_assignments_of_other_groups_are_not_looked_at() -> None:
 
 def test_no_rule_raises_on_frames_that_nobody_asked_for() -> None:
     assert told("< hex 0000000c 00000001 00000000 00000000\n> hex 0000000c 000e 0005 00000001 ffff 0000\nclose")
+
+
+def test_how_many_payloads_have_the_same_error_is_reported_once() -> None:
+    missing, whole = (
+        "00 00 00 01 00 06 6f 72 64 65 72 73 00 00 00 0",
+        "00 00 00 00 00 01 00 06 6f 72 64 65 72 73 00 00 00 00",
+    )
+    metadata = (f"{missing}0", whole, f"{missing}1 61", f"00 {missing}0")
+    members = ",".join(f'{{"member_id": "m-{at}", "member_metadata": "{each}"}}' for at, each in enumerate(metadata))
+    [finding] = findings(
+        f"""
+        > DescribeGroups v0 {{"groups": ["g"]}}
+        < {{"groups": [{{"group_id": "g", "group_state": "Stable", "protocol_type": "consumer",
+          "members": [{members}]}}]}}
+        """,
+        "L037",
+    )
+    assert finding.message.endswith("header.version is missing, in 2 payloads of this frame")
+    assert finding.path == "groups[0].members[0].member_metadata"

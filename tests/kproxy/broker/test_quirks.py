@@ -147,6 +147,8 @@ async def test_without_the_set_there_are_none(name: str) -> None:
         ("Metadata:5:length_encoding:*strings:int32", metadata(5), "L010", "length_encoding"),
         ("Metadata:5:length_encoding:brokers[].host:int32", metadata(5), "L010", "length_encoding"),
         ("FindCoordinator:duplicated_prefix:correlation_id", coordinator(2), "L030", "duplicated_prefix"),
+        ("ApiVersions:3:tag_size:_tags:1:2", versions(3), "L017", "tag_size"),
+        ("ApiVersions:3:tag_size:_tags:1:-1", versions(3), "L017", "tag_size"),
         ("Metadata:5:truncated:7", metadata(5), "L002", "truncated"),
         (
             'Metadata:5:{"kind":"field_missing","field":"topics[].is_internal","detail":{"where":2}}',
