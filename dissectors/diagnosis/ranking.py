@@ -28,6 +28,10 @@ CLOSE = 16.0
 NAMED = 4 << 10
 STANDS_FOR = 4.0
 
+#: The part of the confidence of a reading that goes to the edit that explains it. Not all: that edit writes the same
+#: bytes, but the writer may have made the other error.
+EXPLAINED = 0.55
+
 
 @dataclass(slots=True)
 class Ranked:
@@ -78,11 +82,12 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
 
 
 def _share(first: Ranked, others: list[Ranked], explained: float) -> None:
-    """Give the first reading the confidences of those that its edit explains too, and the others what remains."""
+    """Give the first reading a part of the confidences of those that it explains, and the others what remains."""
+    left = max(1.0 - first.confidence - EXPLAINED * (explained - first.confidence), 0.0)
     total = sum(each.confidence for each in others) or 1.0
     for each in others:
-        each.confidence *= max(1.0 - explained, 0.0) / total
-    first.confidence = min(explained, 1.0)
+        each.confidence *= left / total
+    first.confidence = 1.0 - left
 
 
 def _second_look(frame: bytes, close: list[Ranked], right: Layout) -> list[Ranked]:

@@ -47,7 +47,7 @@ EMPTY_TAGS = 0.4
 KNOWN_TAG = 5.0
 UNKNOWN_TAG = 24.0
 
-#: Costs are not independent: the weight of each in the confidence. With this one, as many are right as stated.
+#: Costs are not independent: the weight of each in the confidence, set with cases of tests.independent.
 TEMPER = 0.75
 
 #: The cost that no integer of an ordinary frame reaches, and the lowest value of one: Kafka's sentinels end at -6.

@@ -120,6 +120,7 @@ class Tally:
             bucket = self.confidences[min(int(found[0].confidence * 10), 9)]
             bucket["cases"] += 1
             bucket["right"] += first
+            bucket["same"] += first and are_twins(edits[0], layout, case)
             bucket["sum"] += round(1000 * found[0].confidence)
         if not first:
             self.missed.append(
@@ -150,10 +151,15 @@ class Tally:
         for family, count in (*self.families.items(), ("all", total)):
             cells = [f"{count[each] / max(count['cases'], 1):.1%}" for each in ("first", "twin", "three", "none")]
             rows.append(f"| {family} | {count['cases']} | {count['no trace']} | {' | '.join(cells)} |")
-        rows += ["", "| confidence | diagnoses | mean confidence | right |", "|---|---|---|---|"]
+        rows += [
+            "",
+            "| confidence | diagnoses | mean confidence | right | of the same types |",
+            "|---|---|---|---|---|",
+        ]
         for bucket, count in sorted(self.confidences.items()):
-            mean, good = count["sum"] / 10 / count["cases"], count["right"] / count["cases"]
-            rows.append(f"| {bucket * 10}–{bucket * 10 + 10} % | {count['cases']} | {mean:.0f} % | {good:.0%} |")
+            mean, good, same = count["sum"] / 10, count["right"], count["same"]
+            cells = " | ".join(f"{100 * each / count['cases']:.0f} %" for each in (mean / 100, good, same))
+            rows.append(f"| {bucket * 10}–{bucket * 10 + 10} % | {count['cases']} | {cells} |")
         return "\n".join(rows)
 
 
