@@ -33,6 +33,8 @@ def expanded(row: Row, inside: tuple[EmbeddedLocation, ...], rows: Rows, topic_n
 def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
     """Decode the bytes of a field in place; if they do not decode, keep them and add an error."""
     data = made[name]
+    if not isinstance(data, bytes | memoryview):  # decoded already: an edit has duplicated the field
+        return
     try:
         layout = reader(data, rows)
         if layout is None:

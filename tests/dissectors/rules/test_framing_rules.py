@@ -2,6 +2,7 @@
 
 import pytest
 
+from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingLine
 from tests.kproxy.stories import BEGIN, Teller, findings
@@ -112,8 +113,8 @@ def test_a_frame_that_was_lost_is_not_waited_for() -> None:
 def test_frames_in_whole_chunks_arm_nothing() -> None:
     inspector = Inspector("x")
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=BEGIN)
-    inspector.data(1, 0, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)  # type: ignore[arg-type]
-    assert not len(inspector._run_state.deadlines)
+    inspector.data(1, Direction.REQUEST, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)
+    assert len(inspector._run_state.deadlines) == 1  # that of the response
 
 
 FETCH = """
