@@ -37,12 +37,17 @@ def arrow_type(kind: T.DataType) -> pa.DataType:
     return _PLAIN[type(kind)]
 
 
+def arrow_schema(schema: T.StructType) -> pa.Schema:
+    """Return the Arrow schema for a schema of `kproxy.spark.ingest.schema`."""
+    return pa.schema(list(arrow_type(schema)))
+
+
 class Batches:
     """Builds batches of a schema with columns of ROW. Without `corrupt`, texts that are not lines are dropped."""
 
     def __init__(self, schema: T.StructType) -> None:
         self._types = {field.name: field.dataType for field in schema}
-        self._schema = pa.schema(list(arrow_type(schema)))
+        self._schema = arrow_schema(schema)
         # Times stay text until a batch is complete: a third of the time.
         self._read = pa.struct([field.with_type(_read_type(field.type)) for field in self._schema])
 
@@ -87,7 +92,7 @@ class Batches:
 
 def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
     """Yield the texts unchanged as TEXT, to be parsed with `kproxy.spark.ingest.files.parsed`."""
-    schema = pa.schema(list(arrow_type(TEXT)))
+    schema = arrow_schema(TEXT)
     for some in _portions(texts):
         values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in some]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary()), pa.repeat(file, len(values))], schema=schema)

@@ -25,6 +25,7 @@ from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import bad_files, counts, read_files
 from kproxy.spark.ingest.inputs import File
+from kproxy.spark.ingest.local_files import local_input
 from kproxy.spark.ingest.locks import locked
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
@@ -85,6 +86,9 @@ def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
 
 def records(spark: SparkSession, table: str) -> list[TableBatch] | None:
     """Return the records of batches in a table, valid or not, in order; None if there is no table."""
+    here = local_input(spark, table)
+    if here is not None and not (here / "_files").exists():
+        return None
     try:
         rows = spark.read.schema(_RECORD).json(f"{table}/_files").collect()
     except AnalysisException as error:

@@ -28,6 +28,19 @@ class CaptureOptions:
     keylog: str | None = None
 
 
+def lines_of(uri: str, options: CaptureOptions, *, plain: bool) -> Iterator[bytes | str]:
+    """Yield the lines of a local file given by URI, like `decode_file`; of a `plain` trace also an incomplete last line.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    if not plain:
+        yield from decode_file(uri, options)
+        return
+    with local_path(uri).open("rb") as file:
+        yield from (line for line in file if not line.isspace())
+
+
 def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
     """Like `decode`, for a local file given by URI; of a trace that is being written, the complete lines.
 
