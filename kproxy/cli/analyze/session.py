@@ -19,8 +19,8 @@ _FULL = "No space left on device"
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
 _PACKAGE_HINT = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
-#: Up to this many bytes of local input, a fast start saves more time than a fast run.
-_SHORT = 96 << 20
+#: Up to this many bytes of local input, some two million lines, a fast start saves more time than a fast run.
+_SHORT = 1 << 30
 #: Up to this many bytes of local input, some ten thousand lines, Spark's planning costs more than its work.
 _TINY = 4 << 20
 #: Bytes of a trace per byte of Parquet, and of a compressed file.
@@ -29,10 +29,10 @@ _PARQUET, _COMPRESSED = 20, 10
 
 @contextmanager
 def spark_for(master: str | None, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
-    """A Spark session as a context manager. `short`: the job is small, so that startup time matters;
-    `tiny`: so small that planning takes most of the time.
+    """A Spark session as a context manager.
 
-    At the end, its JVM may write an archive of classes, which delays the exit.
+    `short`: the job is small, so that startup time matters; `tiny`: so small that planning takes most of the time. At
+    the end, its JVM may write an archive of classes, which delays the exit.
 
     Raises:
         UserError: Spark is missing or failed.

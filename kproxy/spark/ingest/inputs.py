@@ -91,7 +91,7 @@ def _listed_here(root: Path, empty: Callable[[str], object]) -> list[File]:
         if not size and is_input(path.name):
             empty(str(path.absolute()))
     named = _named(str(root))
-    each = [File(uri_of(path), str(path.absolute()), size) for path, size in found if size]
+    each = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in found if size]
     return [file for file in each if is_input(file.path) or file.uri == named]
 
 

@@ -72,15 +72,17 @@ def open_lines(
 ) -> Iterator[Lines]:
     """Open the lines at paths, as TABLE with their cluster: of tables made by `convert`, of traces, and of captures.
 
-    Traces and captures are converted to a table that lasts as long as the context, except for a few lines. It is in a local directory, so on a
-    cluster they have to be converted before. `made` is called with each of its batches, `empty` with the path of each
-    file of 0 bytes.
+    A few lines of traces and captures are read into memory. More are converted to a table that lasts as long as the
+    context. It is in a local directory, so on a cluster they have to be converted before. `made` is called with each
+    batch of lines that was read, `empty` with the path of each file of 0 bytes.
 
     Raises:
         UserError: A path does not exist; or it has traces or captures, and the session is not local.
     """
     # Cluster names also come from lines that the filter excludes.
-    kept = period.column() if where is None else period.column() & (where | names_cluster())
+    kept = None if where is None and period == Period() else period.column()
+    if kept is not None and where is not None:
+        kept &= where | names_cluster()
     tables = {path: batches(spark, path) is not None for path in paths}
     found = [path for path, is_table in tables.items() if is_table]
     others = [path for path, is_table in tables.items() if not is_table]
@@ -95,7 +97,7 @@ def open_lines(
             files = [file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file)]
             if (local := local_lines(spark, files, options)) is not None:
                 rows, batch = local
-                few.append(rows.where(kept))
+                few.append(rows if kept is None else rows.where(kept))
                 made(batch)
             elif convert(spark, files, folder, options, where=kept, made=made):
                 found.append(folder)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kproxy.spark.ingest.arrow import Batches, arrow_schema
+from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.arrow_types import arrow_schema
 from kproxy.spark.ingest.convert import TableBatch, dated
 from kproxy.spark.ingest.decode import CaptureOptions, lines_of
 from kproxy.spark.ingest.files import bad_files, counts
@@ -18,15 +19,15 @@ from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.schema import ROW
 from kproxy.spark.ingest.table_storage import PARQUET
 
-#: Up to this many bytes of files, captures, and lines in memory.
-_FILE_BYTES, _ARROW_BYTES = 4 << 20, 16 << 20
+#: Most bytes of files, and of their rows in memory.
+FILE_BYTES, ARROW_BYTES = 4 << 20, 16 << 20
 
 
 def local_lines(
     spark: SparkSession, files: Sequence[File], options: CaptureOptions
 ) -> tuple[DataFrame, TableBatch] | None:
     """Return the lines of files as TABLE, with their counts; None if they are too large, or not local."""
-    if sum(file.size for file in files) > _FILE_BYTES or not all(file.is_local for file in files):
+    if sum(file.size for file in files) > FILE_BYTES or not all(file.is_local for file in files):
         return None
     schema, reader = arrow_schema(ROW), Batches(ROW)
     batches: list[pa.RecordBatch] = []
@@ -35,7 +36,7 @@ def local_lines(
         for batch in reader.of(lines_of(file.uri, options, plain=file.plain), file.uri):
             batches.append(batch)
             size += batch.nbytes
-            if size > _ARROW_BYTES:
+            if size > ARROW_BYTES:
                 return None
     table = pa.Table.from_batches(batches, schema)
     rows = spark.createDataFrame(table)
@@ -45,4 +46,3 @@ def local_lines(
     return dated(rows.where("corrupt is null and damage is null")), TableBatch(
         0, {file.uri: file.size for file in files}, form=PARQUET, **counted
     )
-
