@@ -26,8 +26,8 @@ FILE_BYTES, ARROW_BYTES = 4 << 20, 16 << 20
 def local_lines(
     spark: SparkSession, files: Sequence[File], options: CaptureOptions
 ) -> tuple[DataFrame, TableBatch] | None:
-    """Return the lines of files as TABLE, with their counts; None if they are too large, or not local."""
-    if sum(file.size for file in files) > FILE_BYTES or not all(file.is_local for file in files):
+    """Return the lines of files as TABLE, with their counts; None if they are none, too large, or not local."""
+    if not files or sum(file.size for file in files) > FILE_BYTES or not all(file.is_local for file in files):
         return None
     schema, reader = arrow_schema(ROW), Batches(ROW)
     batches: list[pa.RecordBatch] = []
@@ -39,7 +39,7 @@ def local_lines(
             if size > ARROW_BYTES:
                 return None
     table = pa.Table.from_batches(batches, schema)
-    rows = spark.createDataFrame(table)
+    rows = spark.createDataFrame(table) if batches else spark.createDataFrame([], ROW)
     are_bad = table["corrupt"].null_count + table["damage"].null_count < 2 * table.num_rows
     found = rows.agg(*counts(), *bad_files()).first() if are_bad else None
     counted = {"lines": table.num_rows, "corrupt": 0} if found is None else found.asDict()

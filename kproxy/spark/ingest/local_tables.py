@@ -87,6 +87,7 @@ def write_local_batch(
 ) -> dict[str, Any]:
     """Write the lines of local files to the directory of a batch, and replace what is there; return their counts."""
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)  # also if there are no lines
     tasks = list(_tasks(files))
     numbered = spark.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
     total = Counts()
@@ -134,7 +135,8 @@ def _write(folder: str, write_id: str, options: CaptureOptions, task: tuple[int,
             if size >= _BUFFER_BYTES:
                 flush()
                 size = 0
-    flush()
+    if waiting:
+        flush()
     return total
 
 

@@ -130,3 +130,15 @@ def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(
         open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()),
     ):
         pass
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_trace_of_blank_lines_has_no_lines(
+    spark: SparkSession, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
+    made: list[TableBatch] = []
+    write(tmp_path / "a.jsonl", b"\n \n")
+    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(), made=made.append) as opened:
+        assert opened.rows.count() == 0
+    assert [(batch.lines, batch.corrupt) for batch in made] == [(0, 0)]
