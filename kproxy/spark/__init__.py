@@ -1,1 +1,36 @@
-"""Trace analytics on Spark. Everything below imports pyspark; nothing outside of it does."""
+"""Trace analytics on Spark. Everything below imports pyspark; nothing outside of it does.
+
+Programs and notebooks import from here::
+
+    from kproxy.spark import clustered, jobs, open_session, read_table
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from kproxy.spark.derived.clusters import clustered
+    from kproxy.spark.ingest.convert import read_table
+    from kproxy.spark.session import session as open_session
+    from kproxy.spark.source import KproxyDataSource
+
+__all__ = ["KproxyDataSource", "clustered", "jobs", "open_session", "read_table"]
+
+#: Names for programs, with their module and their name in it. They are imported on demand, because that needs pyspark.
+_FROM: Final = {
+    "KproxyDataSource": ("kproxy.spark.source", "KproxyDataSource"),
+    "clustered": ("kproxy.spark.derived.clusters", "clustered"),
+    "open_session": ("kproxy.spark.session", "session"),
+    "read_table": ("kproxy.spark.ingest.convert", "read_table"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "jobs":
+        return importlib.import_module("kproxy.spark.jobs")
+    if name not in _FROM:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, own = _FROM[name]
+    return getattr(importlib.import_module(module), own)

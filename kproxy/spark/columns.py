@@ -58,6 +58,11 @@ def constants(pairs: Mapping[int, int] | Mapping[int, str] | Mapping[str, str]) 
     return F.expr(f"map({', '.join(words)})")
 
 
+def once(value: Column) -> Column:
+    """The value, computed once per row: Spark moves filters below a plain column, and repeats its expression."""
+    return F.explode(F.array(value))
+
+
 def maybe(array: Column) -> Column:
     """An array, empty instead of null."""
     return F.coalesce(array, F.array())

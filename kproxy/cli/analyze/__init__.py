@@ -9,7 +9,7 @@ from kproxy.cli import options
 from kproxy.cli.analyze.convert import convert_files, repair_table
 from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
 from kproxy.cli.analyze.lines import line_selection
-from kproxy.cli.analyze.session import is_short, spark_for
+from kproxy.cli.analyze.session import is_short, is_tiny, spark_for
 from kproxy.cli.analyze.tables import analyze
 from kproxy.errors import CLEAN, UserError
 
@@ -104,7 +104,8 @@ def run(args: argparse.Namespace) -> int:
     selection = line_selection(args)
     if args.follow:
         settings = SETTINGS | settings
-    with spark_for(args.master, settings, short=not args.follow and is_short(args.traces)) as spark:
+    short, tiny = (not args.follow and is_small(args.traces) for is_small in (is_short, is_tiny))
+    with spark_for(args.master, settings, short=short, tiny=tiny) as spark:
         if args.repair:
             repair_table(spark, args)
         elif converts:

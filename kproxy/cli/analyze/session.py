@@ -19,17 +19,20 @@ _FULL = "No space left on device"
 _NO_PACKAGE = ("DATA_SOURCE_NOT_FOUND", "PLUGIN_CLASS_NOT_FOUND")
 _PACKAGE_HINT = "add its package: --conf spark.jars.packages=GROUP:NAME:VERSION (docs/spark.md)"
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
-#: Up to this many bytes of local input, a fast start saves more time than a fast run.
-_SHORT = 96 << 20
-#: Bytes of a trace per byte of Parquet.
-_PARQUET = 20
+#: Up to this many bytes of local input, some two million lines, a fast start saves more time than a fast run.
+_SHORT = 1 << 30
+#: Up to this many bytes of local input, some ten thousand lines, Spark's planning costs more than its work.
+_TINY = 4 << 20
+#: Bytes of a trace per byte of Parquet, and of a compressed file.
+_PARQUET, _COMPRESSED = 20, 10
 
 
 @contextmanager
-def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> Iterator[SparkSession]:
-    """A Spark session as a context manager. `short`: the job is small, so that startup time matters.
+def spark_for(master: str | None, settings: dict[str, str], *, short: bool, tiny: bool) -> Iterator[SparkSession]:
+    """A Spark session as a context manager.
 
-    At the end, its JVM may write an archive of classes, which delays the exit.
+    `short`: the job is small, so that startup time matters; `tiny`: so small that planning takes most of the time. At
+    the end, its JVM may write an archive of classes, which delays the exit.
 
     Raises:
         UserError: Spark is missing or failed.
@@ -50,7 +53,7 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
 
     writer = ArchiveWriter()
     try:
-        spark = session(master, short=short, settings=settings, writer=writer)
+        spark = session(master, short=short, tiny=tiny, settings=settings, writer=writer)
         try:
             yield spark
         finally:
@@ -71,14 +74,25 @@ def spark_for(master: str | None, settings: dict[str, str], *, short: bool) -> I
 
 def is_short(paths: Sequence[str]) -> bool:
     """Whether all inputs are local and small."""
+    return _total_size(paths) < _SHORT
+
+
+def is_tiny(paths: Sequence[str]) -> bool:
+    """Whether all inputs are local and have a few thousand lines at most."""
+    return _total_size(paths) < _TINY
+
+
+def _total_size(paths: Sequence[str]) -> int:
+    """The size of all inputs as traces, in bytes; large if one is not local."""
     found = (each for path in map(Path, paths) for each in (path.rglob("*") if path.is_dir() else (path,)))
-    return sum(_size(each) for each in found) < _SHORT
+    return sum(_size(each) for each in found)
 
 
 def _size(path: Path) -> int:
     if not path.exists():
         return _SHORT
-    return path.stat().st_size * (_PARQUET if path.suffix == ".parquet" else 1)
+    factors = {".parquet": _PARQUET, ".gz": _COMPRESSED, ".zst": _COMPRESSED}
+    return path.stat().st_size * factors.get(path.suffix, 1)
 
 
 def _cause(error: Exception) -> str:

@@ -9,32 +9,18 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from kproxy.spark.ingest.schema import TEXT
+from kproxy.spark.ingest.arrow_types import arrow_schema, text_for_times
+from kproxy.spark.ingest.json_blocks import parse_block
+from kproxy.spark.ingest.schema import TEXT, TRACE
 from kproxy.trace.encoding import encode_json, parse_line
 from kproxy.trace.lines import FORMAT
 
 _BATCH_LINES = 4096
 _BATCH_BYTES = 8 << 20
+#: So many lines are parsed one by one if they cannot be parsed together.
+_FEW_LINES = 32
 #: Characters kept of a text that is not a line.
 MOST_CORRUPT = 4096
-
-_PLAIN: dict[type[T.DataType], pa.DataType] = {
-    T.StringType: pa.string(),
-    T.BinaryType: pa.binary(),
-    T.LongType: pa.int64(),
-    T.DoubleType: pa.float64(),
-    T.BooleanType: pa.bool_(),
-    T.TimestampType: pa.timestamp("us", tz="UTC"),
-}
-
-
-def arrow_type(kind: T.DataType) -> pa.DataType:
-    """Return the Arrow type for a type in `kproxy.spark.ingest.schema`."""
-    if isinstance(kind, T.ArrayType):
-        return pa.list_(arrow_type(kind.elementType))
-    if isinstance(kind, T.StructType):
-        return pa.struct([pa.field(each.name, arrow_type(each.dataType)) for each in kind])
-    return _PLAIN[type(kind)]
 
 
 class Batches:
@@ -42,14 +28,41 @@ class Batches:
 
     def __init__(self, schema: T.StructType) -> None:
         self._types = {field.name: field.dataType for field in schema}
-        self._schema = pa.schema(list(arrow_type(schema)))
-        # Times stay text until a batch is complete: a third of the time.
-        self._read = pa.struct([field.with_type(_read_type(field.type)) for field in self._schema])
+        self._schema = arrow_schema(schema)
+        self._read = pa.struct(list(text_for_times(self._schema)))
+        self._has_all = set(TRACE.names) <= self._types.keys()
 
     def of(self, texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         """Yield batches, given lines (bytes) of one file and sentences about damage (str)."""
         for some in _portions(texts):
-            yield from self._batches(some, file)
+            yield from self._of_portion(some, file)
+
+    def _of_portion(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
+        """Parse lines together if possible: where one of them is special, the others around it."""
+        lines = [each for each in texts if isinstance(each, bytes)] if self._has_all else []
+        if len(lines) < len(texts):
+            yield from self._batches(texts, file)
+        elif (table := parse_block(b"\n".join([*(line.rstrip(b"\n") for line in lines), b""]))) is not None:
+            yield from self._with_file(table, file)
+        elif len(lines) < _FEW_LINES:
+            yield from self._batches(lines, file)
+        else:
+            half = len(lines) // 2
+            yield from self._of_portion(lines[:half], file)
+            yield from self._of_portion(lines[half:], file)
+
+    def of_block(self, block: bytes, file: str) -> Iterator[pa.RecordBatch]:
+        """Yield batches, given a block of whole lines of one file."""
+        if self._has_all and (table := parse_block(block)) is not None:
+            yield from self._with_file(table, file)
+        else:
+            yield from self.of((line for line in block.split(b"\n") if line and not line.isspace()), file)
+
+    def _with_file(self, table: pa.Table, file: str) -> Iterator[pa.RecordBatch]:
+        for name in ("file", "corrupt", "damage"):
+            value = pa.scalar(file if name == "file" else None, self._schema.field(name).type)
+            table = table.append_column(name, pa.repeat(value, table.num_rows))
+        yield from table.select(self._schema.names).to_batches()
 
     def _batches(self, texts: Sequence[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
         rows = [row for text in texts if (row := self._row(text)) is not None]
@@ -87,7 +100,7 @@ class Batches:
 
 def text_batches(texts: Iterable[bytes | str], file: str) -> Iterator[pa.RecordBatch]:
     """Yield the texts unchanged as TEXT, to be parsed with `kproxy.spark.ingest.files.parsed`."""
-    schema = pa.schema(list(arrow_type(TEXT)))
+    schema = arrow_schema(TEXT)
     for some in _portions(texts):
         values = [(text.encode() if isinstance(text, str) else text).rstrip(b"\n") for text in some]
         yield pa.RecordBatch.from_arrays([pa.array(values, pa.binary()), pa.repeat(file, len(values))], schema=schema)
@@ -104,10 +117,6 @@ def _portions(texts: Iterable[bytes | str]) -> Iterator[list[bytes | str]]:
             waiting, size = [], 0
     if waiting:
         yield waiting
-
-
-def _read_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_timestamp(kind) else kind
 
 
 def _fitted(value: Any, kind: T.DataType) -> Any:

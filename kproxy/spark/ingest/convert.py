@@ -15,6 +15,8 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
+from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -25,7 +27,9 @@ from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import bad_files, counts, read_files
 from kproxy.spark.ingest.inputs import File
-from kproxy.spark.ingest.locks import locked
+from kproxy.spark.ingest.local_files import local_input
+from kproxy.spark.ingest.local_tables import is_local_spark, write_local_batch
+from kproxy.spark.ingest.locks import local_folder, locked
 from kproxy.spark.ingest.schema import TABLE
 from kproxy.spark.ingest.table_storage import PARQUET, read_batches, write_batch
 
@@ -85,6 +89,9 @@ def batches(spark: SparkSession, table: str) -> list[TableBatch] | None:
 
 def records(spark: SparkSession, table: str) -> list[TableBatch] | None:
     """Return the records of batches in a table, valid or not, in order; None if there is no table."""
+    here = local_input(spark, table)
+    if here is not None and not (here / "_files").exists():
+        return None
     try:
         rows = spark.read.schema(_RECORD).json(f"{table}/_files").collect()
     except AnalysisException as error:
@@ -130,7 +137,13 @@ def convert(
         for group in _groups([file for file in files if file.uri not in have]):
             number = next_number(numbers, has_lock=has_lock)
             numbers.add(number)
-            added.append(_write(spark, group, table, there, number, options, where))
+            folder = local_folder(spark, table) if has_lock and there == PARQUET and where is None else None
+            if folder is not None and is_local_spark(spark) and all(file.is_local for file in group):
+                counted = write_local_batch(spark, group, Path(folder, f"batch={number}"), options)
+            else:
+                counted = _write(spark, group, table, there, number, options, where)
+            added.append(TableBatch(number, {file.uri: file.size for file in group}, form=there, **counted))
+            write_record(spark, table, added[-1])
             made(added[-1])
         return added
 
@@ -169,16 +182,15 @@ def _write(
     number: int,
     options: CaptureOptions,
     where: Column | None,
-) -> TableBatch:
+) -> dict[str, Any]:
+    """Write the lines of files that satisfy a condition as a batch; return their counts."""
     rows = read_files(spark, files, options)
     counted = Observation()
     rows = dated(rows.observe(counted, *counts(), *bad_files()))
     if where is not None:
         rows = rows.where(where | F.col("corrupt").isNotNull() | F.col("damage").isNotNull())
     write_batch(rows, table, form, number)
-    batch = TableBatch(number, {file.uri: file.size for file in files}, form=form, **counted.get)
-    write_record(spark, table, batch)
-    return batch
+    return dict(counted.get)
 
 
 def write_record(spark: SparkSession, table: str, batch: TableBatch) -> None:

@@ -14,7 +14,7 @@ from kproxy.capture.lines import CaptureLines, stem_of
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail
-from kproxy.trace.reader import SUFFIXES, open_trace, raw_lines
+from kproxy.trace.reader import SUFFIXES, OpenedInput, open_trace, raw_lines
 
 #: Characters that Java's URIs leave unescaped; others become %XX (RFC 2396).
 _NOT_IN_URIS = re.compile(r"[\0- \x7f\"#%<>?\[\\\]^`{|}]")
@@ -26,6 +26,19 @@ class CaptureOptions:
 
     ports: frozenset[int] = frozenset()
     keylog: str | None = None
+
+
+def lines_of(uri: str, options: CaptureOptions, *, plain: bool) -> Iterator[bytes | str]:
+    """Like `decode_file`; of a `plain` trace, yield all lines, also an incomplete last one.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    if not plain:
+        yield from decode_file(uri, options)
+        return
+    with local_path(uri).open("rb") as file:
+        yield from (line for line in file if not line.isspace())
 
 
 def decode_file(uri: str, options: CaptureOptions) -> Iterator[bytes | str]:
@@ -80,6 +93,13 @@ def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool 
     """
     error_text: list[str] = []
     opened = open_trace(file, name, error_text.append)
+    with opened.source:
+        yield from _texts(opened, name, options, error_text, growing=growing)
+
+
+def _texts(
+    opened: OpenedInput, name: str, options: CaptureOptions, error_text: list[str], *, growing: bool
+) -> Iterator[bytes | str]:
     if opened.lines is not None or name.endswith(SUFFIXES):  # its first line may be damaged
         yield from (line for line in raw_lines(opened.source, name, error_text.append) if not line.isspace())
         yield from () if growing else error_text

@@ -20,7 +20,7 @@ from kproxy.spark.ingest.schema import ROW, TRACE, is_whole
 
 _BAD = "_bad"
 #: Characters of an example.
-_EXAMPLE = 200
+EXAMPLE_CHARACTERS = 200
 _JSON = {
     "columnNameOfCorruptRecord": _BAD,
     "allowSingleQuotes": "false",
@@ -70,7 +70,7 @@ def parsed(texts: DataFrame) -> DataFrame:
 def counts() -> list[Column]:
     """Aggregates of ROW: lines, corrupt (texts that are not lines), example (one of these with its file, or null)."""
     is_corrupt = F.col("corrupt").isNotNull()
-    text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(_EXAMPLE)))
+    text = F.concat_ws(": ", "file", F.left("corrupt", F.lit(EXAMPLE_CHARACTERS)))
     return [
         F.count_if(~is_corrupt & F.col("damage").isNull()).alias("lines"),
         F.count_if(is_corrupt).alias("corrupt"),

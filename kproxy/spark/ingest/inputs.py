@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from kproxy.capture.inputs import NO_INPUT, is_input, is_trace
 from kproxy.errors import UserError
 from kproxy.spark.ingest.decode import is_growing, local_path, uri_of, whole_name
+from kproxy.spark.ingest.local_files import files_below, local_input
 from kproxy.trace.reader import SUFFIXES
 
 
@@ -64,6 +66,9 @@ def find_files(
 
 
 def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> list[File]:
+    if (here := local_input(spark, path)) is not None:
+        with contextlib.suppress(OSError):  # Spark reports it
+            return _listed_here(here, empty)
     try:
         files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         rows = files.select("_metadata.file_path", "path", "length").collect()
@@ -77,6 +82,17 @@ def _listed(spark: SparkSession, path: str, empty: Callable[[str], object]) -> l
         if is_input(found):
             empty(found)
     return [File(uri, where, length) for uri, where, length in rows if is_input(where) or uri == named]
+
+
+def _listed_here(root: Path, empty: Callable[[str], object]) -> list[File]:
+    """List local files like Spark, which takes a job for each path."""
+    found = sorted(files_below(root))
+    for path, size in found:
+        if not size and is_input(path.name):
+            empty(str(path.absolute()))
+    named = _named(str(root))
+    each = [File(uri_of(path), f"file:{path.absolute()}", size) for path, size in found if size]
+    return [file for file in each if is_input(file.path) or file.uri == named]
 
 
 def _named(path: str) -> str | None:

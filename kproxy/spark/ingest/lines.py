@@ -19,6 +19,7 @@ from kproxy.spark.ingest.convert import TableBatch, batches, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.hours import hour_of
 from kproxy.spark.ingest.inputs import File, find_files
+from kproxy.spark.ingest.local_lines import local_lines
 from kproxy.spark.ingest.schema import TABLE
 
 _HOUR = timedelta(hours=1)
@@ -71,18 +72,21 @@ def open_lines(
 ) -> Iterator[Lines]:
     """Open the lines at paths, as TABLE with their cluster: of tables made by `convert`, of traces, and of captures.
 
-    Traces and captures are converted to a table that lasts as long as the context. It is in a local directory, so on a
-    cluster they have to be converted before. `made` is called with each of its batches, `empty` with the path of each
-    file of 0 bytes.
+    A few lines of traces and captures are read into memory. More are converted to a table that lasts as long as the
+    context. It is in a local directory, so on a cluster they have to be converted before. `made` is called with each
+    batch of lines that was read, `empty` with the path of each file of 0 bytes.
 
     Raises:
         UserError: A path does not exist; or it has traces or captures, and the session is not local.
     """
     # Cluster names also come from lines that the filter excludes.
-    kept = period.column() if where is None else period.column() & (where | names_cluster())
+    kept = None if where is None and period == Period() else period.column()
+    if kept is not None and where is not None:
+        kept &= where | names_cluster()
     tables = {path: batches(spark, path) is not None for path in paths}
     found = [path for path, is_table in tables.items() if is_table]
     others = [path for path, is_table in tables.items() if not is_table]
+    few: list[DataFrame] = []
     with tempfile.TemporaryDirectory(prefix="kproxy-analyze-") as folder:
         if others:
             if is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local"):
@@ -91,8 +95,12 @@ def open_lines(
                     "where DIR is visible to all machines, then kproxy analyze DIR"
                 )
             files = [file for file in find_files(spark, others, growing=True, empty=empty) if period.may_have(file)]
-            if convert(spark, files, folder, options, where=kept, made=made):
+            if (local := local_lines(spark, files, options)) is not None:
+                rows, batch = local
+                few.append(rows if kept is None else rows.where(kept))
+                made(batch)
+            elif convert(spark, files, folder, options, where=kept, made=made):
                 found.append(folder)
-        parts = [read_table(spark, path) for path in found] or [spark.createDataFrame([], TABLE)]
+        parts = [*few, *(read_table(spark, path) for path in found)] or [spark.createDataFrame([], TABLE)]
         rows, clusters = clustered(reduce(DataFrame.unionAll, parts).where(period.column()))
         yield Lines(rows if where is None else rows.where(where), clusters)

@@ -26,7 +26,7 @@ def locked(spark: SparkSession, table: str, waiting: Callable[[], object]) -> It
         Whether there is a lock: not with a Spark Connect server, and only on local file systems, because no lock works
         everywhere.
     """
-    folder = None if is_remote() else _local_folder(spark, table)
+    folder = None if is_remote() else local_folder(spark, table)
     if folder is None:
         yield False
         return
@@ -52,7 +52,7 @@ def _is_locked(file: Any) -> bool:
         raise
 
 
-def _local_folder(spark: SparkSession, path: str) -> str | None:
+def local_folder(spark: SparkSession, path: str) -> str | None:
     """Return the path of a local directory, as given to Spark; None if it is not local."""
     jvm: Any = spark._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)

@@ -56,6 +56,11 @@ def _fields(kind: str) -> tuple[inspect.Field, ...]:
     return info.fields
 
 
+def required_fields(kind: str) -> list[str]:
+    """Return the names of the fields that every line of a kind has."""
+    return [field.name for field in _fields(kind) if field.required]
+
+
 def _trace() -> T.StructType:
     columns: dict[str, T.DataType] = {"kind": T.StringType()}
     for kind in KINDS:
@@ -84,7 +89,7 @@ def is_whole(line: Column) -> Column:
     """Whether a struct of TRACE has the required fields of its kind; false for a newer format, never null."""
 
     def has_all(kind: str) -> Column:
-        needed = [line[field.name].isNotNull() for field in _fields(kind) if field.required]
+        needed = [line[name].isNotNull() for name in required_fields(kind)]
         return reduce(and_, needed, line["kind"] == kind)
 
     return F.coalesce(line["v"].between(1, FORMAT) & reduce(or_, map(has_all, KINDS)), F.lit(False))

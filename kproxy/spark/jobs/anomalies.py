@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kproxy.spark.columns import client_name, is_decoded, maybe, view
+from kproxy.spark.columns import client_name, is_decoded, maybe, once, view
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.derived.observed_time import observed, slot
 from kproxy.spark.jobs import job
@@ -67,8 +67,8 @@ def anomalies(lines: DataFrame) -> DataFrame:
         _rates(lines)
         .unionByName(_answers(lines))
         .where(F.size("others") >= _LEAST_DAYS)
-        .withColumn("usual", _median(F.col("others")))
-        .withColumn("spread", _median(F.transform("others", lambda other: F.abs(other - F.col("usual")))) * _MAD)
+        .withColumn("usual", once(_median(F.col("others"))))
+        .withColumn("spread", once(_median(F.transform("others", lambda other: F.abs(other - F.col("usual")))) * _MAD))
     )
     deviation = (F.col("actual") - F.col("usual")) / F.greatest("spread", _noise())
     is_unusual = (deviation >= _UNUSUAL) | ((F.col("measure") == "rate") & (deviation <= -_UNUSUAL))
@@ -215,7 +215,7 @@ def _with_others(hours: DataFrame, day: Column, value: Callable[[Column], Column
         .agg(F.collect_list(day).alias("days"))
         .where(F.size("days") > _LEAST_DAYS)
         .select(*_WHAT, *more, "days", F.explode("days").alias("day"))
-        .withColumn("others", F.array_compact(F.transform(F.filter("days", is_other), value)))
+        .withColumn("others", once(F.array_compact(F.transform(F.filter("days", is_other), value))))
     )
 
 

@@ -25,6 +25,16 @@ _ANYWHERE = {
     "spark.sql.maxConcurrentOutputFileWriters": "8",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1024",
 }
+#: Settings for a few thousand lines. One partition needs one task per exchange, of which all tables have hundreds.
+#: Compiling a plan, or changing it while it runs, costs more than it saves.
+_TINY = {
+    "spark.default.parallelism": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 #: Settings if the driver is this process.
 _DRIVER = {"spark.ui.showConsoleProgress": "false"}  # replaced by kproxy.spark.session.progress
 #: Packages that are sent to executors.
@@ -36,6 +46,7 @@ def session(
     master: str | None = None,
     *,
     short: bool = False,
+    tiny: bool = False,
     settings: Mapping[str, str] | None = None,
     writer: ArchiveWriter | None = None,
 ) -> SparkSession:
@@ -45,6 +56,7 @@ def session(
         master: ``local[N]``, ``spark://…``, ``yarn``, ``k8s://…``, or ``sc://…`` for a Spark Connect server. None means
             the choice of `spark-submit` or SPARK_REMOTE, else all cores of this machine.
         short: The work is small: optimize for a quick start rather than throughput.
+        tiny: The lines are a few thousand, so that planning and starting tasks cost more than running them.
         settings: More Spark settings, which take precedence.
         writer: Writes an archive of classes when the session's JVM ends, if there is none.
 
@@ -55,6 +67,8 @@ def session(
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from kproxy.spark.session.java_names import remember_names
+
     if (active := SparkSession.getActiveSession()) is not None:
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
@@ -64,7 +78,7 @@ def session(
     local = master is not None and master.startswith("local")
     if remote:
         return _connected(master or os.environ["SPARK_REMOTE"], {**_ANYWHERE, **(settings or {})})
-    chosen = {**_ANYWHERE, **_DRIVER, **(_local() if local else {}), **(settings or {})}
+    chosen = {**_ANYWHERE, **_DRIVER, **(_local(tiny=tiny) if local else {}), **(settings or {})}
     builder = SparkSession.builder.appName("kproxy").config(map=dict(chosen))
     if master is not None:
         builder = builder.master(master)
@@ -72,8 +86,9 @@ def session(
         return builder.getOrCreate()
     java = find_java()
     with launching(java):
-        options = jvm_options(java, short=short, writer=writer)
+        options = jvm_options(java, short=short, tiny=tiny, writer=writer)
         made = builder.config("spark.driver.defaultJavaOptions", options).getOrCreate()
+    remember_names(made)
     gateway = SparkContext._gateway
     if writer is not None and gateway is not None:
         writer.started(gateway.proc)
@@ -109,7 +124,7 @@ def _connected(url: str, settings: dict[str, str]) -> SparkSession:
     return session
 
 
-def _local() -> dict[str, str]:
+def _local(*, tiny: bool) -> dict[str, str]:
     """Return settings for a driver without executors."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers use the packages of this process
     cores = len(os.sched_getaffinity(0))
@@ -119,4 +134,5 @@ def _local() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": f"{max(1024, 256 * cores)}m",
         "spark.sql.shuffle.partitions": str(max(4, cores)),
+        **(_TINY if tiny else {}),
     }

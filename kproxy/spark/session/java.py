@@ -105,12 +105,13 @@ def launching(java: Java) -> Iterator[None]:
             os.environ["JAVA_HOME"] = before
 
 
-def jvm_options(java: Java, *, short: bool, writer: ArchiveWriter | None = None) -> str:
+def jvm_options(java: Java, *, short: bool, tiny: bool = False, writer: ArchiveWriter | None = None) -> str:
     """Return options of the driver's JVM.
 
     Args:
         java: The runtime.
         short: The work ends before fully optimizing compilation would pay off.
+        tiny: The work needs so little memory that one thread collects it at less cost than several.
         writer: Writes an archive of classes if there is none.
     """
     key = f"{Path(java.command).resolve()} {java.version} {pyspark.__path__[0]} {pyspark.__version__}"
@@ -121,7 +122,8 @@ def jvm_options(java: Java, *, short: bool, writer: ArchiveWriter | None = None)
     quiet = f"-Xlog:disable -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
     # With one compiler Java limits code to 48 MB, which all jobs together fill: from then on it only interprets.
     quick = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m " if short else ""
-    return f"{quick}{archive} {quiet}"
+    serial = "-XX:+UseSerialGC " if tiny else ""
+    return f"{quick}{serial}{archive} {quiet}"
 
 
 def _has_settings() -> bool:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.errors import UserError
+from kproxy.spark.ingest import local_lines
 from kproxy.spark.ingest.convert import TableBatch, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import File, find_files
@@ -89,7 +90,12 @@ def test_files_of_other_hours_are_not_even_opened(path: str, may: bool) -> None:
     assert Period(at(21, 6, 30), at(21, 9)).may_have(File(f"file:{path}", path, 1)) is may
 
 
-def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [True, False])
+def test_tables_traces_and_captures_are_one(
+    spark: SparkSession, table: str, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if there are few lines, which stay in memory."""
+    monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
     write(tmp_path / "date=2026-11-21" / "hour=05" / ".x.jsonl.part", text_of(request(offset=100))[:-1] + b"\n{")
     write(
         tmp_path / "date=2026-11-21" / "hour=06" / "y.jsonl.gz", b"no line\n" + text_of(request(at=_HOUR, offset=101))
@@ -100,9 +106,9 @@ def test_tables_traces_and_captures_are_one(spark: SparkSession, table: str, tmp
         lines = opened.rows
         assert offsets(lines) == [*range(48), 100, 101]
         assert lines.where(F.col("date").isNull() | F.col("hour").isNull() | F.col("corrupt").isNotNull()).count() == 0
-        [folder] = {Path(found[1]) for name in lines.inputFiles() if (found := _OWN.match(name)) is not None}
-        assert folder.exists()
-    assert not folder.exists()
+        folders = {Path(found[1]) for name in lines.inputFiles() if (found := _OWN.match(name)) is not None}
+        assert [folder.exists() for folder in folders] == [True] * (not few)
+    assert not any(folder.exists() for folder in folders)
     assert [(batch.lines, batch.corrupt) for batch in made] == [(2, 1)]
     period, where = Period(until=at(21, 6)), F.col("offset") >= 1
     with open_lines(spark, paths, CaptureOptions(), period=period, where=where) as opened:
@@ -124,3 +130,15 @@ def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(
         open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()),
     ):
         pass
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_trace_of_blank_lines_has_no_lines(
+    spark: SparkSession, tmp_path: Path, few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_lines, "FILE_BYTES", local_lines.FILE_BYTES if few else 0)
+    made: list[TableBatch] = []
+    write(tmp_path / "a.jsonl", b"\n \n")
+    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(), made=made.append) as opened:
+        assert opened.rows.count() == 0
+    assert [(batch.lines, batch.corrupt) for batch in made] == [(0, 0)]

@@ -1,0 +1,81 @@
+"""CPU of `kproxy analyze` in two checkouts, in turns: the minimum of each counts on a machine that does other work.
+
+python benchmarks/spark_revisions.py OLD NEW TRACES...      # needs the extra spark; OLD and NEW are checkouts
+
+Stages: all tables, one table (errors), `convert`, and six tables from the converted Parquet. CPU is user and system
+time of all processes, also of Java. The output of all tables must be the same in both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_ROUNDS = 3
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: Java outlives Python, and is then a child of this process
+_SIX = [word for name in ("latency", "throughput", "errors", "throttling", "batches", "partitions")
+        for word in ("--job", name)]  # fmt: skip
+
+
+def run(checkout: Path, *args: str) -> tuple[float, float, bytes]:
+    """Run `kproxy analyze` of a checkout; return CPU seconds, seconds to the first output, and the output."""
+    before, began, first = _cpu(), time.monotonic(), 0.0
+    command = [sys.executable, "-m", "kproxy", "analyze", *args]
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        output = process.stdout.read(1)
+        first = time.monotonic() - began
+        output += process.stdout.read()
+    if process.returncode:
+        sys.exit(f"failed: {command}")
+    try:
+        while True:
+            os.wait()
+    except ChildProcessError:
+        return _cpu() - before, first, output
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def main() -> None:
+    """Print a row for each stage."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    checkouts = [Path(each).resolve() for each in sys.argv[1:3]]
+    traces = [str(Path(each).resolve()) for each in sys.argv[3:]]
+    with tempfile.TemporaryDirectory() as directory:
+        stages = {
+            "all tables": [*traces, "--format", "json"],
+            "one table": ["--job", "errors", *traces, "--format", "json"],
+            "convert": ["convert", *traces, "--out", f"{directory}/@"],
+            "six tables from Parquet": [*_SIX, f"{directory}/last", "--format", "json"],
+        }
+        print("| stage | old: CPU s, first output | new: CPU s, first output |")
+        for stage, args in stages.items():
+            found: list[list[tuple[float, float]]] = [[], []]
+            for number in range(_ROUNDS):
+                outputs = []
+                for place, checkout in enumerate(checkouts):
+                    table = f"{directory}/{place}{number}"
+                    cpu, first, output = run(checkout, *(each.replace(f"{directory}/@", table) for each in args))
+                    found[place].append((cpu, first))
+                    outputs.append(output)
+                    if stage == "convert" and not Path(directory, "last").exists():
+                        Path(directory, "last").symlink_to(table)
+                if outputs[0] != outputs[1]:
+                    sys.exit(f"{stage}: the outputs differ")
+            old, new = (f"{min(each)[0]:.1f}, {min(first for _, first in each):.1f} s" for each in found)
+            print(f"| {stage} | {old} | {new} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Parses blocks of trace lines with Arrow, much faster than line by line."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from kproxy.spark.ingest.arrow_types import arrow_schema, text_for_times
+from kproxy.spark.ingest.schema import TRACE, required_fields
+from kproxy.trace.lines import FORMAT, KINDS
+
+_SCHEMA: Final = arrow_schema(TRACE)
+#: Times stay text at first: Arrow's JSON reader takes none with a zone.
+_READ: Final = text_for_times(_SCHEMA)
+_PARSE: Final = pj.ParseOptions(explicit_schema=_READ, unexpected_field_behavior="ignore")
+_REQUIRED: Final = {kind: required_fields(kind) for kind in KINDS}
+
+
+def parse_block(block: bytes) -> pa.Table | None:
+    """Return the lines of a block as TRACE; None if a text may not be a line, or has a value that no type fits.
+
+    Args:
+        block: Lines of JSON, each with its newline.
+    """
+    # Arrow takes any whitespace between values. With braces around every newline, each line is exactly one value.
+    count = block.count(b"\n")
+    if not (block.startswith(b"{") and block.endswith(b"}\n") and block.count(b"}\n{") == count - 1):
+        return None
+    try:
+        block.decode()  # Arrow does not check it
+        reading = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
+        table = pj.read_json(pa.BufferReader(block), read_options=reading, parse_options=_PARSE)
+        return table.cast(_SCHEMA) if table.num_rows == count and _are_whole(table) else None
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+
+
+def _are_whole(table: pa.Table) -> bool:
+    """Whether all rows have a known format, and the required fields of their kind."""
+    kinds, versions = table["kind"], table["v"]
+    if kinds.null_count or versions.null_count or not set(kinds.unique().to_pylist()) <= KINDS.keys():
+        return False
+    version = pc.min_max(versions).as_py()
+    if version["min"] < 1 or version["max"] > FORMAT:
+        return False
+    for kind, names in _REQUIRED.items():
+        missing = [table[name].is_null() for name in names if table[name].null_count]
+        if missing and pc.any(pc.and_(pc.equal(kinds, kind), reduce(pc.or_, missing))).as_py():
+            return False
+    return True

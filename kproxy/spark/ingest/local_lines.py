@@ -1,0 +1,48 @@
+"""Reads a few lines in the driver: for these, a Spark job, a table of files and Python workers cost more than the work.
+
+The rows become a part of each plan, so that Spark plans no work for conditions that no line satisfies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.arrow_types import arrow_schema
+from kproxy.spark.ingest.convert import TableBatch, dated
+from kproxy.spark.ingest.decode import CaptureOptions, lines_of
+from kproxy.spark.ingest.files import bad_files, counts
+from kproxy.spark.ingest.inputs import File
+from kproxy.spark.ingest.schema import ROW
+from kproxy.spark.ingest.table_storage import PARQUET
+
+#: Most bytes of files, and of their rows in memory.
+FILE_BYTES, ARROW_BYTES = 4 << 20, 16 << 20
+
+
+def local_lines(
+    spark: SparkSession, files: Sequence[File], options: CaptureOptions
+) -> tuple[DataFrame, TableBatch] | None:
+    """Return the lines of files as TABLE, with their counts; None if they are none, too large, or not local."""
+    if not files or sum(file.size for file in files) > FILE_BYTES or not all(file.is_local for file in files):
+        return None
+    schema, reader = arrow_schema(ROW), Batches(ROW)
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for file in files:
+        for batch in reader.of(lines_of(file.uri, options, plain=file.plain), file.uri):
+            batches.append(batch)
+            size += batch.nbytes
+            if size > ARROW_BYTES:
+                return None
+    table = pa.Table.from_batches(batches, schema)
+    rows = spark.createDataFrame(table) if batches else spark.createDataFrame([], ROW)
+    are_bad = table["corrupt"].null_count + table["damage"].null_count < 2 * table.num_rows
+    found = rows.agg(*counts(), *bad_files()).first() if are_bad else None
+    counted = {"lines": table.num_rows, "corrupt": 0} if found is None else found.asDict()
+    return dated(rows.where("corrupt is null and damage is null")), TableBatch(
+        0, {file.uri: file.size for file in files}, form=PARQUET, **counted
+    )

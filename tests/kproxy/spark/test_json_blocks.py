@@ -1,0 +1,87 @@
+"""Blocks of lines that Arrow parses: the same rows as line by line, and whatever is special is left to that."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.decode import uri_of
+from kproxy.spark.ingest.json_blocks import parse_block
+from kproxy.spark.ingest.local_tables import Piece, _blocks
+from kproxy.spark.ingest.schema import ROW
+from tests.kproxy.spark.files import TRACE_1, text_of
+from tests.kproxy.spark.made import close, found, request, response
+
+LINES = text_of(
+    request(at=1),
+    response(at=2, topics=[]),
+    close(at=3, by="client", how="fin"),
+    response(at=4, findings=[found("L001")]),
+)
+FIRST = LINES.splitlines()[0]
+
+
+def rows_of(block: bytes) -> pa.Table:
+    return pa.Table.from_batches(list(Batches(ROW).of_block(block, "file:/x")))
+
+
+def one_by_one(block: bytes) -> pa.Table:
+    reader = Batches(ROW)
+    return pa.Table.from_batches([row for line in block.splitlines() for row in reader._batches([line], "file:/x")])
+
+
+@pytest.mark.parametrize("block", [LINES, LINES * 100, LINES[:-1], TRACE_1.read_bytes(), b""])
+def test_a_block_has_the_rows_of_its_lines(block: bytes) -> None:
+    if block:
+        assert rows_of(block).combine_chunks().equals(one_by_one(block).combine_chunks())
+    else:
+        assert list(Batches(ROW).of_block(block, "file:/x")) == []
+
+
+def test_ordinary_lines_are_parsed_together() -> None:
+    table = parse_block(LINES)
+    assert table is not None
+    assert table["kind"].to_pylist() == ["request", "response", "close", "response"]
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        b"no JSON", b"{}", b"[]", b"", b" ", FIRST + b" " + FIRST, FIRST[:-1], b'{"kind":"request"}', b"\xff" + FIRST,
+        FIRST.replace(b'"v":1', b'"v":99'), FIRST.replace(b'"kind":"request"', b'"kind":"other"'),
+        FIRST.replace(b'"size":100', b'"size":"x"'), FIRST.replace(b'"size":100', b'"size":1.5'),
+        FIRST.replace(b"2026-11-21", b"2026-13-41"), FIRST.replace(b"000Z", b"000"),
+        FIRST.replace(b'"size":100', b'"size":100,"body":{"a":[1]}'), FIRST.replace(b'"', b"'"),
+    ],
+)  # fmt: skip
+def test_a_block_with_a_special_text_is_left_to_the_slow_way_and_the_lines_around_it_are_the_same(
+    special: bytes,
+) -> None:
+    block = LINES + special + b"\n" + LINES * 20
+    assert parse_block(block) is None
+    found_ = rows_of(block)
+    lines = found_.filter(found_["kind"].is_valid())
+    assert lines.num_rows >= 84
+    is_text = b"body" in special
+    assert (lines["body"].null_count < lines.num_rows) is is_text
+    assert found_["corrupt"].null_count == found_.num_rows - (not is_text and bool(special.strip()))
+
+
+def test_two_values_on_one_line_do_not_make_up_for_a_value_on_two() -> None:
+    half = FIRST.index(b",") + 1
+    assert parse_block(FIRST + FIRST + b"\n" + FIRST[:half] + b"\n" + FIRST[half:] + b"\n") is None
+
+
+@pytest.mark.parametrize("size", [1, 100, 333, 1000])
+def test_pieces_of_a_file_have_each_line_once(tmp_path: Path, size: int) -> None:
+    data = text_of(*(request(at=number, correlation_id=number) for number in range(20)))[:-1]
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(data)
+    pieces = [Piece(uri_of(path), True, at, min(at + size, len(data))) for at in range(0, len(data), size)]
+    text = b"".join(block for piece in pieces for block in _blocks(piece))
+    assert text == data
+    assert [json.loads(line)["correlation_id"] for line in text.splitlines()] == list(range(20))
