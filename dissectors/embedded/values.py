@@ -33,7 +33,7 @@ def expanded(row: Row, inside: tuple[EmbeddedLocation, ...], rows: Rows, topic_n
 def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: bool) -> None:
     """Decode the bytes of a field in place; if they do not decode, keep them and add an error."""
     data = made[name]
-    if not isinstance(data, bytes | memoryview):  # decoded already: an edit has duplicated the field
+    if isinstance(data, dict | list | str):  # an edit made it another field, or the diagnosis has read it
         return
     try:
         layout = reader(data, rows)

@@ -65,11 +65,12 @@ def test_of_three_processes_that_begin_at_once_one_is_killed_and_the_table_has_e
             with log.open("wb") as file:
                 runs.append(subprocess.Popen(command, stdout=file, stderr=file, env=environment))
         deadline = time.monotonic() + _DEADLINE_S
-        while not any(table.glob("batch=1/_temporary/**/*.parquet")):
-            assert time.monotonic() < deadline, [log.read_text() for log in logs]
-            time.sleep(0.01)
         # Whoever writes does not wait; others may still be starting.
-        [writing] = _lock_holders(table / "_lock", runs)
+        while not (table / "_lock").exists() or not (holders := _lock_holders(table / "_lock", runs)):
+            assert time.monotonic() < deadline, [log.read_text() for log in logs]
+            assert all(run.poll() is None for run in runs), [log.read_text() for log in logs]
+            time.sleep(0.01)
+        [writing] = holders
         writing.send_signal(signal.SIGKILL)
         others = [run for run in runs if run is not writing]
         assert [run.wait(_DEADLINE_S) for run in others] == [0, 0], [log.read_text() for log in logs]
