@@ -1,4 +1,4 @@
-"""Writes a batch of a Parquet table with Arrow in Spark's tasks, which takes half the CPU of parsing and writing in Java.
+"""Writes a batch of a Parquet table with Arrow in Spark's tasks: half the CPU of parsing and writing in Java.
 
 This needs local files, a local table and a local Spark, where tasks run once and share the driver's directories. A
 batch becomes part of its table only when its record is written, so files of a failed run do no harm.
