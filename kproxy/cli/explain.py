@@ -161,7 +161,9 @@ def _explain(frame: bytes, answered: AnsweredRequest, *, missing: bool) -> Expla
 
     explanation = explain(frame, answered, prefix_missing=missing)
     message = explanation.message
-    doubtful = explanation.error or message.opaque or (message.diagnosis and not is_request(frame))
+    diagnosis = message.diagnosis
+    unlikely = diagnosis is not None and (diagnosis.edit.kind == "body_of_api" or not is_request(frame))
+    doubtful = explanation.error or message.opaque or unlikely
     if answered is None and doubtful and (found := candidates(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in found[:5])
         more = f" ({len(found) - 5} more fit)" if len(found) > 5 else ""

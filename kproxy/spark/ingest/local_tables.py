@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class WrittenCounts:
     """The aggregates of `kproxy.spark.ingest.files.counts` and `bad_files`."""
 
     lines: int = 0
@@ -56,7 +56,7 @@ class Counts:
     damaged: set[str] = field(default_factory=set)
     damaged_files: set[str] = field(default_factory=set)
 
-    def add(self, other: Counts) -> None:
+    def add(self, other: WrittenCounts) -> None:
         """Add the counts of other rows."""
         self.lines += other.lines
         self.corrupt += other.corrupt
@@ -90,7 +90,7 @@ def write_local_batch(
     folder.mkdir(parents=True)  # also if there are no lines
     tasks = list(_tasks(files))
     numbered = spark.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
-    total = Counts()
+    total = WrittenCounts()
     for counts in numbered.map(partial(_write, str(folder), str(uuid4()), options)).collect():
         total.add(counts)
     return total.as_dict()
@@ -112,10 +112,10 @@ def _tasks(files: Sequence[File]) -> Iterator[list[Piece]]:
     yield task
 
 
-def _write(folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]) -> Counts:
+def _write(folder: str, write_id: str, options: CaptureOptions, task: tuple[int, Sequence[Piece]]) -> WrittenCounts:
     """Write the rows of a task, one file per hour; the number of files grows with rows that do not fit in memory."""
     number, pieces = task
-    reader, total = Batches(ROW), Counts()
+    reader, total = Batches(ROW), WrittenCounts()
     waiting: list[pa.RecordBatch] = []
     parts = 0
 
@@ -158,8 +158,8 @@ def _blocks(piece: Piece) -> Iterator[bytes]:
             yield block + (b"" if block.endswith(b"\n") else file.readline())
 
 
-def _counted(rows: pa.Table) -> Counts:
-    counts = Counts(lines=rows.num_rows)
+def _counted(rows: pa.Table) -> WrittenCounts:
+    counts = WrittenCounts(lines=rows.num_rows)
     for name in ("corrupt", "damage"):
         if rows[name].null_count < rows.num_rows:
             bad = rows.filter(rows[name].is_valid())
