@@ -176,7 +176,7 @@ async def test_why_a_response_is_late_is_shown_until_it_arrives() -> None:
         for why in (WHY, "the broker has not answered on this connection yet"):
             session.source.late[asked.connection_id] = late(asked, why)
             await until(pilot, lambda why=why: f"late: rebalance  {why}" in text(pilot))  # type: ignore[misc]
-            assert "2 more wait behind it" in text(pilot)
+            await until(pilot, lambda: "2 more wait behind it" in text(pilot))
             await press(pilot, "2")
             await until(pilot, lambda why=why: why[:60] in text(pilot))  # type: ignore[misc]
             await press(pilot, "1")
