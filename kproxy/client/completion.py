@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from dissectors import schemas
 from dissectors.wire.layout import Layout, layout
+from kproxy.client.request import API_WORD
 
-_API = re.compile(r"(\w+)(?::(\d{1,4}))?")
 _VERSION = re.compile(r"(?:-v|--api-version)[= ]?(\d{1,4})")
 _INDEX = re.compile(r"\[\d*\]")
 
@@ -22,7 +22,7 @@ def candidates(line: str) -> list[str]:
     found = [each.name for each in names.values() if each.name.lower().startswith(last.lower())]
     api, version = None, None
     for word in _operands(words)[1:]:
-        if (match := _API.fullmatch(word)) and match[1].lower() in names:
+        if (match := API_WORD.fullmatch(word)) and match[1].lower() in names:
             api, version = names[match[1].lower()], match[2]
     if api is None:
         return found

@@ -27,11 +27,11 @@ class ClientTls:
 
 
 class Silent(Exception):
-    """No complete response arrived. The message is one sentence; `received` are the bytes that did arrive."""
+    """No complete response arrived. The message is one sentence; `closed`: the broker has ended the connection."""
 
-    def __init__(self, sentence: str, received: bytes) -> None:
+    def __init__(self, sentence: str, *, closed: bool) -> None:
         super().__init__(sentence)
-        self.received = received
+        self.closed = closed
 
 
 class BrokerConnection:
@@ -68,12 +68,12 @@ class BrokerConnection:
                 while (size := self._size()) is None or len(self._received) < size:
                     data = await self._reader.read(_CHUNK)
                     if not data:
-                        raise self._silent("the broker closed the connection")
+                        raise self._silent("the broker closed the connection", closed=True)
                     self._received += data
         except TimeoutError:
             raise self._silent(f"no response within {self._within:g} s") from None
         except OSError as error:
-            raise self._silent(f"the connection broke: {sockets.reason(error)}") from None
+            raise self._silent(f"the connection broke: {sockets.reason(error)}", closed=True) from None
         frame = bytes(self._received[:size])
         del self._received[:size]
         return frame
@@ -93,9 +93,9 @@ class BrokerConnection:
             raise self._silent(f"the response's length prefix is {size}: this is not Kafka's protocol")
         return size + 4
 
-    def _silent(self, sentence: str) -> Silent:
+    def _silent(self, sentence: str, *, closed: bool = False) -> Silent:
         got = len(self._received)
-        return Silent(sentence + (f" after {got} bytes of a response" if got else ""), bytes(self._received))
+        return Silent(sentence + (f" after {got} bytes of a response" if got else ""), closed=closed)
 
 
 async def connect(address: Address, within: float, tls: ClientTls | None = None) -> BrokerConnection:

@@ -49,7 +49,7 @@ async def pipelined(connection: BrokerConnection, requests: Sequence[bytes]) -> 
             problem = "not answered either"
         else:
             latency_ms = 1000 * (time.perf_counter() - began)
-            exchanges.append(SentRequest(request, response, latency_ms, _wrong_order(request, response)))
+            exchanges.append(SentRequest(request, response, latency_ms, wrong_correlation_id(request, response)))
     return exchanges
 
 
@@ -72,6 +72,7 @@ def frames_in(data: bytes) -> tuple[list[bytes], bytes]:
     return frames, data[start:]
 
 
-def _wrong_order(request: bytes, response: bytes) -> str | None:
+def wrong_correlation_id(request: bytes, response: bytes) -> str | None:
+    """A sentence if a response frame does not have the correlation id of the request frame."""
     expected, got = (int.from_bytes(each, "big", signed=True) for each in (request[8:12], response[4:8]))
     return None if got == expected else f"the response has correlation id {got}, not {expected} as its request"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -14,11 +13,9 @@ from dissectors import schemas
 from dissectors.edits import EditError
 from dissectors.edits.notation import EditMaker, edit_of
 from kproxy.client.assignments import assign, from_json
-from kproxy.client.request import CLIENT_ID, ClientRequest, api_of, body_layout
+from kproxy.client.request import API_WORD, CLIENT_ID, ClientRequest, api_of, body_layout
 from kproxy.client.versions import Advertised, newest
 from kproxy.errors import UserError
-
-_API: Final = re.compile(r"(\w+)(?::(\d{1,4}))?")
 
 
 @dataclass(slots=True)
@@ -64,7 +61,7 @@ def from_words(words: Sequence[str], version: int | None, edit: str | None = Non
     """
     planned: list[PlannedRequest] = []
     for word in words:
-        if (found := _API.fullmatch(word)) is not None:
+        if (found := API_WORD.fullmatch(word)) is not None:
             planned.append(PlannedRequest(api_of(found[1]), int(found[2]) if found[2] else version))
         elif not planned:
             raise UserError(f"{word!r} is before the first request: begin with an API, e.g. Metadata topics=orders")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,6 +19,8 @@ from kproxy.filters.errors import nearest
 
 #: The header's ``client_id``, unless the user gives another.
 CLIENT_ID: Final = "kproxy"
+#: ``API`` or ``API:VERSION`` in a command line.
+API_WORD: Final = re.compile(r"(\w+)(?::(\d{1,4}))?")
 
 
 @dataclass(frozen=True, slots=True)

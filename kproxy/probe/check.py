@@ -47,7 +47,6 @@ class Check:
         sources: KIPs and files of Kafka that define it.
         run: Tests it.
         writes: Whether it creates topics, records or groups; it then needs ``--write``.
-        uses: The API versions that it depends on: (API, version). Clients that use all of them need the check.
     """
 
     id: str
@@ -56,7 +55,6 @@ class Check:
     sources: tuple[str, ...]
     run: RunCheck
     writes: bool = False
-    uses: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -109,8 +110,10 @@ async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterato
 async def _served(topic: ScratchTopic) -> None:
     """Wait until the leader knows that it leads the partition, which may be later than Metadata says so."""
     ends = time.monotonic() + _CREATED_WITHIN
-    while (await topic.offset(-1))["error_code"] in _STARTING and time.monotonic() < ends:
-        await topic.target.pause(_POLL)
+    while time.monotonic() < ends:
+        if (await topic.offset(-1))["error_code"] not in _STARTING:
+            return
+        await asyncio.sleep(_POLL)
 
 
 async def _delete(target: Target, name: str) -> None:
@@ -136,7 +139,7 @@ async def _leader(target: Target, connection: BrokerConnection, topic: str) -> T
             return replace(target, address=TcpAddress(node["host"], node["port"]))
         if time.monotonic() > ends:
             raise answer.failed(f"the new topic has no leader after {_CREATED_WITHIN:g} s")
-        await target.pause(_POLL)
+        await asyncio.sleep(_POLL)
 
 
 async def coordinator(target: Target, key: str, *, transactions: bool = False) -> Target:
@@ -158,7 +161,7 @@ async def ask_ready(
         answer = await target.ask(connection, api, version, **values)
         if answer.body["error_code"] not in _LOADING or time.monotonic() > ends:
             return answer
-        await target.pause(_POLL)
+        await asyncio.sleep(_POLL)
 
 
 def _only(answer: BrokerAnswer, outer: str, inner: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import secrets
 from collections.abc import AsyncIterator
@@ -13,6 +12,7 @@ from typing import Any
 from dissectors import schemas
 from dissectors.messages.message import Message, read_response
 from kproxy.client.connection import BrokerConnection, ClientTls, Silent, connect
+from kproxy.client.exchange import wrong_correlation_id
 from kproxy.client.login import ClientLogin, log_in
 from kproxy.client.request import ClientRequest, api_of
 from kproxy.client.versions import Advertised, advertised, newest
@@ -125,18 +125,26 @@ class Target:
             raise CheckFailed(f"{self._name(request)}: {silent}", explain(request)) from None
         key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
         answer = BrokerAnswer(request, response, read_response(response, key, version))
-        if response[4:8] != request[8:12]:
-            expected, got = (int.from_bytes(each, "big", signed=True) for each in (request[8:12], response[4:8]))
-            raise answer.failed(f"the {self._name(request)} response has correlation id {got} instead of {expected}")
+        if wrong := wrong_correlation_id(request, response):
+            raise answer.failed(f"{self._name(request)}: {wrong}")
         return answer
 
-    async def closes(self, connection: BrokerConnection) -> bool:
-        """Whether the broker closes the connection, or else stays silent, in place of a response."""
+    async def refused(self, connection: BrokerConnection, what: str) -> bytes | None:
+        """The frame with which the broker answers what it must refuse; None if it closes the connection instead.
+
+        Fails if it does neither. `what` was sent.
+        """
         try:
-            response = await connection.receive()
+            return await connection.receive()
         except Silent as silent:
-            return "closed" in str(silent) or "broke" in str(silent)
-        raise CheckFailed(f"the broker answers with {len(response)} bytes: {response[:16].hex(' ')}")
+            if not silent.closed:
+                raise CheckFailed(f"{what} is neither answered nor does it close the connection") from None
+            return None
+
+    async def closes(self, connection: BrokerConnection, what: str) -> None:
+        """Fail unless the broker closes the connection because of `what`."""
+        if (response := await self.refused(connection, what)) is not None:
+            raise CheckFailed(f"{what} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
 
     async def still_serves(self) -> None:
         """Check on another connection that the broker has survived what a check sent."""
@@ -149,10 +157,6 @@ class Target:
     def new_name(self, what: str) -> str:
         """A name for a topic, group or transaction that no other check uses, in this run or another."""
         return f"{self.prefix}-{what}-{self._run}-{next(self._numbers)}"
-
-    async def pause(self, seconds: float) -> None:
-        """Wait, for checks that observe time."""
-        await asyncio.sleep(seconds)
 
     def _name(self, request: bytes) -> str:
         key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))

@@ -26,7 +26,7 @@ def advertised() -> Iterator[Check]:
         if api.name in NOT_FOR_CLIENTS or schemas.request(api.key) is None:
             continue
         for version in api.versions:
-            name, uses = f"{api.name} v{version}", ((api.name, version),)
+            name = f"{api.name} v{version}"
             # It creates __consumer_offsets. Later versions also work without a key.
             writes = api.key == ApiKey.FIND_COORDINATOR and version < _BATCHED
             for number, (title, run) in enumerate(
@@ -38,7 +38,7 @@ def advertised() -> Iterator[Check]:
                 1,
             ):
                 identity = f"{api.name}/v{version}/{number}"
-                yield Check(identity, title, _PAGE, (_SOURCE,), partial(run, api, version), writes, uses)
+                yield Check(identity, title, _PAGE, (_SOURCE,), partial(run, api, version), writes)
 
 
 async def _answers(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
@@ -60,11 +60,11 @@ async def _answered(api: schemas.Api, version: int, target: Target) -> BrokerAns
         raise CheckSkipped(f"{api.name}/v{version}/1 fails") from None
 
 
-async def _decodes(api: schemas.Api, version: int, target: Target) -> None:
+async def _decodes(api: schemas.Api, version: int, target: Target) -> BrokerAnswer:
     answer = await _answered(api, version, target)
     message = answer.message
     if message.error is None and not message.opaque and not message.trailing:
-        return
+        return answer
     found = next((each for each in answer.evidence[1].findings if each.problem.diagnosis), None)
     if found is not None:
         raise answer.failed(f"{found.code} {found.name}: {found.problem.message}")
@@ -73,10 +73,9 @@ async def _decodes(api: schemas.Api, version: int, target: Target) -> None:
 
 async def _has_no_finding(api: schemas.Api, version: int, target: Target) -> None:
     try:
-        await _decodes(api, version, target)
+        answer = await _decodes(api, version, target)
     except CheckFailed:
         raise CheckSkipped(f"{api.name}/v{version}/2 fails") from None
-    answer = await _answered(api, version, target)
     found = [each for each in answer.evidence[1].findings if each.severity != "info" and each.blame != "client"]
     if found:
         raise answer.failed(f"{found[0].code} {found[0].name}: {found[0].problem.message}")

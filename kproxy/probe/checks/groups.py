@@ -141,7 +141,7 @@ async def consumer_protocol(target: Target) -> None:
             epoch, assigned = answer.body["member_epoch"], answer.body["assignment"]
             if assigned and assigned["topic_partitions"]:
                 break
-            await target.pause(0.1)
+            await asyncio.sleep(0.1)
         if not assigned or [each["partitions"] for each in assigned["topic_partitions"]] != [[0]]:
             raise answer.failed(f"the only member is assigned {assigned} instead of partition 0 of its topic")
         left = await at.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
@@ -188,7 +188,7 @@ async def _until_rebalance(
         if answer.body["error_code"] == Error.REBALANCE_IN_PROGRESS:
             return
         expect(answer.body["error_code"], Error.NONE, "Heartbeat")
-        await target.pause(0.1)
+        await asyncio.sleep(0.1)
     raise answer.failed("the change of members does not make heartbeats return REBALANCE_IN_PROGRESS within 5 s")
 
 

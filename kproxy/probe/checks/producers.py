@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -92,7 +93,7 @@ async def transactions(target: Target) -> None:
             fetched = await topic.fetch(isolation_level=1)
             if fetched["last_stable_offset"] == fetched["high_watermark"] == 4:
                 break
-            await target.pause(_POLL)
+            await asyncio.sleep(_POLL)
         aborted = {each["producer_id"] for each in fetched["aborted_transactions"] or ()}
         if aborted != {identity["producer_id"]} or values_of(fetched["records"]) != [b"aborted", b"committed"]:
             raise CheckFailed(
@@ -113,5 +114,5 @@ async def _add_partition(
         code: int = answer.body["results_by_topic_v3_and_below"][0]["results_by_partition"][0]["partition_error_code"]
         if code != Error.CONCURRENT_TRANSACTIONS:  # the previous transaction is still being completed
             break
-        await target.pause(_POLL)
+        await asyncio.sleep(_POLL)
     return code

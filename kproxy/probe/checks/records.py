@@ -151,7 +151,7 @@ async def min_bytes(target: Target) -> None:
             producer = type(topic)(topic.target, other, topic.name)
             async with asyncio.TaskGroup() as group:
                 waiting = group.create_task(topic.fetch(max_wait_ms=8000))
-                await target.pause(0.2)
+                await asyncio.sleep(0.2)
                 expect((await producer.produce(batch(b"news")))["error_code"], Error.NONE, "Produce")
         if values_of(waiting.result()["records"]) != [b"news"]:
             raise CheckFailed("a waiting Fetch does not return the records that arrive")

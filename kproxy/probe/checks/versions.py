@@ -93,14 +93,10 @@ async def _refused(target: Target, key: int, version: int) -> None:
         request = bytearray(target.frame(connection, "ApiVersions", 0))
         request[4:8] = key.to_bytes(2, "big") + version.to_bytes(2, "big")
         connection.send(bytes(request))
-        try:
-            closed = await target.closes(connection)
-        except CheckFailed as failed:
-            if "00 23" not in str(failed):  # UNSUPPORTED_VERSION
-                raise CheckFailed(f"{_name(key)} v{version} is not refused: {failed}") from None
-        else:
-            if not closed:
-                raise CheckFailed(f"{_name(key)} v{version} gets no answer, and the connection stays open")
+        what = f"{_name(key)} v{version}"
+        response = await target.refused(connection, what)
+    if response is not None and int.from_bytes(response[8:10], "big") != Error.UNSUPPORTED_VERSION:
+        raise CheckFailed(f"{what} is answered with {len(response)} bytes: {response[:16].hex(' ')}")
     await target.still_serves()
 
 
