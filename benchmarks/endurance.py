@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import mmap
-import multiprocessing
 import os
 import random
 import re
@@ -41,6 +40,7 @@ from typing import Final
 
 from endurance_load import Load, broker
 from endurance_trace import account, lines_of
+from relay_load import process
 
 #: Right responses that must follow each disturbance, and seconds that these may take.
 _EXCHANGES: Final = 30
@@ -63,18 +63,6 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(_PATIENCE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-
-
-@contextmanager
-def started_broker() -> Iterator[int]:
-    ready, theirs = multiprocessing.Pipe()
-    child = multiprocessing.Process(target=broker, args=(theirs,))
-    child.start()
-    try:
-        yield ready.recv()
-    finally:
-        child.terminate()
-        child.join()
 
 
 @dataclass
@@ -258,7 +246,7 @@ def main() -> None:
     with ExitStack() as stack:
         directory = args.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         directory.mkdir(parents=True, exist_ok=True)
-        proxy = stack.enter_context(started_proxy(stack.enter_context(started_broker()), directory, args.options))
+        proxy = stack.enter_context(started_proxy(stack.enter_context(process(broker))[0], directory, args.options))
         wrong, load = asyncio.run(_load(proxy, args.minutes * 60))
         wrong += stop(proxy)
         accounts = account(lines_of(directory / "trace"), load.clean)

@@ -11,7 +11,6 @@ connections are idle. The limit of open files must exceed twice the number of co
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import re
 import resource
 import selectors
@@ -28,6 +27,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+from relay_load import process
 
 from dissectors.messages.message import api_layouts
 from dissectors.schemas.codes import ApiKey
@@ -72,19 +73,6 @@ def upstream(ready: Connection) -> None:
             else:
                 selector.unregister(key.fileobj)
                 key.fileobj.close()
-
-
-@contextmanager
-def upstreams() -> Iterator[list[int]]:
-    """Run `upstream`; gives its ports."""
-    ready, theirs = multiprocessing.Pipe()
-    child = multiprocessing.Process(target=upstream, args=(theirs,))
-    child.start()
-    try:
-        yield ready.recv()
-    finally:
-        child.terminate()
-        child.join()
 
 
 @contextmanager
@@ -211,7 +199,7 @@ def main() -> None:
     _raise_limit(args.connections)
     print(f"{args.connections} connections, {LISTENERS} listeners")
     print(f"{'':24}{'process':12}{'connection':>14}{'empty':>12}{'CPU':>10}")
-    with upstreams() as ports, tempfile.TemporaryDirectory() as temporary:
+    with process(upstream) as (ports, _), tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         store.save(directory, certificates.create(["localhost"], 1))
         certificate, key = directory / "cert.pem", directory / "key.pem"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import re
 import socket
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from capture import make_small_frames
-from relay_load import ECHO, SMALL_FRAME, connect, cpu_seconds, upstream
+from relay_load import ECHO, SMALL_FRAME, connect, cpu_seconds, process, upstream
 
 PINNED: Final = "954210779d8ca31d78ff4c7369a7034cc97cdf90"
 #: Speed of this checkout, relative to the pinned revision, below which the check fails.
@@ -115,16 +114,11 @@ def write_broken_frames(path: Path) -> None:
 def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
     """A relay of each revision before the same upstream. All run on one CPU: the cost of a wake-up depends on that."""
     with ExitStack() as stack:
-        ready, theirs = multiprocessing.Pipe()
-        broker = multiprocessing.Process(target=upstream, args=(theirs,))
-        broker.start()
-        stack.callback(broker.join)
-        stack.callback(broker.terminate)
-        port = ready.recv()
+        port, _ = stack.enter_context(process(upstream))
         running = {}
         for name, tree in trees.items():
             words = ["--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}", "--no-trace", "--no-control", "-q"]
-            process = stack.enter_context(
+            relay = stack.enter_context(
                 subprocess.Popen(
                     [sys.executable, "-P", "-m", "kproxy", *words],
                     cwd=directory,
@@ -134,11 +128,11 @@ def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
                     env=environment(tree),
                 )
             )
-            stack.callback(process.kill)
-            assert process.stderr is not None
-            if not (found := re.match(r"listening on .*:(\d+) ->", said := process.stderr.readline())):
+            stack.callback(relay.kill)
+            assert relay.stderr is not None
+            if not (found := re.match(r"listening on .*:(\d+) ->", said := relay.stderr.readline())):
                 raise SystemExit(f"the relay of {tree} does not start: {said}")
-            running[name] = process.pid, int(found[1])
+            running[name] = relay.pid, int(found[1])
 
         def measure(name: str) -> float:
             pid, own = running[name]

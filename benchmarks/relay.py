@@ -30,7 +30,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from relay_load import Contender, upstream
+from relay_load import Contender, process, upstream
 
 from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.advertised_listeners import Advertise
@@ -129,19 +129,6 @@ def streams(ready: Connection, port: int) -> None:
         await server.serve_forever()
 
     asyncio.run(main())
-
-
-@contextmanager
-def process(target: Callable[..., None], *args: object) -> Iterator[tuple[int, int]]:
-    """Run it; gives the port that it reports, and its process id."""
-    ready, theirs = multiprocessing.Pipe()
-    child = multiprocessing.Process(target=target, args=(theirs, *args))
-    child.start()
-    try:
-        yield ready.recv(), child.pid or 0
-    finally:
-        child.terminate()
-        child.join()
 
 
 @contextmanager

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import socket
 import statistics
 import struct
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from dissectors.messages.message import api_layouts
 from dissectors.schemas.codes import ApiKey
@@ -24,6 +28,19 @@ SMALL_FRAME = struct.pack(">i", 100) + bytes(100)
 ECHO, SINK, PRODUCE, FETCH, ANSWER = (struct.pack(">i", 1) + mode for mode in (b"e", b"s", b"p", b"f", b"a"))
 WORK_S = 70e-6  # that a broker computes before it answers; over loopback, a bare echo takes less than any relay
 IN_FLIGHT = 5  # Produce requests, as with Kafka's Java client
+
+
+@contextmanager
+def process(target: Callable[..., None], *args: object) -> Iterator[tuple[Any, int]]:
+    """Run it in a child process; gives what it sends first, such as its port, and its process id."""
+    ready, theirs = multiprocessing.Pipe()
+    child = multiprocessing.Process(target=target, args=(theirs, *args))
+    child.start()
+    try:
+        yield ready.recv(), child.pid or 0
+    finally:
+        child.terminate()
+        child.join()
 
 
 def _request(key: ApiKey, version: int, body: dict[str, object]) -> bytes:

@@ -24,8 +24,8 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from relay import command, free_port, process
-from relay_load import MIB_OF_FRAMES, SMALL_FRAME, cpu_seconds
+from relay import command, free_port
+from relay_load import MIB_OF_FRAMES, SMALL_FRAME, cpu_seconds, process
 
 from kproxy.development_ca import certificates, store
 from kproxy.proxy.address import TcpAddress
