@@ -30,7 +30,7 @@ _TOOLS = {
     "end-to-end-latency": "org.apache.kafka.tools.EndToEndLatency",
 }
 #: A JVM starts in half the time like this, a broker in a third of it; no test is about the speed of compiled code.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
 def missing() -> str | None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: No command of a test waits for an archive of classes.
 os.environ["KPROXY_SPARK_ARCHIVE"] = "no"
+#: Its asserts show what they compare, as those of test modules.
+pytest.register_assert_rewrite("tests.kproxy.spark.elsewhere")
 if find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py", "*/test_*.py"]
 

@@ -30,8 +30,8 @@ from tests.kproxy.spark import planted
 from tests.kproxy.spark.files import CAPTURES, REPOSITORY, TRACE_1, write
 
 _LINES = 8000
-#: Of JVMs that do not live long.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: Of JVMs that do not live long. With one compiler only, Java reserves 48 MB for code: too little for all jobs.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 def write_inputs(folder: Path) -> Path:
