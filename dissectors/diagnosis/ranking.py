@@ -28,9 +28,9 @@ CLOSE = 16.0
 NAMED = 4 << 10
 STANDS_FOR = 4.0
 
-#: The part of the confidence of a reading that goes to the edit that explains it. Not all: that edit writes the same
-#: bytes, but the writer may have made the other error.
-EXPLAINED = 0.55
+#: The part of the confidence of a reading that goes to the edit that explains it: a confidence says how likely an edit
+#: writes these bytes. Not all, because the writer may have made the other error: the rest keeps it among the rivals.
+EXPLAINED = 0.8
 
 
 @dataclass(slots=True)

@@ -119,7 +119,7 @@ class _Struct:
             return  # the struct would be empty
         # Missing fields are usually recent ones: the writer stopped at an older version.
         age = min(self._others.since.get(one.name, self._version), self._version)
-        prior = 4.0 if one.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
+        prior = 3.0 if one.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
         yield from self._propose("field_missing", one.name, (index,), prior, index, one)
 
     def _moved(self, index: int, one: Field) -> Iterator[Proposal]:

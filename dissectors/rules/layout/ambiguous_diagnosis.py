@@ -13,7 +13,7 @@ from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 #: Below this confidence, the alternatives are reported.
-_CERTAIN = 0.8
+_CERTAIN = 0.95
 
 
 @rule(

@@ -89,5 +89,6 @@ def test_what_could_be_one_of_several_is_not_certain() -> None:
     frame = write(Edit.of("tag_buffer_missing", "_tags"), right, {"header": {"correlation_id": 7}, "body": {}})
     found = diagnose(read_response(frame, 12, 4))
     assert found is not None
-    assert found.confidence < 0.8
+    assert found.confidence < 0.95  # or L034 would not list the others
+    assert found.rivals
     assert found.rivals
