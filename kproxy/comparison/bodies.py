@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from dissectors.wire.paths import render
-from kproxy.comparison.kinds import MAY_DIFFER, Kind, is_unset, kind_of
+from kproxy.comparison.kinds import MAY_DIFFER, ValueKind, is_unset, kind_of
 
 #: Fields that identify an element of an array. Brokers may list elements in any order.
 _IDENTITY: Final = (
@@ -37,7 +37,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """A field that differs: `path` is that of the value in A, else in B: ``topics[2].name``.
 
     `a` and `b` are the values as in JSON; None where the field does not exist, which `why` tells from null.
@@ -52,10 +52,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ValuePair:
     """Two values of a kind at the same place: they stand for the same thing, equal or not."""
 
-    kind: Kind
+    kind: ValueKind
     path: str
     a: Any
     b: Any
@@ -65,8 +65,8 @@ class Pair:
 class BodyComparison:
     """The differences, and the pairs of values of a kind; pairs without a value (null, -1) on both sides are absent."""
 
-    differences: list[Difference] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)
+    differences: list[FieldDifference] = field(default_factory=list)
+    pairs: list[ValuePair] = field(default_factory=list)
 
 
 def compare_bodies(
@@ -74,7 +74,7 @@ def compare_bodies(
     a: Mapping[str, Any],
     b: Mapping[str, Any],
     *,
-    may_differ: frozenset[Kind] = MAY_DIFFER,
+    may_differ: frozenset[ValueKind] = MAY_DIFFER,
     same_layout: bool = True,
     topic_names: tuple[TopicName, TopicName] = (lambda _: None, lambda _: None),
 ) -> BodyComparison:
@@ -96,7 +96,7 @@ def compare_bodies(
 
 
 class _Comparer:
-    def __init__(self, may_differ: frozenset[Kind], same_layout: bool, topic_names: tuple[TopicName, TopicName]):
+    def __init__(self, may_differ: frozenset[ValueKind], same_layout: bool, topic_names: tuple[TopicName, TopicName]):
         self.found = BodyComparison()
         self._may_differ, self._same_layout, self._topic_names = may_differ, same_layout, topic_names
 
@@ -140,14 +140,14 @@ class _Comparer:
         if kind is not None and not isinstance(a, dict | list) and not isinstance(b, dict | list):
             unset = is_unset(kind, a), is_unset(kind, b)
             if not any(unset):
-                self.found.pairs.append(Pair(kind, render(path), a, b))
+                self.found.pairs.append(ValuePair(kind, render(path), a, b))
             if kind in self._may_differ and unset[0] == unset[1]:
                 return
         if a != b and not (_is_withheld(a) and _is_withheld(b)):
             self._add(owner, path, a, b, Why.ERROR_CODE if name.endswith("error_code") else Why.VALUE)
 
     def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, why: Why) -> None:
-        self.found.differences.append(Difference(render(path), a, b, why, owner))
+        self.found.differences.append(FieldDifference(render(path), a, b, why, owner))
 
 
 def _keyed(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from dissectors.wire.layout import NULL_UUID
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What a value stands for. Two values of a kind can correspond to each other without being equal."""
 
     ADDRESS = "address"
@@ -36,63 +36,63 @@ class Kind(StrEnum):
 
 
 #: Kinds whose values are not compared unless the user wants it. Two runs on new topics have the same offsets.
-MAY_DIFFER: Final = frozenset(Kind) - {Kind.OFFSET}
+MAY_DIFFER: Final = frozenset(ValueKind) - {ValueKind.OFFSET}
 
 #: Kinds without a value that means "none": all their values correspond to each other.
-_NEVER_UNSET: Final = frozenset({Kind.ERROR_MESSAGE, Kind.SIZE, Kind.THROTTLE_TIME})
+_NEVER_UNSET: Final = frozenset({ValueKind.ERROR_MESSAGE, ValueKind.SIZE, ValueKind.THROTTLE_TIME})
 _UNSET: Final = (None, "", -1, NULL_UUID)
 
-_FIELDS: Final[dict[Kind, str]] = {
-    Kind.ADDRESS: "host port client_host client_host_address user_endpoint",
-    Kind.CHECKSUM: "crc",
-    Kind.CLUSTER_ID: "cluster_id",
-    Kind.CORRELATION_ID: "correlation_id",
-    Kind.DIRECTORY: "log_dir path cordoned_log_dirs offline_log_dirs log_dirs replica_directory_id voter_directory_id "
+_FIELDS: Final[dict[ValueKind, str]] = {
+    ValueKind.ADDRESS: "host port client_host client_host_address user_endpoint",
+    ValueKind.CHECKSUM: "crc",
+    ValueKind.CLUSTER_ID: "cluster_id",
+    ValueKind.CORRELATION_ID: "correlation_id",
+    ValueKind.DIRECTORY: "log_dir path cordoned_log_dirs offline_log_dirs log_dirs replica_directory_id voter_directory_id "
                     "candidate_directory_id",
-    Kind.EPOCH: "broker_epoch controller_epoch coordinator_epoch current_leader_epoch committed_leader_epoch "
+    ValueKind.EPOCH: "broker_epoch controller_epoch coordinator_epoch current_leader_epoch committed_leader_epoch "
                 "finalized_features_epoch last_fetched_epoch last_offset_epoch leader_epoch partition_epoch "
                 "partition_leader_epoch previous_broker_epoch replica_epoch state_epoch",
-    Kind.ERROR_MESSAGE: "error_message acknowledge_error_message batch_index_error_message reason status_detail",
-    Kind.GENERATION: "assignment_epoch endpoint_information_epoch generation generation_id "
+    ValueKind.ERROR_MESSAGE: "error_message acknowledge_error_message batch_index_error_message reason status_detail",
+    ValueKind.GENERATION: "assignment_epoch endpoint_information_epoch generation generation_id "
                      "generation_id_or_member_epoch group_epoch member_epoch topology_epoch",
-    Kind.INSTANCE_ID: "client_instance_id incarnation_id process_id subscription_id",
-    Kind.MEMBER_ID: "member_id",
-    Kind.NODE_ID: "adding_replicas broker_id broker_ids candidate_id controller_id eligible_leader_replicas isr "
+    ValueKind.INSTANCE_ID: "client_instance_id incarnation_id process_id subscription_id",
+    ValueKind.MEMBER_ID: "member_id",
+    ValueKind.NODE_ID: "adding_replicas broker_id broker_ids candidate_id controller_id eligible_leader_replicas isr "
                   "isr_nodes last_known_elr leader leader_id new_isr node_id offline_replicas preferred_read_replica "
                   "preferred_successors removing_replicas replica_id replica_nodes replicas voter_id",
-    Kind.OFFSET: "base_offset committed_offset current_txn_start_offset end_offset fetch_offset first_offset "
+    ValueKind.OFFSET: "base_offset committed_offset current_txn_start_offset end_offset fetch_offset first_offset "
                  "high_watermark lag last_offset last_stable_offset log_end_offset log_start_offset low_watermark "
                  "offset old_style_offsets start_offset",
-    Kind.PRODUCER_EPOCH: "next_producer_epoch ongoing_txn_producer_epoch producer_epoch v3_and_below_producer_epoch",
-    Kind.PRODUCER_ID: "next_producer_id ongoing_txn_producer_id previous_producer_id producer_id producer_id_filters "
+    ValueKind.PRODUCER_EPOCH: "next_producer_epoch ongoing_txn_producer_epoch producer_epoch v3_and_below_producer_epoch",
+    ValueKind.PRODUCER_ID: "next_producer_id ongoing_txn_producer_id previous_producer_id producer_id producer_id_filters "
                       "producer_id_start v3_and_below_producer_id",
-    Kind.SESSION_EPOCH: "session_epoch share_session_epoch",
-    Kind.SESSION_ID: "session_id",
-    Kind.SIZE: "batch_length offset_lag partition_size total_bytes usable_bytes",
-    Kind.THROTTLE_TIME: "throttle_time_ms",
-    Kind.TIME: "base_timestamp commit_timestamp current_state_timestamp expire_timestamp expiry_timestamp "
+    ValueKind.SESSION_EPOCH: "session_epoch share_session_epoch",
+    ValueKind.SESSION_ID: "session_id",
+    ValueKind.SIZE: "batch_length offset_lag partition_size total_bytes usable_bytes",
+    ValueKind.THROTTLE_TIME: "throttle_time_ms",
+    ValueKind.TIME: "base_timestamp commit_timestamp current_state_timestamp expire_timestamp expiry_timestamp "
                "expiry_timestamp_ms issue_timestamp issue_timestamp_ms last_caught_up_timestamp last_fetch_timestamp "
                "last_timestamp log_append_time_ms max_timestamp max_timestamp_ms timestamp transaction_start_time_ms",
-    Kind.TOKEN_ID: "token_id",
-    Kind.TOPIC_ID: "topic_id",
+    ValueKind.TOKEN_ID: "token_id",
+    ValueKind.TOPIC_ID: "topic_id",
 }  # fmt: skip
 _BY_FIELD: Final = {name: kind for kind, names in _FIELDS.items() for name in names.split()}
 
 #: (message or payload, field) -> its kind, where the field's name means something else than elsewhere.
-_IN_MESSAGE: Final[dict[tuple[str, str], Kind | None]] = {
-    ("ConnectAssignment", "leader"): Kind.MEMBER_ID,
+_IN_MESSAGE: Final[dict[tuple[str, str], ValueKind | None]] = {
+    ("ConnectAssignment", "leader"): ValueKind.MEMBER_ID,
     ("CreateAclsRequest", "host"): None,  # the hosts that an ACL is for
     ("DeleteAclsResponse", "host"): None,
     ("DescribeAclsResponse", "host"): None,
-    ("FetchResponse", "epoch"): Kind.EPOCH,
-    ("JoinGroupResponse", "leader"): Kind.MEMBER_ID,
+    ("FetchResponse", "epoch"): ValueKind.EPOCH,
+    ("JoinGroupResponse", "leader"): ValueKind.MEMBER_ID,
     ("ListOffsetsRequest", "timestamp"): None,  # -1 and -2 are the end and the start
     ("ListOffsetsRequest", "replica_id"): None,  # -1 for every client
     ("FetchRequest", "replica_id"): None,
 }
 
 
-def kind_of(message: str, field: str) -> Kind | None:
+def kind_of(message: str, field: str) -> ValueKind | None:
     """The kind of a field's value, or of the elements of an array; None if equal runs have equal values.
 
     Args:
@@ -103,14 +103,14 @@ def kind_of(message: str, field: str) -> Kind | None:
     return _IN_MESSAGE[key] if key in _IN_MESSAGE else _BY_FIELD.get(field)
 
 
-def is_unset(kind: Kind, value: Any) -> bool:
+def is_unset(kind: ValueKind, value: Any) -> bool:
     """Whether the value means that there is none, e.g. a producer id of -1. None corresponds only to none."""
     if kind in _NEVER_UNSET:
         return False
-    return value in _UNSET or (kind is Kind.SESSION_ID and value == 0)
+    return value in _UNSET or (kind is ValueKind.SESSION_ID and value == 0)
 
 
-def replaced(message: str, body: dict[str, Any], replace: Callable[[Kind, Any], Any]) -> dict[str, Any]:
+def replaced(message: str, body: dict[str, Any], replace: Callable[[ValueKind, Any], Any]) -> dict[str, Any]:
     """A body with the values of every kind replaced, also in payloads, e.g. a recorded member id by a live one.
 
     Args:
@@ -123,7 +123,7 @@ def replaced(message: str, body: dict[str, Any], replace: Callable[[Kind, Any], 
     return {name: _replaced(message, name, value, replace) for name, value in body.items()}
 
 
-def _replaced(message: str, name: str, value: Any, replace: Callable[[Kind, Any], Any]) -> Any:
+def _replaced(message: str, name: str, value: Any, replace: Callable[[ValueKind, Any], Any]) -> Any:
     if isinstance(value, dict):
         return replaced(message, value, replace)
     if isinstance(value, list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kproxy.comparison.bodies import BodyComparison, Why, compare_bodies
-from kproxy.comparison.kinds import Kind
+from kproxy.comparison.kinds import ValueKind
 
 
 def compare(a: dict[str, Any], b: dict[str, Any], message: str = "MetadataResponse", **options: Any) -> BodyComparison:
@@ -21,7 +21,7 @@ def test_ids_addresses_and_times_may_differ() -> None:
     b = {"throttle_time_ms": 9, "cluster_id": "y", "brokers": [{"node_id": 0, "host": "b", "port": 9093, "rack": None}]}
     assert differences(a, b) == []
     pairs = {(each.kind, each.path): (each.a, each.b) for each in compare(a, b).pairs}
-    assert pairs[Kind.NODE_ID, "brokers[0].node_id"] == (1, 0)
+    assert pairs[ValueKind.NODE_ID, "brokers[0].node_id"] == (1, 0)
 
 
 def test_a_kind_can_be_compared_nevertheless() -> None:
@@ -37,7 +37,7 @@ def test_no_value_corresponds_only_to_no_value() -> None:
 def test_offsets_are_compared_unless_they_may_differ() -> None:
     a, b = {"responses": [{"base_offset": 0}]}, {"responses": [{"base_offset": 7}]}
     assert differences(a, b, "ProduceResponse") == [("responses[0].base_offset", 0, 7, Why.VALUE)]
-    assert differences(a, b, "ProduceResponse", may_differ=frozenset({Kind.OFFSET})) == []
+    assert differences(a, b, "ProduceResponse", may_differ=frozenset({ValueKind.OFFSET})) == []
 
 
 def test_elements_are_compared_by_name_in_any_order() -> None:

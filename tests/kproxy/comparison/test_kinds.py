@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors import schemas
 from dissectors.embedded.payload_formats import PAYLOADS
 from dissectors.wire.layout import Layout, layout, versions
-from kproxy.comparison.kinds import _BY_FIELD, _IN_MESSAGE, Kind, is_unset, kind_of, replaced
+from kproxy.comparison.kinds import _BY_FIELD, _IN_MESSAGE, ValueKind, is_unset, kind_of, replaced
 
 RECORD_DATA = {"crc", "batch_length", "base_timestamp", "partition_leader_epoch"}
 
@@ -31,17 +31,17 @@ def test_every_field_of_the_table_is_one_of_kafkas() -> None:
 
 
 def test_a_name_has_another_meaning_in_some_messages() -> None:
-    assert kind_of("JoinGroupResponse", "leader") is Kind.MEMBER_ID
-    assert kind_of("MetadataResponse", "leader_id") is Kind.NODE_ID
+    assert kind_of("JoinGroupResponse", "leader") is ValueKind.MEMBER_ID
+    assert kind_of("MetadataResponse", "leader_id") is ValueKind.NODE_ID
     assert kind_of("DescribeAclsResponse", "host") is None
     assert kind_of("MetadataResponse", "name") is None
 
 
 def test_only_a_kind_with_none_can_be_unset() -> None:
-    assert is_unset(Kind.PRODUCER_ID, -1)
-    assert is_unset(Kind.SESSION_ID, 0)
-    assert not is_unset(Kind.PRODUCER_ID, 0)
-    assert not is_unset(Kind.ERROR_MESSAGE, None)
+    assert is_unset(ValueKind.PRODUCER_ID, -1)
+    assert is_unset(ValueKind.SESSION_ID, 0)
+    assert not is_unset(ValueKind.PRODUCER_ID, 0)
+    assert not is_unset(ValueKind.ERROR_MESSAGE, None)
 
 
 def test_values_are_replaced_by_kind_in_payloads_and_arrays_too() -> None:
