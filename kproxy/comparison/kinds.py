@@ -43,39 +43,55 @@ _NEVER_UNSET: Final = frozenset({ValueKind.ERROR_MESSAGE, ValueKind.SIZE, ValueK
 _UNSET: Final = (None, "", -1, NULL_UUID)
 
 _FIELDS: Final[dict[ValueKind, str]] = {
-    ValueKind.ADDRESS: "host port client_host client_host_address user_endpoint",
+    ValueKind.ADDRESS: "client_host client_host_address host port user_endpoint",
     ValueKind.CHECKSUM: "crc",
     ValueKind.CLUSTER_ID: "cluster_id",
     ValueKind.CORRELATION_ID: "correlation_id",
-    ValueKind.DIRECTORY: "log_dir path cordoned_log_dirs offline_log_dirs log_dirs replica_directory_id voter_directory_id "
-                    "candidate_directory_id",
-    ValueKind.EPOCH: "broker_epoch controller_epoch coordinator_epoch current_leader_epoch committed_leader_epoch "
-                "finalized_features_epoch last_fetched_epoch last_offset_epoch leader_epoch partition_epoch "
-                "partition_leader_epoch previous_broker_epoch replica_epoch state_epoch",
-    ValueKind.ERROR_MESSAGE: "error_message acknowledge_error_message batch_index_error_message reason status_detail",
-    ValueKind.GENERATION: "assignment_epoch endpoint_information_epoch generation generation_id "
-                     "generation_id_or_member_epoch group_epoch member_epoch topology_epoch",
+    ValueKind.DIRECTORY: (
+        "candidate_directory_id cordoned_log_dirs log_dir log_dirs offline_log_dirs path replica_directory_id "
+        "voter_directory_id"
+    ),
+    ValueKind.EPOCH: (
+        "broker_epoch committed_leader_epoch controller_epoch coordinator_epoch current_leader_epoch "
+        "finalized_features_epoch last_fetched_epoch last_offset_epoch leader_epoch partition_epoch "
+        "partition_leader_epoch previous_broker_epoch replica_epoch state_epoch"
+    ),
+    ValueKind.ERROR_MESSAGE: "acknowledge_error_message batch_index_error_message error_message reason status_detail",
+    ValueKind.GENERATION: (
+        "assignment_epoch endpoint_information_epoch generation generation_id generation_id_or_member_epoch "
+        "group_epoch member_epoch topology_epoch"
+    ),
     ValueKind.INSTANCE_ID: "client_instance_id incarnation_id process_id subscription_id",
     ValueKind.MEMBER_ID: "member_id",
-    ValueKind.NODE_ID: "adding_replicas broker_id broker_ids candidate_id controller_id eligible_leader_replicas isr "
-                  "isr_nodes last_known_elr leader leader_id new_isr node_id offline_replicas preferred_read_replica "
-                  "preferred_successors removing_replicas replica_id replica_nodes replicas voter_id",
-    ValueKind.OFFSET: "base_offset committed_offset current_txn_start_offset end_offset fetch_offset first_offset "
-                 "high_watermark lag last_offset last_stable_offset log_end_offset log_start_offset low_watermark "
-                 "offset old_style_offsets start_offset",
-    ValueKind.PRODUCER_EPOCH: "next_producer_epoch ongoing_txn_producer_epoch producer_epoch v3_and_below_producer_epoch",
-    ValueKind.PRODUCER_ID: "next_producer_id ongoing_txn_producer_id previous_producer_id producer_id producer_id_filters "
-                      "producer_id_start v3_and_below_producer_id",
+    ValueKind.NODE_ID: (
+        "adding_replicas broker_id broker_ids candidate_id controller_id eligible_leader_replicas isr "
+        "isr_nodes last_known_elr leader leader_id new_isr node_id offline_replicas preferred_read_replica "
+        "preferred_successors removing_replicas replica_id replica_nodes replicas voter_id"
+    ),
+    ValueKind.OFFSET: (
+        "base_offset committed_offset current_txn_start_offset end_offset fetch_offset first_offset "
+        "high_watermark lag last_offset last_stable_offset log_end_offset log_start_offset low_watermark "
+        "offset old_style_offsets start_offset"
+    ),
+    ValueKind.PRODUCER_EPOCH: (
+        "next_producer_epoch ongoing_txn_producer_epoch producer_epoch v3_and_below_producer_epoch"
+    ),
+    ValueKind.PRODUCER_ID: (
+        "next_producer_id ongoing_txn_producer_id previous_producer_id producer_id producer_id_filters "
+        "producer_id_start v3_and_below_producer_id"
+    ),
     ValueKind.SESSION_EPOCH: "session_epoch share_session_epoch",
     ValueKind.SESSION_ID: "session_id",
     ValueKind.SIZE: "batch_length offset_lag partition_size total_bytes usable_bytes",
     ValueKind.THROTTLE_TIME: "throttle_time_ms",
-    ValueKind.TIME: "base_timestamp commit_timestamp current_state_timestamp expire_timestamp expiry_timestamp "
-               "expiry_timestamp_ms issue_timestamp issue_timestamp_ms last_caught_up_timestamp last_fetch_timestamp "
-               "last_timestamp log_append_time_ms max_timestamp max_timestamp_ms timestamp transaction_start_time_ms",
+    ValueKind.TIME: (
+        "base_timestamp commit_timestamp current_state_timestamp expire_timestamp expiry_timestamp "
+        "expiry_timestamp_ms issue_timestamp issue_timestamp_ms last_caught_up_timestamp last_fetch_timestamp "
+        "last_timestamp log_append_time_ms max_timestamp max_timestamp_ms timestamp transaction_start_time_ms"
+    ),
     ValueKind.TOKEN_ID: "token_id",
     ValueKind.TOPIC_ID: "topic_id",
-}  # fmt: skip
+}
 _BY_FIELD: Final = {name: kind for kind, names in _FIELDS.items() for name in names.split()}
 
 #: (message or payload, field) -> its kind, where the field's name means something else than elsewhere.
