@@ -34,6 +34,7 @@ class Why(StrEnum):
     ERROR_CODE = "error code"
     ONLY_IN_A = "only in A"
     ONLY_IN_B = "only in B"
+    SEEN = "values"
 
 
 @dataclass(frozen=True, slots=True)
