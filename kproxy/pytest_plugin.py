@@ -52,13 +52,18 @@ def kproxy_exchange(request: pytest.FixtureRequest) -> Callable[[bytes], Checked
 
     The test fails if no response arrives. `kproxy export-test` writes such tests.
     """
-    from kproxy.client.checked_response import send_frame
-    from kproxy.errors import UserError
-    from kproxy.proxy.address import parse_upstream
-
     target = request.config.getoption("--kproxy-target") or os.environ.get(_TARGET)
     if not target:
         pytest.fail(f"no broker to test: pass --kproxy-target HOST:PORT, or set {_TARGET}", pytrace=False)
+
+    return exchange_with(target)
+
+
+def exchange_with(target: str) -> Callable[[bytes], CheckedResponse]:
+    """Return the function of `kproxy_exchange` for the broker at ``HOST:PORT``."""
+    from kproxy.client.checked_response import send_frame
+    from kproxy.errors import UserError
+    from kproxy.proxy.address import parse_upstream
 
     def exchange(frame: bytes) -> CheckedResponse:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors.messages import summary
@@ -17,7 +17,7 @@ from kproxy.proxy.address import Address
 class CheckedResponse:
     """A response; `explanation` has every field with its bytes."""
 
-    explanation: Explanation
+    explanation: Explanation = field(repr=False)
 
     @property
     def well_formed(self) -> bool:

@@ -113,7 +113,9 @@ def _key(exchange: RecordedExchange) -> tuple[object, int]:
 def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
     """The API; of Metadata also the topics, which several parts of a client request at any time."""
     topics = (exchange.request.body or {}).get("topics") if exchange.api == "Metadata" else None
-    return (exchange.api, *sorted(str(each.get("name")) for each in topics)) if topics else (exchange.api, topics == [])
+    if not isinstance(topics, list):
+        return (exchange.api,)
+    return exchange.api, tuple(sorted(str(each.get("name")) for each in topics if isinstance(each, dict)))
 
 
 def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:

@@ -155,7 +155,8 @@ def _keyed(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, An
     """Elements with what identifies them: names and numbers of a struct, a scalar itself; else their number."""
     seen: Counter[Any] = Counter()
     for element in elements:
-        key = _identity(element, topic_name) if isinstance(element, dict) else str(_plain(element))
+        key: object = _identity(element, topic_name) if isinstance(element, dict) else _plain(element)
+        key = None if isinstance(key, list) else key
         seen[key] += 1
         yield (key, seen[key]), element
 

@@ -288,8 +288,9 @@ def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any])
     keys = (b if difference.why is Why.ONLY_IN_B else a).get("api_keys")
     if found is None or not isinstance(keys, list):
         return difference.path
-    key = keys[int(found[1])].get("api_key")
-    return f"api_keys[{api_name(key)}]{difference.path[found.end() :]}"
+    key = keys[int(found[1])]
+    name = api_name(key["api_key"]) if isinstance(key, dict) and isinstance(key.get("api_key"), int) else found[1]
+    return f"api_keys[{name}]{difference.path[found.end() :]}"
 
 
 def _versions(versions: Iterable[int]) -> str:
