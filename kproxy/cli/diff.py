@@ -15,7 +15,7 @@ from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
 if TYPE_CHECKING:
     from kproxy.client.plan import PlannedRequest
     from kproxy.comparison.kinds import ValueKind
-    from kproxy.comparison.traffic import Traffic
+    from kproxy.comparison.traffic import RecordedTraffic
 
 HELP = "compare two traces, captures or live brokers, field by field"
 
@@ -61,7 +61,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
-    from kproxy.comparison.alignment import POLLS
     from kproxy.comparison.compare import compare_traffic
     from kproxy.comparison.kinds import MAY_DIFFER
     from kproxy.outputs.comparison_report import write_json, write_text
@@ -75,9 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.requests and not live[0]:
         raise UserError("--requests is for two live brokers: A and B are files")
     a, b = _live(args) if live[0] else (_recorded(name, args) for name in (args.a, args.b))
-    # Each request to live brokers was sent once: there are no polls.
-    polled: frozenset[str] = frozenset() if live[0] else POLLS
-    compared = compare_traffic(a, b, may_differ=may_differ, polled=polled, shows=shows)
+    compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
     (write_json if args.json else write_text)(compared, sys.stdout)
     if args.html:
         from kproxy.html.comparison import comparison_page
@@ -107,7 +104,7 @@ def _kinds(option: str, given: list[str]) -> frozenset[ValueKind]:
     return frozenset(known[each] for each in wanted)
 
 
-def _recorded(name: str, args: argparse.Namespace) -> Traffic:
+def _recorded(name: str, args: argparse.Namespace) -> RecordedTraffic:
     from kproxy.cli.recordings import lines_of
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
@@ -120,7 +117,7 @@ def _recorded(name: str, args: argparse.Namespace) -> Traffic:
     return traffic
 
 
-def _live(args: argparse.Namespace) -> tuple[Traffic, Traffic]:
+def _live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
     import asyncio
 
     from kproxy.comparison.traffic import traffic_of

@@ -14,7 +14,7 @@ from kproxy.comparison.alignment import POLLS, AlignedExchanges, align_connectio
 from kproxy.comparison.bodies import FieldDifference, Why, compare_bodies
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
 from kproxy.comparison.polls import compare_polls, poll_values
-from kproxy.comparison.traffic import RecordedConnection, RecordedExchange, Traffic
+from kproxy.comparison.traffic import RecordedConnection, RecordedExchange, RecordedTraffic
 from kproxy.trace.encoding import encode_json
 
 #: Requests that clients send when they connect or refresh. Order and number of those without an error may differ.
@@ -65,8 +65,8 @@ class TrafficDifference:
 class TrafficComparison:
     """The differences, the most important ones first, and notes about what is no difference."""
 
-    a: Traffic
-    b: Traffic
+    a: RecordedTraffic
+    b: RecordedTraffic
     differences: list[TrafficDifference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     pairs: int = 0
@@ -79,11 +79,11 @@ _ORDER: Final = (
 
 
 def compare_traffic(
-    a: Traffic,
-    b: Traffic,
+    a: RecordedTraffic,
+    b: RecordedTraffic,
     *,
     may_differ: frozenset[ValueKind] = MAY_DIFFER,
-    polled: frozenset[str] = POLLS,
+    complete: bool = False,
     shows: Callable[[str], bool] = lambda _: True,
 ) -> TrafficComparison:
     """Compare two traces.
@@ -92,10 +92,11 @@ def compare_traffic(
         a: The traffic of the one.
         b: Of the other.
         may_differ: Kinds of values that need not be equal, see `kproxy.comparison.bodies.compare_bodies`.
-        polled: APIs whose exchanges are not aligned with each other, see `kproxy.comparison.polls`.
+        complete: Whether every request was sent once and its response awaited. Otherwise polls are compared by their
+            values (`kproxy.comparison.polls`), and the last request of a connection may have been in flight.
         shows: Takes the code of a finding; returns whether it is compared.
     """
-    comparer = _Comparer(a, b, may_differ, polled)
+    comparer = _Comparer(a, b, may_differ, complete)
     comparer.connections()
     comparer.polls()
     comparer.findings(shows)
@@ -105,9 +106,13 @@ def compare_traffic(
 
 
 class _Comparer:
-    def __init__(self, a: Traffic, b: Traffic, may_differ: frozenset[ValueKind], polled: frozenset[str]) -> None:
+    def __init__(
+        self, a: RecordedTraffic, b: RecordedTraffic, may_differ: frozenset[ValueKind], complete: bool
+    ) -> None:
         self.made = TrafficComparison(a, b)
-        self._a, self._b, self._may_differ, self._polled = a, b, may_differ, polled
+        self._a, self._b, self._may_differ = a, b, may_differ
+        self._complete = complete
+        self._polled = frozenset[str]() if complete else POLLS
         self._found: dict[object, TrafficDifference] = {}
         self._last: set[int] = set()
 
@@ -166,7 +171,7 @@ class _Comparer:
                     api=key[0], direction=direction, path=path, why=Why.SEEN, owner=f"{key[0]}{direction.capitalize()}",
                     a=[value for value, _ in each.a], place_a=each.a[0][1] if each.a else "",
                     b=[value for value, _ in each.b], place_b=each.b[0][1] if each.b else "",
-                ))  # fmt: skip
+                ), by_value=True)  # fmt: skip
         differing = [f"{api} {a} and {b}" for api, (a, b) in sorted(counts.items()) if a != b]
         if differing:
             self.made.notes.append(f"repeated requests, whose number may differ (A and B): {', '.join(differing)}")
@@ -182,7 +187,8 @@ class _Comparer:
 
     def _exchanges(self, a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]) -> AlignedExchanges:
         aligned = align_exchanges(a, b)
-        self._last |= {id(each[-1]) for each in (a, b) if each}
+        if not self._complete:
+            self._last |= {id(each[-1]) for each in (a, b) if each}
         for pair in (*aligned.pairs, *aligned.moved):
             self._pair(*pair)
         for ours, theirs in aligned.moved:
@@ -198,8 +204,10 @@ class _Comparer:
         if a.response is not None and b.response is not None:
             self._bodies(a, b, "response")
         elif (a.response is None) != (b.response is None):
-            missing = a if a.response is None else b
-            if id(missing) not in self._last:  # the last one may have been in flight when the recording ended
+            side, missing = ("A", a) if a.response is None else ("B", b)
+            if id(missing) in self._last:
+                self.made.notes.append(f"no response in {side} to the last request of a connection: {_named(missing)}")
+            else:
                 got = ["none" if each.response is None else "received" for each in (a, b)]
                 self._add(Aspect.RESPONSE, a, b, a=got[0], b=got[1], by_value=True)
 
@@ -238,7 +246,9 @@ class _Comparer:
     def _compared(self, connection: RecordedConnection) -> list[RecordedExchange]:
         return [each for each in connection.exchanges if each.api not in self._polled]
 
-    def _polls(self, traffic: Traffic, common: set[str | None]) -> dict[tuple[str, str | None], list[RecordedExchange]]:
+    def _polls(
+        self, traffic: RecordedTraffic, common: set[str | None]
+    ) -> dict[tuple[str, str | None], list[RecordedExchange]]:
         """The polls by API and client."""
         made: dict[tuple[str, str | None], list[RecordedExchange]] = defaultdict(list)
         for connection in traffic.connections:
@@ -291,6 +301,10 @@ def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any])
     key = keys[int(found[1])]
     name = api_name(key["api_key"]) if isinstance(key, dict) and isinstance(key.get("api_key"), int) else found[1]
     return f"api_keys[{name}]{difference.path[found.end() :]}"
+
+
+def _named(exchange: RecordedExchange) -> str:
+    return f"{exchange.api} v{exchange.version} {exchange.place}"
 
 
 def _versions(versions: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""Traffic: the exchanges of a trace by connection, its findings, and the names of its topic ids."""
+"""RecordedTraffic: the exchanges of a trace by connection, its findings, and the names of its topic ids."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RecordedConnection:
 
 
 @dataclass(slots=True)
-class Traffic:
+class RecordedTraffic:
     """What a trace has. `findings` has the first message per code, API and direction (of the run: without them)."""
 
     name: str
@@ -65,7 +65,7 @@ class Traffic:
         return sum(len(each.exchanges) for each in self.connections)
 
 
-def traffic_of(name: str, lines: Iterable[Line], *, about_clients: bool = True) -> Traffic:
+def traffic_of(name: str, lines: Iterable[Line], *, about_clients: bool = True) -> RecordedTraffic:
     """Collect the lines of a trace at full detail. A response without its request counts only with its findings.
 
     Args:
@@ -73,7 +73,7 @@ def traffic_of(name: str, lines: Iterable[Line], *, about_clients: bool = True) 
         lines: In their order.
         about_clients: Whether to collect findings that blame the client, too.
     """
-    traffic = Traffic(name)
+    traffic = RecordedTraffic(name)
     connections: dict[str, RecordedConnection] = {}
     unanswered: dict[tuple[str, str, int | None], RecordedExchange] = {}
     for line in lines:
@@ -109,6 +109,6 @@ def traffic_of(name: str, lines: Iterable[Line], *, about_clients: bool = True) 
     return traffic
 
 
-def _add_finding(traffic: Traffic, finding: FindingEntry | FindingLine, api: str, direction: str) -> None:
+def _add_finding(traffic: RecordedTraffic, finding: FindingEntry | FindingLine, api: str, direction: str) -> None:
     if not finding.code.startswith(_VISIBILITY):
         traffic.findings.setdefault((finding.code, api, direction), f"{finding.name}: {finding.message}")

@@ -11,7 +11,7 @@ from dissectors.messages import value_annotations
 from dissectors.wire.paths import parts
 from kproxy.comparison.bodies import Why
 from kproxy.comparison.compare import Aspect, TrafficComparison, TrafficDifference
-from kproxy.comparison.traffic import Traffic
+from kproxy.comparison.traffic import RecordedTraffic
 from kproxy.outputs.text import painter
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
@@ -44,7 +44,7 @@ def write_json(compared: TrafficComparison, file: TextIO) -> None:
     file.write(encode_json(end).decode() + "\n")
 
 
-def description(traffic: Traffic) -> str:
+def description(traffic: RecordedTraffic) -> str:
     """``gateway.pcap: 2 connections, 12 requests``."""
     connections = len(traffic.connections)
     return (

@@ -129,6 +129,14 @@ def test_other_requests(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -
     assert kproxy("diff", brokers[0], brokers[0], "--requests", "requests.txt").returncode == 0
 
 
+def test_a_broker_that_closes_the_connection(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "requests.txt").write_text("DescribeCluster:0\nFindCoordinator:1\n")
+    with BrokerThread(quirks=["DescribeCluster:close"]) as closing:
+        done = kproxy("diff", brokers[0], closing.bootstrap, "--requests", "requests.txt", "--select", "L")
+    assert "response DescribeCluster v0\n  A: received\n  B: none\n" in done.stdout
+    assert "in 2 pairs of exchanges: response 1\n" in done.stdout
+
+
 def test_the_commands_of_the_page(kproxy: Run) -> None:
     recorded = {command: output for command, output in commands().items() if "localhost" not in command}
     assert len(recorded) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kproxy.comparison.traffic import Traffic, traffic_of
+from kproxy.comparison.traffic import RecordedTraffic, traffic_of
 from kproxy.trace.lines import FindingEntry, Line, RequestLine, ResponseLine
 
 TS = "2026-01-01T00:00:00.000000Z"
@@ -27,5 +27,5 @@ def lines(*connections: Sequence[Exchange], client_ids: Sequence[str] = (), find
                 yield ResponseLine(**common, request_offset=offset, body=response, findings=entries)
 
 
-def traffic(*connections: Sequence[Exchange], **options: Any) -> Traffic:
+def traffic(*connections: Sequence[Exchange], **options: Any) -> RecordedTraffic:
     return traffic_of("x.jsonl", lines(*connections, **options))

@@ -8,7 +8,7 @@ import pytest
 
 from kproxy.comparison.bodies import Why
 from kproxy.comparison.compare import Aspect, TrafficComparison, compare_traffic
-from kproxy.comparison.traffic import Traffic
+from kproxy.comparison.traffic import RecordedTraffic
 from tests.kproxy.comparison.recorded import Exchange, traffic
 
 OK: dict[str, Any] = {"error_code": 0}
@@ -20,11 +20,11 @@ FETCH: Exchange = ("Fetch", 12, {"error_code": 0, "session_id": 7, "responses": 
 BEAT: Exchange = ("Heartbeat", 4, OK)
 
 
-def differences(a: Traffic, b: Traffic, **options: Any) -> list[tuple[Any, ...]]:
+def differences(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> list[tuple[Any, ...]]:
     return [(each.aspect, each.api, each.path, each.a, each.b) for each in compared(a, b, **options).differences]
 
 
-def compared(a: Traffic, b: Traffic, **options: Any) -> TrafficComparison:
+def compared(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> TrafficComparison:
     return compare_traffic(a, b, **options)
 
 
@@ -93,7 +93,10 @@ def test_what_differs(a: list[Exchange], b: list[Exchange], expected: tuple[Any,
 
 
 def test_the_last_request_may_be_in_flight_when_the_recording_ends() -> None:
-    assert differences(traffic([JOIN, PRODUCE]), traffic([JOIN, ("Produce", 9, None)])) == []
+    a, b = traffic([JOIN, PRODUCE]), traffic([JOIN, ("Produce", 9, None)])
+    assert differences(a, b) == []
+    assert compared(a, b).notes == ["no response in B to the last request of a connection: Produce v9 #0:1"]
+    assert differences(a, b, complete=True) == [(Aspect.RESPONSE, "Produce", "", "received", "none")]
 
 
 def test_a_connection_that_does_something_is_a_difference() -> None:
@@ -112,7 +115,7 @@ def test_findings_of_one_side_come_first_unless_they_are_hidden() -> None:
 
 
 def test_a_difference_is_listed_once_with_its_versions_and_count() -> None:
-    def joins(member: str | None) -> Traffic:
+    def joins(member: str | None) -> RecordedTraffic:
         body = {"member_id": member, "members": [{"user": 1, "x": member}, {"user": 2, "x": member}]}
         return traffic([("JoinGroup", version, body) for version in (1, 2, 3)])
 
@@ -124,7 +127,7 @@ def test_a_difference_is_listed_once_with_its_versions_and_count() -> None:
 
 
 def test_api_versions_are_named() -> None:
-    def serves(newest: int) -> Traffic:
+    def serves(newest: int) -> RecordedTraffic:
         return traffic([("ApiVersions", 3, {"api_keys": [{"api_key": 1, "max_version": newest}]})])
 
     assert differences(serves(12), serves(17)) == [(Aspect.FIELD, "ApiVersions", "api_keys[Fetch].max_version", 12, 17)]
