@@ -122,9 +122,9 @@ class _Comparer:
         left_b: list[RecordedExchange] = []
         for ours, theirs in align_connections(self._a.connections, self._b.connections):
             if ours is not None and theirs is not None:
-                aligned = self._exchanges(self._compared(ours), self._compared(theirs))
-                left_a += aligned.only_a
-                left_b += aligned.only_b
+                for aligned in self._exchanges(self._compared(ours), self._compared(theirs)):
+                    left_a += aligned.only_a
+                    left_b += aligned.only_b
             elif (only := ours or theirs) is not None:
                 self._only_connection(only, "A" if ours else "B")
         # A client sends some requests on any of its connections.
@@ -185,16 +185,21 @@ class _Comparer:
                 why = Why.ONLY_IN_A if theirs is None else Why.ONLY_IN_B
                 self._put(TrafficDifference(Aspect.FINDING, code, api, [], direction, a=ours, b=theirs, why=why))
 
-    def _exchanges(self, a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]) -> AlignedExchanges:
-        aligned = align_exchanges(a, b)
+    def _exchanges(
+        self, a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
+    ) -> tuple[AlignedExchanges, AlignedExchanges]:
+        """Compare two connections: routine requests apart, because clients send them between any others."""
+        routine, other = (
+            align_exchanges(*([each for each in side if (each.api in _ROUTINE) is is_routine] for side in (a, b)))
+            for is_routine in (True, False)
+        )
         if not self._complete:
             self._last |= {id(each[-1]) for each in (a, b) if each}
-        for pair in (*aligned.pairs, *aligned.moved):
+        for pair in (*routine.pairs, *routine.moved, *other.pairs, *other.moved):
             self._pair(*pair)
-        for ours, theirs in aligned.moved:
-            if ours.api not in _ROUTINE:
-                self._add(Aspect.ORDER, ours, theirs, a=ours.place, b=theirs.place)
-        return aligned
+        for ours, theirs in other.moved:
+            self._add(Aspect.ORDER, ours, theirs, a=ours.place, b=theirs.place)
+        return routine, other
 
     def _pair(self, a: RecordedExchange, b: RecordedExchange) -> None:
         self.made.pairs += 1

@@ -40,6 +40,10 @@ def test_an_additional_metadata_shifts_nothing() -> None:
     assert compared(a, b).notes == ["additional routine requests, not compared: 2 Metadata"]
 
 
+def test_metadata_may_come_before_or_after_another_request() -> None:
+    assert differences(traffic([METADATA, PRODUCE, JOIN]), traffic([PRODUCE, JOIN, METADATA])) == []
+
+
 def test_the_number_of_polls_is_no_difference_but_their_values_are() -> None:
     a, b = traffic([JOIN, *[FETCH, BEAT] * 9]), traffic([JOIN, FETCH, BEAT, BEAT])
     assert differences(a, b) == []
