@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
 from kproxy.comparison.compare import TrafficComparison, TrafficDifference
 from kproxy.html.assemble import static_page
-from kproxy.outputs.comparison_report import description, places, summary, title, values
+from kproxy.outputs.comparison_report import amount, places, summary, title, values
 from kproxy.trace.formatting import safe
 
 _STYLE: Final = """
@@ -23,8 +24,9 @@ td { font-family: ui-monospace, monospace; font-size: 13px }
 
 
 def comparison_page(compared: TrafficComparison) -> str:
-    """The page: a table per aspect, then the notes. It loads nothing."""
-    heading = f"{compared.a.name} and {compared.b.name}"
+    """The page: a table per aspect, then the notes. It loads nothing, and does not disclose the files' directories."""
+    names = [safe(Path(each.name).name) for each in (compared.a, compared.b)]
+    heading = " and ".join(names)
     tables = "".join(
         f"<h2>{html.escape(aspect)}</h2>\n<table><tr><th>where<th>A<th>B<th>first at</tr>\n"
         f"{''.join(map(_row, group))}</table>\n"
@@ -32,11 +34,12 @@ def comparison_page(compared: TrafficComparison) -> str:
     )
     notes = "".join(f"<li>{html.escape(safe(each))}</li>\n" for each in compared.notes)
     body = (
-        f"<body>\n<h1>{html.escape(safe(heading))}</h1>\n"
-        f"<p>A is {html.escape(description(compared.a))}.<br>B is {html.escape(description(compared.b))}.</p>\n"
+        f"<body>\n<h1>{html.escape(heading)}</h1>\n"
+        f"<p>A is {html.escape(names[0])}: {amount(compared.a)}.<br>"
+        f"B is {html.escape(names[1])}: {amount(compared.b)}.</p>\n"
         f"<p>{html.escape(summary(compared))}</p>\n{tables}<ul class=dim>\n{notes}</ul>\n</body>\n</html>\n"
     )
-    return static_page(f"kproxy diff: {safe(heading)}", _STYLE, body)
+    return static_page(f"kproxy diff: {heading}", _STYLE, body)
 
 
 def _row(difference: TrafficDifference) -> str:

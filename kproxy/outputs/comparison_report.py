@@ -23,7 +23,7 @@ def write_text(compared: TrafficComparison, file: TextIO) -> None:
     """Write the differences for people, and the notes."""
     paint = painter(file)
     for name, traffic in (("A", compared.a), ("B", compared.b)):
-        file.write(f"{name}: {description(traffic)}\n")
+        file.write(f"{name}: {safe(traffic.name)}: {amount(traffic)}\n")
     for each in compared.differences:
         ours, theirs = values(each)
         file.write("\n" + paint([(each.aspect, "error"), (f" {title(each)}", "name")]) + "\n")
@@ -44,12 +44,11 @@ def write_json(compared: TrafficComparison, file: TextIO) -> None:
     file.write(encode_json(end).decode() + "\n")
 
 
-def description(traffic: RecordedTraffic) -> str:
-    """``gateway.pcap: 2 connections, 12 requests``."""
+def amount(traffic: RecordedTraffic) -> str:
+    """``2 connections, 12 requests``."""
     connections = len(traffic.connections)
     return (
-        f"{safe(traffic.name)}: {connections} connection{'s' * (connections != 1)}, "
-        f"{traffic.requests} request{'s' * (traffic.requests != 1)}"
+        f"{connections} connection{'s' * (connections != 1)}, {traffic.requests} request{'s' * (traffic.requests != 1)}"
     )
 
 

@@ -63,6 +63,7 @@ def test_a_page(kproxy: Run, tmp_path: Path) -> None:
     assert "<td>L005 Metadata response<td>absent<td>" in page
     assert "default-src 'none'" in page
     assert "<script" not in page
+    assert str(CAPTURES) not in page
 
 
 def test_kinds_of_values_can_be_compared_or_not(kproxy: Run) -> None:
