@@ -39,6 +39,13 @@ def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts
     return _PLACE.sub(lambda found: parts[found[1]], head + body)
 
 
+def static_page(title: str, style: str, body: str) -> str:
+    """Return a page without scripts; its policy forbids all network access. `body` is HTML from ``<body>`` on."""
+    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    parts = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
+    return _PLACE.sub(lambda found: parts[found[1]], _text(__package__, "head.html")) + body
+
+
 def _text(package: str, name: str) -> str:
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 

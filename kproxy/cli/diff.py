@@ -1,0 +1,155 @@
+"""`kproxy diff`: compares two recordings, or two live brokers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli import client_options, options
+from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
+
+if TYPE_CHECKING:
+    from kproxy.client.plan import PlannedRequest
+    from kproxy.comparison.kinds import ValueKind
+    from kproxy.comparison.traffic import RecordedTraffic
+
+HELP = "compare two traces, captures or live brokers, field by field"
+
+_ADDRESS = re.compile(r".+:\d{1,5}|unix:.+")
+_EXAMPLES = """
+A and B are both files (captures; traces at --detail full or raw) or directories of them, or both brokers (HOST:PORT).
+Two brokers get the same harmless requests, at every version that both serve, or those of --requests: one request a
+line, as for kproxy send (Metadata:9 topics=orders) or as JSON.
+
+What differs between any two runs is not compared: ids, addresses, times, sizes, epochs and error messages, by kind
+(docs/diff.md lists them). Nor is the number of repeated requests, e.g. Fetch and Heartbeat, of which the values are.
+
+examples:
+  kproxy diff kafka.pcap gateway.pcap
+  kproxy diff kafka.jsonl gateway.jsonl --may-differ offset --ignore S
+  kproxy diff localhost:9092 localhost:19092 --html page.html
+  kproxy diff localhost:9092 localhost:19092 --requests requests.txt
+
+exit status: 0 no difference, 1 at least one, 2 usage error or unreadable input, 3 a broker cannot be reached,
+5 an input has no Kafka request
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    for name in ("A", "B"):
+        options.completes(parser.add_argument(name.lower(), metavar=name, help="a file, or HOST:PORT"), options.FILE)
+    parser.add_argument("--may-differ", metavar="KINDS", action="append", default=[],
+                        help="do not compare values of these kinds either, e.g. offset")  # fmt: skip
+    parser.add_argument("--compare", metavar="KINDS", action="append", default=[],
+                        help="compare values of these kinds too, e.g. node-id,error-message")  # fmt: skip
+    options.completes(
+        parser.add_argument("--requests", metavar="FILE", help="send these requests to the two brokers"), options.FILE
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print a JSON line per difference, then the summary")
+    options.completes(output.add_argument("--html", metavar="FILE", help="also write an HTML page"), options.FILE)
+    options.add_selection(parser)
+    options.add_capture(parser)
+    client_options.configure(parser)
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; return the exit status."""
+    from kproxy.comparison.compare import compare_traffic
+    from kproxy.comparison.kinds import MAY_DIFFER
+    from kproxy.outputs.comparison_report import write_json, write_text
+    from kproxy.outputs.finding_selection import Selection
+
+    may_differ = (MAY_DIFFER | _kinds("--may-differ", args.may_differ)) - _kinds("--compare", args.compare)
+    shows = Selection(args.select, args.ignore).shows
+    live = [_is_address(name) for name in (args.a, args.b)]
+    if live[0] != live[1]:
+        raise UserError("A and B must both be files, or both be brokers: record the broker first, or replay the file")
+    if args.requests and not live[0]:
+        raise UserError("--requests is for two live brokers: A and B are files")
+    a, b = _live(args) if live[0] else (_recorded(name, args) for name in (args.a, args.b))
+    compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
+    (write_json if args.json else write_text)(compared, sys.stdout)
+    if args.html:
+        from kproxy.html.comparison import comparison_page
+
+        try:
+            Path(args.html).write_text(comparison_page(compared), encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"--html {args.html}: {error.strerror}; choose another file") from None
+    return FINDINGS if compared.differences else CLEAN
+
+
+def _is_address(name: str) -> bool:
+    return _ADDRESS.fullmatch(name) is not None and not Path(name).exists()
+
+
+def _kinds(option: str, given: list[str]) -> frozenset[ValueKind]:
+    from kproxy.comparison.kinds import ValueKind
+    from kproxy.filters.errors import nearest
+
+    known = {each.replace(" ", "-"): each for each in ValueKind}
+    wanted = [each.strip().lower().replace(" ", "-") for text in given for each in text.split(",") if each.strip()]
+    for each in wanted:
+        if each not in known:
+            near = nearest(each, known)
+            what = f"did you mean {near}?" if near else f"use {', '.join(known)}"
+            raise UserError(f"{option} {each}: no such kind; {what}")
+    return frozenset(known[each] for each in wanted)
+
+
+def _recorded(name: str, args: argparse.Namespace) -> RecordedTraffic:
+    from kproxy.cli.recordings import lines_of
+    from kproxy.comparison.traffic import traffic_of
+    from kproxy.trace.lines import Detail
+
+    traffic = traffic_of(name, lines_of(name, args, Detail.FULL))
+    if traffic.lacks_bodies:
+        raise UserError(f"{name} has no bodies: record the trace with --detail full, or pass the capture itself")
+    if not traffic.requests:
+        raise UserError(f"{name} has no Kafka request: check that it is the right file, or pass --port", NOTHING)
+    return traffic
+
+
+def _live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
+    import asyncio
+
+    from kproxy.comparison.traffic import traffic_of
+    from kproxy.probe.recording import RecordedBroker, send_to_both
+
+    planned = _requests(args.requests) if args.requests else None
+    if args.timeout <= 0:
+        raise UserError(f"--timeout {args.timeout:g}: use a positive number of seconds")
+    tls, login = client_options.tls_of(args), client_options.login_of(args)
+    a, b = (RecordedBroker(client_options.address_of(name), args.timeout, tls, login) for name in (args.a, args.b))
+    asyncio.run(send_to_both(a, b, planned))
+    made = (traffic_of(name, each.lines, about_clients=False) for name, each in ((args.a, a), (args.b, b)))
+    return next(made), next(made)
+
+
+def _requests(name: str) -> list[PlannedRequest]:
+    from kproxy.client.plan import from_lines, from_words
+
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise UserError(f"--requests {name}: {reason}; choose another file") from None
+    planned = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            if line.lstrip().startswith("{"):
+                planned += from_lines(line, None)
+            elif words := shlex.split(line, comments=True):
+                planned += from_words(words, None)
+        except (UserError, ValueError) as error:
+            raise UserError(f"--requests {name}, line {number}: {error}") from None
+    if not planned:
+        raise UserError(f"--requests {name}: no request in it; use lines such as Metadata:9 topics=orders")
+    return planned

@@ -1,0 +1,108 @@
+"""`kproxy export-test`: writes a pytest file that reproduces an exchange."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli import options
+from kproxy.errors import CLEAN, NOTHING, UserError
+from kproxy.outputs.stderr import warn
+
+if TYPE_CHECKING:
+    from kproxy.comparison.traffic import RecordedExchange
+    from kproxy.trace.lines import RequestLine, ResponseLine
+
+HELP = "write a pytest file that reproduces an exchange of a trace or capture"
+
+_ID = re.compile(r"#?(.+):(-?\d+)")
+_EXAMPLES = """
+ID is a connection and a correlation id, as kproxy dissect shows them and kproxy diff names exchanges: #0:12. In a
+shell, quote it or leave out the #. The test sends the recorded request and fails while the response has the findings
+of the recorded one. It needs kproxy, whose pytest plugin has the fixture kproxy_exchange.
+
+examples:
+  kproxy export-test gateway.pcap 0:2 --output test_metadata.py
+  pytest --kproxy-target localhost:9092 test_metadata.py
+  KPROXY_TARGET=localhost:9092 pytest test_metadata.py
+
+exit status: 0 written, 2 usage error, unreadable input, or a request with a secret, 5 no such exchange
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    options.completes(
+        parser.add_argument("recording", metavar="TRACE", help="a capture, or a trace at --detail raw"), options.FILE
+    )
+    parser.add_argument("exchange", metavar="ID", help="the exchange, e.g. 0:12")
+    options.completes(
+        parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)"),
+        options.FILE,
+    )
+    options.add_capture(parser)
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; return the exit status."""
+    from dissectors.messages import sensitive
+    from dissectors.messages.message import read_request
+    from kproxy.client.checked_response import CheckedResponse
+    from kproxy.inspection.explain import explain
+    from kproxy.outputs.exported_test import exported_test
+
+    exchange = _exchange(args)
+    frame = _frame(exchange.request, args.recording)
+    if sensitive.may_hold_secrets(read_request(frame)):
+        raise UserError(
+            f"{exchange.api} requests can have secrets, which kproxy does not write: choose another exchange"
+        )
+    response = None
+    if exchange.response is not None:
+        response = CheckedResponse(explain(_frame(exchange.response, args.recording), frame))
+        for each in exchange.response.findings:
+            if each.code not in response.findings and each.blame != "client":
+                warn(f"{each.code} depends on other exchanges: the test does not check it")
+    command = f"kproxy export-test {shlex.quote(Path(args.recording).name)} {args.exchange.lstrip('#')}"
+    text = exported_test(command, explain(frame), response)
+    if args.output is None:
+        sys.stdout.write(text)
+        return CLEAN
+    try:
+        Path(args.output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"--output {args.output}: {error.strerror}; choose another file") from None
+    return CLEAN
+
+
+def _exchange(args: argparse.Namespace) -> RecordedExchange:
+    from kproxy.cli.recordings import lines_of
+    from kproxy.comparison.traffic import traffic_of
+    from kproxy.trace.lines import Detail
+
+    found = _ID.fullmatch(args.exchange)
+    if found is None:
+        raise UserError(f"invalid exchange {args.exchange!r}: use CONNECTION:CORRELATION_ID, e.g. 0:12")
+    connection, correlation_id = found[1], int(found[2])
+    traffic = traffic_of(args.recording, lines_of(args.recording, args, Detail.RAW))
+    for each in (each for connection in traffic.connections for each in connection.exchanges):
+        names = each.request.connection_id, each.request.connection_id.rpartition("-")[2]
+        if connection in names and each.request.correlation_id == correlation_id:
+            return each
+    raise UserError(
+        f"{args.recording} has no exchange {args.exchange}: kproxy dissect shows connections (#0) and correlation ids",
+        NOTHING,
+    )
+
+
+def _frame(line: RequestLine | ResponseLine, name: str) -> bytes:
+    if line.frame is None:
+        what = f"was not decoded: {line.not_decoded}" if line.not_decoded else "record it with --detail raw"
+        raise UserError(f"{name} does not have the bytes of this exchange: {what}")
+    return base64.b64decode(line.frame)

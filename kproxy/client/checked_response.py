@@ -1,0 +1,56 @@
+"""Sends one frame to a broker and returns its response decoded, with the findings about it: for tests of a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors.messages import summary
+from kproxy.client.connection import connect
+from kproxy.client.exchange import pipelined
+from kproxy.errors import FINDINGS, UserError
+from kproxy.inspection.explain import Explanation, explain
+from kproxy.proxy.address import Address
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedResponse:
+    """A response; `explanation` has every field with its bytes."""
+
+    explanation: Explanation = field(repr=False)
+
+    @property
+    def well_formed(self) -> bool:
+        """Whether Kafka's layout decodes the whole frame."""
+        return self.explanation.message.well_formed
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The decoded fields, as in a trace at full detail."""
+        return self.explanation.body
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """The names of the error codes other than 0, by path."""
+        return {each.path: each.name for each in summary.errors(self.explanation.message)}
+
+    @property
+    def findings(self) -> dict[str, str]:
+        """The messages of the findings that do not blame the client, by rule code."""
+        return {each.code: each.problem.message for each in self.explanation.findings if each.blame != "client"}
+
+
+async def send_frame(address: Address, frame: bytes, within: float = 10.0) -> CheckedResponse | None:
+    """Send a request frame; return None if no response is expected (Produce with acks=0). Times are in seconds.
+
+    Raises:
+        UserError: The broker cannot be reached, no response arrives, or it answers another request.
+    """
+    connection = await connect(address, within)
+    try:
+        [sent] = await pipelined(connection, [frame])
+    finally:
+        connection.close()
+    if sent.problem is not None:
+        raise UserError(sent.problem, FINDINGS)
+    return None if sent.response is None else CheckedResponse(explain(sent.response, frame))

@@ -1,0 +1,142 @@
+"""Aligns connections by client and by what they do, and the exchanges of two connections by API and version."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import Final
+
+from kproxy.comparison.traffic import RecordedConnection, RecordedExchange
+
+#: APIs that clients repeat by a timer or in a loop. How often depends on the time that a run takes.
+POLLS: Final = frozenset({
+    "ConsumerGroupHeartbeat", "Fetch", "Heartbeat", "OffsetCommit", "PushTelemetry", "ShareAcknowledge", "ShareFetch",
+    "ShareGroupHeartbeat", "StreamsGroupHeartbeat",
+})  # fmt: skip
+
+#: Above this product of lengths, sequences are aligned by counting: matching them would take seconds.
+_MOST_MATCHED: Final = 1_000_000
+_SHORTEST_RATIO: Final = 0.5  # of connections with different client ids
+
+ExchangePair = tuple[RecordedExchange, RecordedExchange]
+
+
+@dataclass(slots=True)
+class AlignedExchanges:
+    """Exchanges of two connections. `moved` pairs are at other places in the order than those around them."""
+
+    pairs: list[ExchangePair] = field(default_factory=list)
+    moved: list[ExchangePair] = field(default_factory=list)
+    only_a: list[RecordedExchange] = field(default_factory=list)
+    only_b: list[RecordedExchange] = field(default_factory=list)
+
+
+def align_connections(
+    a: Sequence[RecordedConnection], b: Sequence[RecordedConnection]
+) -> Iterator[tuple[RecordedConnection | None, RecordedConnection | None]]:
+    """Pair connections of the same client id, the most similar ones first; then similar ones of other client ids.
+
+    A client opens several connections at the same time, so their order alone decides only between equal ones.
+    """
+    clients = dict.fromkeys(each.client_id for each in (*a, *b))
+    left_a: list[RecordedConnection] = []
+    left_b: list[RecordedConnection] = []
+    for client in clients:
+        ours, theirs = ([each for each in side if each.client_id == client] for side in (a, b))
+        yield from _most_similar(ours, theirs, 0.0)
+        left_a += ours
+        left_b += theirs
+    yield from _most_similar(left_a, left_b, _SHORTEST_RATIO)
+    yield from ((each, None) for each in left_a)
+    yield from ((None, each) for each in left_b)
+
+
+def _most_similar(
+    a: list[RecordedConnection], b: list[RecordedConnection], at_least: float
+) -> Iterator[tuple[RecordedConnection, RecordedConnection]]:
+    """Pair connections, and remove them from `a` and `b`."""
+    if len(a) * len(b) > _MOST_MATCHED // 100:
+        while a and b and not at_least:
+            yield a.pop(0), b.pop(0)
+        return
+    apis_a, apis_b = ([_apis(each) for each in side] for side in (a, b))
+    ratios = sorted(
+        (-SequenceMatcher(None, ours, theirs, autojunk=False).ratio(), abs(i - j), i, j)
+        for i, ours in enumerate(apis_a)
+        for j, theirs in enumerate(apis_b)
+    )
+    found: list[tuple[int, int]] = []
+    for ratio, _, i, j in ratios:
+        if -ratio >= at_least and all(i != x and j != y for x, y in found):
+            found.append((i, j))
+    yield from ((a[i], b[j]) for i, j in sorted(found))
+    a[:] = [each for i, each in enumerate(a) if all(i != x for x, _ in found)]
+    b[:] = [each for j, each in enumerate(b) if all(j != y for _, y in found)]
+
+
+def _apis(connection: RecordedConnection) -> list[str]:
+    """What a connection does: its APIs without repetitions, the first 100."""
+    return [api for api, _ in groupby(each.api for each in connection.exchanges)][:100]
+
+
+def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]) -> AlignedExchanges:
+    """Align by API and version, Metadata by topics too, so that an additional exchange does not shift those after it.
+
+    An exchange of another version is paired if it is at the same place.
+    """
+    found = AlignedExchanges()
+    for ours, theirs in _blocks([_key(each) for each in a], [_key(each) for each in b]):
+        _pair_block(a[ours], b[theirs], found)
+    found.moved = pair_rest(found.only_a, found.only_b)
+    return found
+
+
+def pair_rest(a: list[RecordedExchange], b: list[RecordedExchange]) -> list[ExchangePair]:
+    """Pair exchanges by API and version wherever they are, and remove them from `a` and `b`."""
+    by_key: dict[object, deque[RecordedExchange]] = defaultdict(deque)
+    for each in b:
+        by_key[_key(each)].append(each)
+    pairs = [(each, by_key[_key(each)].popleft()) for each in a if by_key[_key(each)]]
+    paired = {id(each) for pair in pairs for each in pair}
+    for side in (a, b):
+        side[:] = [each for each in side if id(each) not in paired]
+    return pairs
+
+
+def _key(exchange: RecordedExchange) -> tuple[object, int]:
+    return _purpose(exchange), exchange.version
+
+
+def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
+    """The API; of Metadata also the topics, which several parts of a client request at any time."""
+    topics = (exchange.request.body or {}).get("topics") if exchange.api == "Metadata" else None
+    if not isinstance(topics, list):
+        return (exchange.api,)
+    return exchange.api, tuple(sorted(str(each.get("name")) for each in topics if isinstance(each, dict)))
+
+
+def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:
+    """Slices that correspond to each other, equal or not, in order."""
+    if len(a) * len(b) > _MOST_MATCHED:
+        equal = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        yield slice(0, equal), slice(0, equal)
+        yield slice(equal, len(a)), slice(equal, len(b))
+        return
+    for _, i, end_i, j, end_j in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        yield slice(i, end_i), slice(j, end_j)
+
+
+def _pair_block(a: Iterable[RecordedExchange], b: Iterable[RecordedExchange], found: AlignedExchanges) -> None:
+    """Pair the exchanges with the same purpose in their order."""
+    by_purpose: dict[object, deque[RecordedExchange]] = defaultdict(deque)
+    for each in b:
+        by_purpose[_purpose(each)].append(each)
+    for each in a:
+        if by_purpose[_purpose(each)]:
+            found.pairs.append((each, by_purpose[_purpose(each)].popleft()))
+        else:
+            found.only_a.append(each)
+    found.only_b += (each for left in by_purpose.values() for each in left)

@@ -1,0 +1,178 @@
+"""Compares two decoded bodies field by field."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from dissectors.wire.paths import render
+from kproxy.comparison.kinds import MAY_DIFFER, ValueKind, is_unset, kind_of
+
+#: Fields that identify an element of an array. Brokers may list elements in any order.
+_IDENTITY: Final = (
+    "api_key", "entity_name", "entity_type", "feature", "group_id", "index", "key", "mechanism", "name", "partition",
+    "partition_id", "partition_index", "pattern_type", "principal_name", "resource_name", "resource_type",
+    "subtopology_id", "topic", "topic_name", "transactional_id", "user",
+)  # fmt: skip
+#: Arrays whose elements have a meaning by their order.
+_ORDERED: Final = frozenset({"records"})
+_WITHHELD: Final = "(redacted, "
+_MAX_DEPTH: Final = 64
+
+#: Returns the name of a topic id, None if it is unknown.
+TopicName = Callable[[str], str | None]
+
+
+class Why(StrEnum):
+    """How two values differ."""
+
+    VALUE = "value"
+    ERROR_CODE = "error code"
+    ONLY_IN_A = "only in A"
+    ONLY_IN_B = "only in B"
+    SEEN = "values"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """A field that differs: `path` is that of the value in A, else in B: ``topics[2].name``.
+
+    `a` and `b` are the values as in JSON; None where the field does not exist, which `why` tells from null.
+    `owner` is the message or payload that has the field, e.g. ``MetadataResponse``.
+    """
+
+    path: str
+    a: Any
+    b: Any
+    why: Why
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePair:
+    """Two values of a kind at the same place: they stand for the same thing, equal or not."""
+
+    kind: ValueKind
+    path: str
+    a: Any
+    b: Any
+
+
+@dataclass(slots=True)
+class BodyComparison:
+    """The differences, and the pairs of values of a kind; pairs without a value (null, -1) on both sides are absent."""
+
+    differences: list[FieldDifference] = field(default_factory=list)
+    pairs: list[ValuePair] = field(default_factory=list)
+
+
+def compare_bodies(
+    message: str,
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    *,
+    may_differ: frozenset[ValueKind] = MAY_DIFFER,
+    same_layout: bool = True,
+    topic_names: tuple[TopicName, TopicName] = (lambda _: None, lambda _: None),
+) -> BodyComparison:
+    """Compare two bodies of a message, as in a trace at full detail (`dissectors.embedded`). Never raises.
+
+    Elements of arrays are compared by their names or numbers, not by their order.
+
+    Args:
+        message: Such as ``MetadataResponse``.
+        a: The one body; bytes may be bytes or base64, as in JSON.
+        b: The other.
+        may_differ: Kinds whose values need not be equal. If only one of them is unset (null, -1), they do differ.
+        same_layout: Whether both are of the same version. If not, only fields that both have are compared.
+        topic_names: Names of the topic ids of A and of B, to compare topics that have only an id.
+    """
+    comparer = _Comparer(may_differ, same_layout, topic_names)
+    comparer.structs(message, (), a, b)
+    return comparer.found
+
+
+class _Comparer:
+    def __init__(self, may_differ: frozenset[ValueKind], same_layout: bool, topic_names: tuple[TopicName, TopicName]):
+        self.found = BodyComparison()
+        self._may_differ, self._same_layout, self._topic_names = may_differ, same_layout, topic_names
+
+    def structs(self, owner: str, path: tuple[str, ...], a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
+        """Compare the fields of two structs; below a payload, its type is the owner."""
+        inner = a.get("data")
+        below = a["type"] if isinstance(inner, dict) and isinstance(a.get("type"), str) else owner
+        for name in (*a, *(name for name in b if name not in a)):
+            where = (*path, name)
+            if name in a and name in b:
+                self._values(below, name, where, a[name], b[name])
+            elif self._same_layout:
+                self._add(owner, where, a.get(name), b.get(name), Why.ONLY_IN_A if name in a else Why.ONLY_IN_B)
+
+    def _values(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
+        if len(path) > _MAX_DEPTH:
+            return
+        if isinstance(a, dict) and isinstance(b, dict):
+            self.structs(owner, path, a, b)
+        elif isinstance(a, list) and isinstance(b, list):
+            self._arrays(owner, name, path, a, b)
+        else:
+            self._scalars(owner, name, path, _plain(a), _plain(b))
+
+    def _arrays(self, owner: str, name: str, path: tuple[str, ...], a: list[Any], b: list[Any]) -> None:
+        keyed = name not in _ORDERED and kind_of(owner, name) is None
+        ours = list(_keyed(a, self._topic_names[0])) if keyed else list(enumerate(a))
+        theirs = dict(_keyed(b, self._topic_names[1]) if keyed else enumerate(b))
+        indexes = {key: index for index, key in enumerate(theirs)}
+        for index, (key, value) in enumerate(ours):
+            where = (*path, str(index))
+            if key in theirs:
+                self._values(owner, name, where, value, theirs.pop(key))
+            else:
+                self._add(owner, where, value, None, Why.ONLY_IN_A)
+        for key, value in theirs.items():
+            self._add(owner, (*path, str(indexes[key])), None, value, Why.ONLY_IN_B)
+
+    def _scalars(self, owner: str, name: str, path: tuple[str, ...], a: Any, b: Any) -> None:
+        kind = kind_of(owner, name)
+        if kind is not None and not isinstance(a, dict | list) and not isinstance(b, dict | list):
+            unset = is_unset(kind, a), is_unset(kind, b)
+            if not any(unset):
+                self.found.pairs.append(ValuePair(kind, render(path), a, b))
+            if kind in self._may_differ and unset[0] == unset[1]:
+                return
+        if a != b and not (_is_withheld(a) and _is_withheld(b)):
+            self._add(owner, path, a, b, Why.ERROR_CODE if name.endswith("error_code") else Why.VALUE)
+
+    def _add(self, owner: str, path: tuple[str, ...], a: Any, b: Any, why: Why) -> None:
+        self.found.differences.append(FieldDifference(render(path), a, b, why, owner))
+
+
+def _keyed(elements: list[Any], topic_name: TopicName) -> Iterator[tuple[Any, Any]]:
+    """Elements with what identifies them: names and numbers of a struct, a scalar itself; else their number."""
+    seen: Counter[Any] = Counter()
+    for element in elements:
+        key: object = _identity(element, topic_name) if isinstance(element, dict) else _plain(element)
+        key = None if isinstance(key, list) else key
+        seen[key] += 1
+        yield (key, seen[key]), element
+
+
+def _identity(struct: Mapping[str, Any], topic_name: TopicName) -> tuple[tuple[str, str], ...]:
+    key = [(name, str(struct[name])) for name in _IDENTITY if name in struct]
+    topic_id = struct.get("topic_id")
+    if isinstance(topic_id, str) and not struct.get("name") and (name := topic_name(topic_id)):
+        key = [each for each in key if each[0] != "name"] + [("name", name)]
+    return tuple(key)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes | memoryview) else value
+
+
+def _is_withheld(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(_WITHHELD)

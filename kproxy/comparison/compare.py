@@ -1,0 +1,316 @@
+"""Compares the traffic of two traces: connections, exchanges, bodies, polls and findings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from dissectors.messages.message import api_name
+from kproxy.comparison.alignment import POLLS, AlignedExchanges, align_connections, align_exchanges, pair_rest
+from kproxy.comparison.bodies import FieldDifference, Why, compare_bodies
+from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
+from kproxy.comparison.polls import compare_polls, poll_values
+from kproxy.comparison.traffic import RecordedConnection, RecordedExchange, RecordedTraffic
+from kproxy.trace.encoding import encode_json
+
+#: Requests that clients send when they connect or refresh. Order and number of those without an error may differ.
+_ROUTINE: Final = frozenset({"ApiVersions", "FindCoordinator", "Metadata", "SaslAuthenticate", "SaslHandshake"})
+_INDEX: Final = re.compile(r"\[\d+\]")
+_API_KEY: Final = re.compile(r"api_keys\[(\d+)\]")
+
+
+class Aspect(StrEnum):
+    """What differs."""
+
+    FIELD = "field"
+    ERROR_CODE = "error code"
+    VERSION = "version"
+    FINDING = "finding"
+    REQUEST = "request"
+    RESPONSE = "response"
+    ORDER = "order"
+    CONNECTION = "connection"
+
+
+@dataclass(slots=True)
+class TrafficDifference:
+    """A difference, and how often it occurs.
+
+    `subject` is the code of a finding, or the client id of a connection. `versions` has those of A and B where it
+    occurs; `path` is the field in the schema. `a` and `b` are the values where it first occurs, `place_a` and `place_b`
+    the exchanges (``#0:12``), empty if there is none. `why` tells a missing field from null, `owner` names the message
+    or payload that has the field.
+    """
+
+    aspect: Aspect
+    subject: str = ""
+    api: str = ""
+    versions: list[tuple[int, int]] = field(default_factory=list)
+    direction: str = ""
+    path: str = ""
+    a: Any = None
+    b: Any = None
+    why: Why = Why.VALUE
+    owner: str = ""
+    place_a: str = ""
+    place_b: str = ""
+    count: int = 1
+
+
+@dataclass(slots=True)
+class TrafficComparison:
+    """The differences, the most important ones first, and notes about what is no difference."""
+
+    a: RecordedTraffic
+    b: RecordedTraffic
+    differences: list[TrafficDifference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    pairs: int = 0
+
+
+_ORDER: Final = (
+    Aspect.FINDING, Aspect.RESPONSE, Aspect.ERROR_CODE, Aspect.FIELD, Aspect.VERSION, Aspect.REQUEST, Aspect.ORDER,
+    Aspect.CONNECTION,
+)  # fmt: skip
+
+
+def compare_traffic(
+    a: RecordedTraffic,
+    b: RecordedTraffic,
+    *,
+    may_differ: frozenset[ValueKind] = MAY_DIFFER,
+    complete: bool = False,
+    shows: Callable[[str], bool] = lambda _: True,
+) -> TrafficComparison:
+    """Compare two traces.
+
+    Args:
+        a: The traffic of the one.
+        b: Of the other.
+        may_differ: Kinds of values that need not be equal, see `kproxy.comparison.bodies.compare_bodies`.
+        complete: Whether every request was sent once and its response awaited. Otherwise polls are compared by their
+            values (`kproxy.comparison.polls`), and the last request of a connection may have been in flight.
+        shows: Takes the code of a finding; returns whether it is compared.
+    """
+    comparer = _Comparer(a, b, may_differ, complete)
+    comparer.connections()
+    comparer.polls()
+    comparer.findings(shows)
+    made = comparer.made
+    made.differences.sort(key=lambda each: _ORDER.index(each.aspect))
+    return made
+
+
+class _Comparer:
+    def __init__(
+        self, a: RecordedTraffic, b: RecordedTraffic, may_differ: frozenset[ValueKind], complete: bool
+    ) -> None:
+        self.made = TrafficComparison(a, b)
+        self._a, self._b, self._may_differ = a, b, may_differ
+        self._complete = complete
+        self._polled = frozenset[str]() if complete else POLLS
+        self._found: dict[object, TrafficDifference] = {}
+        self._last: set[int] = set()
+
+    def connections(self) -> None:
+        """Compare the exchanges of each pair of connections."""
+        left_a: list[RecordedExchange] = []
+        left_b: list[RecordedExchange] = []
+        for ours, theirs in align_connections(self._a.connections, self._b.connections):
+            if ours is not None and theirs is not None:
+                for aligned in self._exchanges(self._compared(ours), self._compared(theirs)):
+                    left_a += aligned.only_a
+                    left_b += aligned.only_b
+            elif (only := ours or theirs) is not None:
+                self._only_connection(only, "A" if ours else "B")
+        # A client sends some requests on any of its connections.
+        for pair in pair_rest(left_a, left_b):
+            self._pair(*pair)
+        routine: Counter[str] = Counter()
+        for left, why in ((left_a, Why.ONLY_IN_A), (left_b, Why.ONLY_IN_B)):
+            for each in left:
+                failed = each.response is not None and each.response.errors
+                if each.api in _ROUTINE and not failed:
+                    routine[each.api] += 1
+                else:
+                    self._only(each, why)
+        if routine:
+            listed = ", ".join(f"{count} {api}" for api, count in sorted(routine.items()))
+            self.made.notes.append(f"additional routine requests, not compared: {listed}")
+
+    def polls(self) -> None:
+        """Compare the polls of each client that both have, and those of all other clients together."""
+        common = {each.client_id for each in self._a.connections} & {each.client_id for each in self._b.connections}
+        ours, theirs = self._polls(self._a, common), self._polls(self._b, common)
+        counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for key in dict.fromkeys((*ours, *theirs)):
+            found_a, found_b = (
+                poll_values(each.get(key, ()), frozenset(ValueKind) - self._may_differ - {ValueKind.OFFSET})
+                for each in (ours, theirs)
+            )
+            counts[key[0]][0] += found_a.count
+            counts[key[0]][1] += found_b.count
+            if not found_a.count or not found_b.count:
+                first = (ours.get(key) or theirs[key])[0]
+                why = Why.ONLY_IN_A if found_a.count else Why.ONLY_IN_B
+                self._only(first, why)
+                continue
+            if found_a.versions != found_b.versions:
+                self._put(TrafficDifference(
+                    Aspect.VERSION, api=key[0], a=_versions(found_a.versions), b=_versions(found_b.versions),
+                    place_a=ours[key][0].place, place_b=theirs[key][0].place,
+                ))  # fmt: skip
+            for each in compare_polls(found_a, found_b):
+                direction, _, path = each.path.partition(".")
+                self._put(TrafficDifference(
+                    Aspect.ERROR_CODE if path.endswith("error_code") else Aspect.FIELD,
+                    api=key[0], direction=direction, path=path, why=Why.SEEN, owner=f"{key[0]}{direction.capitalize()}",
+                    a=[value for value, _ in each.a], place_a=each.a[0][1] if each.a else "",
+                    b=[value for value, _ in each.b], place_b=each.b[0][1] if each.b else "",
+                ), by_value=True)  # fmt: skip
+        differing = [f"{api} {a} and {b}" for api, (a, b) in sorted(counts.items()) if a != b]
+        if differing:
+            self.made.notes.append(f"repeated requests, whose number may differ (A and B): {', '.join(differing)}")
+
+    def findings(self, shows: Callable[[str], bool]) -> None:
+        """Compare which findings there are."""
+        for key in dict.fromkeys((*self._a.findings, *self._b.findings)):
+            ours, theirs = self._a.findings.get(key), self._b.findings.get(key)
+            if (ours is None or theirs is None) and shows(key[0]):
+                code, api, direction = key
+                why = Why.ONLY_IN_A if theirs is None else Why.ONLY_IN_B
+                self._put(TrafficDifference(Aspect.FINDING, code, api, [], direction, a=ours, b=theirs, why=why))
+
+    def _exchanges(
+        self, a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
+    ) -> tuple[AlignedExchanges, AlignedExchanges]:
+        """Compare two connections: routine requests apart, because clients send them between any others."""
+        routine, other = (
+            align_exchanges(*([each for each in side if (each.api in _ROUTINE) is is_routine] for side in (a, b)))
+            for is_routine in (True, False)
+        )
+        if not self._complete:
+            self._last |= {id(each[-1]) for each in (a, b) if each}
+        for pair in (*routine.pairs, *routine.moved, *other.pairs, *other.moved):
+            self._pair(*pair)
+        for ours, theirs in other.moved:
+            self._add(Aspect.ORDER, ours, theirs, a=ours.place, b=theirs.place)
+        return routine, other
+
+    def _pair(self, a: RecordedExchange, b: RecordedExchange) -> None:
+        self.made.pairs += 1
+        if a.version != b.version:
+            self._add(Aspect.VERSION, a, b, a=f"v{a.version}", b=f"v{b.version}", by_value=True)
+        self._bodies(a, b, "request")
+        if a.response is not None and b.response is not None:
+            self._bodies(a, b, "response")
+        elif (a.response is None) != (b.response is None):
+            side, missing = ("A", a) if a.response is None else ("B", b)
+            if id(missing) in self._last:
+                self.made.notes.append(f"no response in {side} to the last request of a connection: {_named(missing)}")
+            else:
+                got = ["none" if each.response is None else "received" for each in (a, b)]
+                self._add(Aspect.RESPONSE, a, b, a=got[0], b=got[1], by_value=True)
+
+    def _bodies(self, a: RecordedExchange, b: RecordedExchange, direction: str) -> None:
+        ours, theirs = getattr(a, direction), getattr(b, direction)
+        if (ours.not_decoded is None) != (theirs.not_decoded is None):
+            got = [each.not_decoded or "decoded" for each in (ours, theirs)]
+            self._add(Aspect.FIELD, a, b, direction, a=got[0], b=got[1])
+        if ours.body is None or theirs.body is None:
+            return
+        compared = compare_bodies(
+            f"{a.api}{direction.capitalize()}", ours.body, theirs.body, may_differ=self._may_differ,
+            same_layout=a.version == b.version,
+            topic_names=(self._a.topic_names.get, self._b.topic_names.get),
+        )  # fmt: skip
+        for each in compared.differences:
+            is_error = each.why is Why.ERROR_CODE
+            path = _api_path(each, ours.body, theirs.body) if a.api == "ApiVersions" else each.path
+            self._add(Aspect.ERROR_CODE if is_error else Aspect.FIELD, a, b, direction, _INDEX.sub("[]", path),
+                      each.a, each.b, each.why, each.owner, by_value=is_error)  # fmt: skip
+
+    def _only_connection(self, connection: RecordedConnection, side: str) -> None:
+        apis = Counter(each.api for each in connection.exchanges)
+        listed = ", ".join(f"{count} {api}" for api, count in apis.most_common(5))
+        client = connection.client_id or "no client id"
+        if apis.keys() <= _ROUTINE | self._polled:
+            self.made.notes.append(f"a connection of {client} only in {side}: {listed}")
+            return
+        place = connection.exchanges[0].place
+        self._put(
+            TrafficDifference(Aspect.CONNECTION, client, a=listed, why=Why.ONLY_IN_A, place_a=place)
+            if side == "A"
+            else TrafficDifference(Aspect.CONNECTION, client, b=listed, why=Why.ONLY_IN_B, place_b=place)
+        )
+
+    def _compared(self, connection: RecordedConnection) -> list[RecordedExchange]:
+        return [each for each in connection.exchanges if each.api not in self._polled]
+
+    def _polls(
+        self, traffic: RecordedTraffic, common: set[str | None]
+    ) -> dict[tuple[str, str | None], list[RecordedExchange]]:
+        """The polls by API and client."""
+        made: dict[tuple[str, str | None], list[RecordedExchange]] = defaultdict(list)
+        for connection in traffic.connections:
+            client = connection.client_id if connection.client_id in common else None
+            for each in connection.exchanges:
+                if each.api in self._polled:
+                    made[each.api, client].append(each)
+        return dict(made)
+
+    def _only(self, exchange: RecordedExchange, why: Why) -> None:
+        version, place = exchange.version, exchange.place
+        place_a, place_b = (place, "") if why is Why.ONLY_IN_A else ("", place)
+        self._put(TrafficDifference(
+            Aspect.REQUEST, api=exchange.api, versions=[(version, version)], a="sent", b="sent", why=why,
+            place_a=place_a, place_b=place_b,
+        ))  # fmt: skip
+
+    def _add(
+        self, aspect: Aspect, ours: RecordedExchange, theirs: RecordedExchange, direction: str = "", path: str = "",
+        a: Any = None, b: Any = None, why: Why = Why.VALUE, owner: str = "", *, by_value: bool = False,
+    ) -> None:  # fmt: skip
+        versions = [(ours.version, theirs.version)]
+        difference = TrafficDifference(
+            aspect, "", ours.api, versions, direction, path, a, b, why, owner, ours.place, theirs.place
+        )
+        self._put(difference, by_value)
+
+    def _put(self, difference: TrafficDifference, by_value: bool = False) -> None:
+        """Add a difference, or count it if it is known from another exchange, version or element of an array."""
+        values = encode_json([difference.a, difference.b]) if by_value else None
+        key = (
+            difference.aspect, difference.subject, difference.api, difference.direction, difference.path,
+            difference.why, values,
+        )  # fmt: skip
+        known = self._found.get(key)
+        if known is None:
+            self._found[key] = difference
+            self.made.differences.append(difference)
+            return
+        known.count += 1
+        known.versions += [each for each in difference.versions if each not in known.versions]
+
+
+def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any]) -> str:
+    """The path of a field in an ApiVersions response with the name of the API: ``api_keys[Fetch].max_version``."""
+    found = _API_KEY.match(difference.path)
+    keys = (b if difference.why is Why.ONLY_IN_B else a).get("api_keys")
+    if found is None or not isinstance(keys, list):
+        return difference.path
+    key = keys[int(found[1])]
+    name = api_name(key["api_key"]) if isinstance(key, dict) and isinstance(key.get("api_key"), int) else found[1]
+    return f"api_keys[{name}]{difference.path[found.end() :]}"
+
+
+def _named(exchange: RecordedExchange) -> str:
+    return f"{exchange.api} v{exchange.version} {exchange.place}"
+
+
+def _versions(versions: Iterable[int]) -> str:
+    return ", ".join(f"v{each}" for each in sorted(versions))

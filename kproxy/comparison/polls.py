@@ -1,0 +1,106 @@
+"""Compares requests that a client repeats: which values they and their responses had, not how often or in which order.
+
+How many records a fetch returns and in which heartbeat a rebalance is announced depends on time. That an error code
+occurs in one trace only does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kproxy.comparison.kinds import MAY_DIFFER, ValueKind, is_unset, kind_of
+from kproxy.comparison.traffic import RecordedExchange
+
+#: Attributes of record batches; their other fields and their records depend on how records were batched.
+_BATCH: Final = frozenset({
+    "compression", "crc_valid", "is_control", "is_transactional", "magic", "timestamp_type",
+})  # fmt: skip
+#: Which partitions a client polls depends on the assignment and on which broker leads them.
+_NUMBERS: Final = frozenset({"index", "partition", "partition_index"})
+_MAX_DEPTH: Final = 64
+_ARRAY: Final = "[...]"
+_INSIDE_RECORDS: Final = "records[]."
+_MOST_VALUES: Final = 20  # per field
+
+
+@dataclass(slots=True)
+class PollValues:
+    """The values of the polls of one API: by path in the schema, with the first exchange that has each.
+
+    Paths begin with ``request.`` or ``response.``. Values of kinds that may differ are ``(some)``.
+    """
+
+    count: int = 0
+    versions: set[int] = field(default_factory=set)
+    values: dict[str, dict[str, tuple[Any, str]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PollDifference:
+    """A field with values that occur in one trace only. `a` and `b` are these values, each with its place."""
+
+    path: str
+    a: list[tuple[Any, str]]
+    b: list[tuple[Any, str]]
+
+
+def poll_values(exchanges: Iterable[RecordedExchange], compared: frozenset[ValueKind] = frozenset()) -> PollValues:
+    """Collect the values of the polls of one API; those of the kinds `compared`, too, and otherwise of no kind."""
+    made = PollValues()
+    masked = (MAY_DIFFER | {ValueKind.OFFSET}) - compared
+    for exchange in exchanges:
+        made.count += 1
+        made.versions.add(exchange.version)
+        for side, line in (("request", exchange.request), ("response", exchange.response)):
+            if line is not None and line.body is not None:
+                for path, value in _fields(f"{exchange.api}{side.capitalize()}", side, line.body, masked):
+                    seen = made.values.setdefault(path, {})
+                    if len(seen) < _MOST_VALUES:
+                        seen.setdefault(repr(value), (value, exchange.place))
+    return made
+
+
+def compare_polls(a: PollValues, b: PollValues) -> Iterator[PollDifference]:
+    """Compare the values of fields that both have, or that one lacks although it has the struct around them."""
+    same_layout = a.versions == b.versions
+    for path in dict.fromkeys((*a.values, *b.values)):
+        ours, theirs = a.values.get(path, {}), b.values.get(path, {})
+        if (not ours or not theirs) and not (same_layout and _has_struct(a, path) and _has_struct(b, path)):
+            continue
+        only_a = [value for key, value in ours.items() if key not in theirs]
+        only_b = [value for key, value in theirs.items() if key not in ours]
+        if only_a or only_b:
+            yield PollDifference(path, only_a, only_b)
+
+
+def _has_struct(side: PollValues, path: str) -> bool:
+    above = path.rpartition(".")[0] + "."
+    return any(each.startswith(above) for each in side.values)
+
+
+def _fields(owner: str, above: str, struct: dict[str, Any], masked: frozenset[ValueKind]) -> Iterator[tuple[str, Any]]:
+    inner = struct.get("data")
+    owner = struct["type"] if isinstance(inner, dict) and isinstance(struct.get("type"), str) else owner
+    for name, value in struct.items():
+        path = f"{above}.{name}"
+        if path.count(".") > _MAX_DEPTH or (_INSIDE_RECORDS in path and name not in _BATCH):
+            continue
+        if isinstance(value, dict):
+            yield from _fields(owner, path, value, masked)
+        elif isinstance(value, list):
+            yield path, _ARRAY  # which null is not
+            for each in value:
+                if isinstance(each, dict):
+                    yield from _fields(owner, f"{path}[]", each, masked)
+        elif name not in _NUMBERS:
+            yield path, _masked(kind_of(owner, name), value, masked)
+
+
+def _masked(kind: ValueKind | None, value: Any, masked: frozenset[ValueKind]) -> Any:
+    if isinstance(value, bytes | memoryview):
+        return "(bytes)"
+    if kind is None or kind not in masked or is_unset(kind, value):
+        return value
+    return "(some)"

@@ -1,0 +1,114 @@
+"""RecordedTraffic: the exchanges of a trace by connection, its findings, and the names of its topic ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+
+#: Findings about what kproxy could observe, not about what the peers sent.
+_VISIBILITY: Final = "K"
+
+
+@dataclass(slots=True)
+class RecordedExchange:
+    """A request with its response, if there is one."""
+
+    request: RequestLine
+    response: ResponseLine | None = None
+
+    @property
+    def api(self) -> str:
+        """Kafka's name of the API; ``API n`` for an unknown one."""
+        return self.request.api or f"API {self.request.api_key}"
+
+    @property
+    def version(self) -> int:
+        """The version of the request; -1 if it is unknown."""
+        return -1 if self.request.api_version is None else self.request.api_version
+
+    @property
+    def place(self) -> str:
+        """The exchange as `kproxy dissect` shows it and `kproxy export-test` takes it: ``#0:12``."""
+        return place_of(self.request)
+
+
+def place_of(line: RequestLine | ResponseLine) -> str:
+    """A connection's number and a correlation id: ``#0:12``."""
+    return f"#{line.connection_id.rpartition('-')[2]}:{line.correlation_id}"
+
+
+@dataclass(slots=True)
+class RecordedConnection:
+    """The exchanges of a connection in the order of their requests. `client_id` is that of the first request."""
+
+    client_id: str | None
+    exchanges: list[RecordedExchange] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RecordedTraffic:
+    """What a trace has. `findings` has the first message per code, API and direction (of the run: without them)."""
+
+    name: str
+    connections: list[RecordedConnection] = field(default_factory=list)
+    findings: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    topic_names: dict[str, str] = field(default_factory=dict)
+    #: Whether a frame that kproxy decoded has no body, because the trace was written at another detail.
+    lacks_bodies: bool = False
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return sum(len(each.exchanges) for each in self.connections)
+
+
+def traffic_of(name: str, lines: Iterable[Line], *, about_clients: bool = True) -> RecordedTraffic:
+    """Collect the lines of a trace at full detail. A response without its request counts only with its findings.
+
+    Args:
+        name: Of the trace.
+        lines: In their order.
+        about_clients: Whether to collect findings that blame the client, too.
+    """
+    traffic = RecordedTraffic(name)
+    connections: dict[str, RecordedConnection] = {}
+    unanswered: dict[tuple[str, str, int | None], RecordedExchange] = {}
+    for line in lines:
+        if isinstance(line, FindingLine):
+            if about_clients or line.blame != "client":
+                _add_finding(traffic, line, "", line.direction or "")
+            continue
+        if not isinstance(line, RequestLine | ResponseLine):
+            continue
+        kind = "request" if isinstance(line, RequestLine) else "response"
+        for finding in line.findings:
+            if about_clients or finding.blame != "client":
+                _add_finding(traffic, finding, line.api or "", kind)
+        for topic in line.topics:
+            if topic.topic and topic.topic_id:
+                traffic.topic_names[topic.topic_id] = topic.topic
+        traffic.lacks_bodies |= line.api is not None and line.body is None and line.not_decoded is None
+        if isinstance(line, RequestLine):
+            connection = connections.get(line.connection_id)
+            if connection is None:
+                connection = connections[line.connection_id] = RecordedConnection(line.client_id)
+                traffic.connections.append(connection)
+            exchange = RecordedExchange(line)
+            unanswered[line.connection_id, "offset", line.offset] = exchange
+            unanswered[line.connection_id, "id", line.correlation_id] = exchange
+            connection.exchanges.append(exchange)
+        else:
+            # The first traces have no request_offset.
+            by_id = line.request_offset is None
+            key = ("id", line.correlation_id) if by_id else ("offset", line.request_offset)
+            if (answered := unanswered.pop((line.connection_id, *key), None)) is not None:
+                answered.response = line
+    return traffic
+
+
+def _add_finding(traffic: RecordedTraffic, finding: FindingEntry | FindingLine, api: str, direction: str) -> None:
+    if not finding.code.startswith(_VISIBILITY):
+        traffic.findings.setdefault((finding.code, api, direction), f"{finding.name}: {finding.message}")

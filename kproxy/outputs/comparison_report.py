@@ -1,0 +1,111 @@
+"""The differences of two traces as text and JSON lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final, TextIO
+
+from dissectors.messages import value_annotations
+from dissectors.wire.paths import parts
+from kproxy.comparison.bodies import Why
+from kproxy.comparison.compare import Aspect, TrafficComparison, TrafficDifference
+from kproxy.comparison.traffic import RecordedTraffic
+from kproxy.outputs.text import painter
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.formatting import safe
+
+_LONGEST: Final = 120  # characters of a value in text
+
+
+def write_text(compared: TrafficComparison, file: TextIO) -> None:
+    """Write the differences for people, and the notes."""
+    paint = painter(file)
+    for name, traffic in (("A", compared.a), ("B", compared.b)):
+        file.write(f"{name}: {safe(traffic.name)}: {amount(traffic)}\n")
+    for each in compared.differences:
+        ours, theirs = values(each)
+        file.write("\n" + paint([(each.aspect, "error"), (f" {title(each)}", "name")]) + "\n")
+        file.write(f"  A: {ours}\n  B: {theirs}\n  {places(each)}\n")
+    file.write("\n")
+    file.writelines(f"{safe(note)}\n" for note in compared.notes)
+    file.write(f"{summary(compared)}\n")
+
+
+def write_json(compared: TrafficComparison, file: TextIO) -> None:
+    """Write a JSON line per difference, then one with the summary."""
+    for each in compared.differences:
+        file.write(encode_json(asdict(each)).decode() + "\n")
+    totals = Counter(str(each.aspect) for each in compared.differences)
+    sides = {name: {"name": each.name, "connections": len(each.connections), "requests": each.requests}
+             for name, each in (("a", compared.a), ("b", compared.b))}  # fmt: skip
+    end = {"summary": dict(totals), **sides, "pairs": compared.pairs, "notes": compared.notes}
+    file.write(encode_json(end).decode() + "\n")
+
+
+def amount(traffic: RecordedTraffic) -> str:
+    """``2 connections, 12 requests``."""
+    connections = len(traffic.connections)
+    return (
+        f"{connections} connection{'s' * (connections != 1)}, {traffic.requests} request{'s' * (traffic.requests != 1)}"
+    )
+
+
+def summary(compared: TrafficComparison) -> str:
+    """The number of differences, in total and by aspect."""
+    if not compared.differences:
+        return f"no differences in {compared.pairs} pairs of exchanges"
+    totals = Counter(each.aspect for each in compared.differences)
+    listed = ", ".join(f"{aspect} {count}" for aspect, count in totals.items())
+    plural = "s" * (len(compared.differences) != 1)
+    return f"{len(compared.differences)} difference{plural} in {compared.pairs} pairs of exchanges: {listed}"
+
+
+def title(difference: TrafficDifference) -> str:
+    """Where the difference is: ``Metadata v9-v12 response topics[].error_code``."""
+    named = difference.subject, difference.api, _versions(difference.versions), difference.direction, difference.path
+    return safe(" ".join(filter(None, named)))
+
+
+def _versions(versions: Sequence[tuple[int, int]]) -> str:
+    same = sorted(a for a, b in versions if a == b)
+    if same and same == list(range(same[0], same[-1] + 1)) and len(same) > 1:
+        found = [f"v{same[0]}-v{same[-1]}"]
+    else:
+        found = [f"v{each}" for each in same]
+    return ", ".join(found + [f"v{a} and v{b}" for a, b in sorted(versions) if a != b])
+
+
+def values(difference: TrafficDifference) -> tuple[str, str]:
+    """The two sides in words, with the meaning of codes."""
+    match difference.why:
+        case Why.ONLY_IN_A:
+            return _shown(difference, difference.a), "absent"
+        case Why.ONLY_IN_B:
+            return "absent", _shown(difference, difference.b)
+        case Why.SEEN:
+            sides = (
+                ", ".join(_shown(difference, each) for each in side) if side else "no other value than B"
+                for side in (difference.a, difference.b)
+            )
+            ours, theirs = sides
+            return ours, theirs.replace("than B", "than A")
+        case _:
+            return _shown(difference, difference.a), _shown(difference, difference.b)
+
+
+def places(difference: TrafficDifference) -> str:
+    """Where it first occurs, and how often: ``first at A #0:3, B #1:3; 12 times``."""
+    named = [f"{side} {place}" for side, place in (("A", difference.place_a), ("B", difference.place_b)) if place]
+    at = f"first at {', '.join(named)}" if named else "in the whole trace"
+    return at + (f"; {difference.count} times" if difference.count > 1 else "")
+
+
+def _shown(difference: TrafficDifference, value: Any) -> str:
+    if difference.aspect not in (Aspect.FIELD, Aspect.ERROR_CODE) and isinstance(value, str):
+        return safe(value)
+    text = encode_json(value).decode()
+    text = safe(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
+    meaning = value_annotations.meaning(difference.owner, tuple(parts(difference.path)), value)
+    return f"{text} ({safe(meaning)})" if meaning else text

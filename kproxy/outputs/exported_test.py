@@ -1,0 +1,70 @@
+"""An exchange as a pytest file that sends its request to a broker and checks the response."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kproxy.client.checked_response import CheckedResponse
+from kproxy.inspection.explain import Explanation
+
+_HEX_WIDTH: Final = 80
+_LONGEST: Final = 40  # characters of a value in a comment
+
+
+def exported_test(command: str, request: Explanation, response: CheckedResponse | None) -> str:
+    """The file. Its test uses the fixture ``kproxy_exchange`` of `kproxy.pytest_plugin`.
+
+    If the recorded response has findings, the test fails while the broker's response has them, too. Otherwise it fails
+    unless the response has the same error codes. Without a recorded response, one must arrive.
+
+    Args:
+        command: The command line that writes the file, for its docstring.
+        request: The request.
+        response: The response that was recorded.
+    """
+    message = request.message
+    name = f"{message.api} v{message.version}"
+    found = response.findings if response else {}
+    recorded = "no response" if response is None else ", ".join(found) if found else "no finding"
+    function = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", message.api).lower().replace(" ", "_")
+    checks = "".join(f"    {line}\n" for line in _checks(response))
+    return (
+        f'"""{name}, recorded with {recorded}. Written by {command}\n\n'
+        f"Run it with pytest --kproxy-target HOST:PORT, or set KPROXY_TARGET.\n"
+        f'"""\n\nREQUEST = bytes.fromhex(\n{"".join(_bytes(request))})\n\n\n'
+        f"def test_{function}_v{message.version}(kproxy_exchange):\n{checks}"
+    )
+
+
+def _checks(response: CheckedResponse | None) -> Iterator[str]:
+    yield "response = kproxy_exchange(REQUEST)"
+    if response is None or not response.findings:
+        yield "assert response.findings == {}"
+    else:
+        for code, message in response.findings.items():
+            yield from (f"# {line}" for line in textwrap.wrap(f"{code}: {ascii(message)[1:-1]}", 100))
+            yield f'assert "{code}" not in response.findings'
+    yield "assert response.well_formed"
+    if response is not None and not response.findings:
+        yield f"assert response.errors == {json.dumps(response.errors)}"
+
+
+def _bytes(request: Explanation) -> Iterator[str]:
+    """A line of hex per field, with the field in a comment."""
+    at = 0
+    for row in request.rows:
+        if row.start != at or row.end == at:  # fields of compressed bytes have the span of these
+            continue
+        at = row.end
+        *above, last = textwrap.wrap(request.frame[row.start : row.end].hex(), _HEX_WIDTH)
+        yield from (f'    "{each}"\n' for each in above)
+        yield f'    "{last}"  # {row.path}{_comment(row.value, row.meaning)}\n'
+
+
+def _comment(value: Any, meaning: str | None) -> str:
+    shown = "" if value is None or isinstance(value, bytes | memoryview) else f": {ascii(value)[:_LONGEST]}"
+    return shown + (f" ({ascii(meaning)[1:-1][:_LONGEST]})" if meaning else "")

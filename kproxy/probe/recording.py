@@ -1,0 +1,161 @@
+"""Sends requests to a broker and records them with their responses as trace lines, as a proxy would."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from dissectors import schemas
+from dissectors.connections.events import Direction
+from dissectors.messages import summary
+from dissectors.messages.message import read_response
+from dissectors.schemas.codes import Error
+from kproxy.client.connection import BrokerConnection, ClientTls, Silent, connect
+from kproxy.client.exchange import expects_response
+from kproxy.client.login import ClientLogin, log_in
+from kproxy.client.plan import PlannedRequest
+from kproxy.client.request import ClientRequest
+from kproxy.client.versions import Advertised, advertised, newest
+from kproxy.errors import UserError
+from kproxy.inspection.inspector import Inspector
+from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
+from kproxy.proxy.address import Address
+from kproxy.trace.lines import Detail, Line
+
+#: Requests that are sent on one connection, in order: each after the response to the one before.
+Script = Sequence[ClientRequest]
+
+_AT_ONCE = 8  # connections
+#: Requests that show whether the group's coordinator has been elected, and the errors if it has not.
+_COORDINATED = frozenset({"FindCoordinator", "Heartbeat"})
+_NOT_READY = frozenset({Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR})
+_TRIES, _PAUSE_S = 12, 0.25
+_CLIENT_ID = "kproxy-diff"
+
+
+class RecordedBroker:
+    """A broker, and the lines of what was sent to it. `within` is in seconds, per response."""
+
+    def __init__(
+        self, address: Address, within: float, tls: ClientTls | None = None, login: ClientLogin | None = None
+    ) -> None:
+        self.address, self._within, self._tls, self._login = address, within, tls, login
+        self.served: Advertised = {}
+        self.lines: list[Line] = []
+        self._inspector = Inspector(str(address), Detail.FULL)
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def learn_versions(self) -> None:
+        """Ask for the advertised versions.
+
+        Raises:
+            UserError: The broker cannot be reached, or has no usable ApiVersions.
+        """
+        connection = await connect(self.address, self._within, self._tls)
+        try:
+            self.served = await advertised(connection)
+        finally:
+            connection.close()
+
+    async def become_ready(self) -> None:
+        """Wait until the broker coordinates groups, which takes a new one a while; at most three seconds."""
+        served = {key: (lowest, lowest) for key, (lowest, _) in self.served.items()}
+        requests = [each for script in harmless_scripts(served) for each in script if each.api.name in _COORDINATED]
+        async with self._connection() as connection:
+            for _ in range(_TRIES):
+                codes = [code for each in requests for code in await self._errors(connection, each)]
+                if not _NOT_READY.intersection(codes):
+                    return
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _errors(self, connection: BrokerConnection, request: ClientRequest) -> list[int]:
+        connection.send(request.frame(connection.next_correlation_id(), _CLIENT_ID))
+        try:
+            message = read_response(await connection.receive(), request.api.key, request.version)
+        except Silent:
+            return []
+        return [each.code for each in summary.errors(message)]
+
+    async def send(self, number: int, script: Script) -> None:
+        """Send the requests on a connection with this number; on another one after a response that is missing.
+
+        Raises:
+            UserError: The broker cannot be reached, or the login fails.
+        """
+        rest = list(script)
+        async with self._at_once:
+            while rest:
+                async with self._connection() as connection:
+                    self._add(self._inspector.open(number, "kproxy", str(self.address), at=time.time_ns()))
+                    while rest and await self._exchange(number, connection, rest.pop(0)):
+                        pass
+                    self._add(self._inspector.close(number, at=time.time_ns()))
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[BrokerConnection]:
+        connection = await connect(self.address, self._within, self._tls)
+        try:
+            if self._login is not None:
+                await log_in(connection, self._login, self.served)
+            yield connection
+        finally:
+            connection.close()
+
+    async def _exchange(self, number: int, connection: BrokerConnection, request: ClientRequest) -> bool:
+        """Send a request and wait for its response; False if it does not arrive."""
+        frame = request.frame(connection.next_correlation_id(), _CLIENT_ID)
+        self._add(self._inspector.data(number, Direction.REQUEST, frame, at=time.time_ns()))
+        connection.send(frame)
+        if not expects_response(frame):
+            return True
+        try:
+            response = await connection.receive()
+        except Silent:
+            return False
+        self._add(self._inspector.data(number, Direction.RESPONSE, response, at=time.time_ns()))
+        return True
+
+    def _add(self, lines: Sequence[Line]) -> None:
+        self.lines += lines
+
+
+async def send_to_both(a: RecordedBroker, b: RecordedBroker, planned: Sequence[PlannedRequest] | None) -> None:
+    """Send the same requests to two brokers, at versions that both serve: the planned ones, else every harmless one.
+
+    Raises:
+        UserError: A broker cannot be reached, or both have no version of a planned request in common.
+    """
+    await asyncio.gather(a.learn_versions(), b.learn_versions())
+    served = _common(a.served, b.served)
+    if planned is None:
+        await asyncio.gather(a.become_ready(), b.become_ready())
+        scripts = harmless_scripts(served)
+    else:
+        scripts = [[each.at(newest(each.api, served) if each.version is None else each.version) for each in planned]]
+    await asyncio.gather(*(broker.send(*each) for each in enumerate(scripts) for broker in (a, b)))
+
+
+def harmless_scripts(served: Advertised) -> list[Script]:
+    """A script per API that changes nothing: every version that is served and that kproxy knows."""
+    scripts: list[Script] = []
+    for key, (lowest, highest) in sorted(served.items()):
+        api = schemas.api(key)
+        if api is not None and api.name not in NOT_FOR_CLIENTS:
+            versions = [version for version in api.versions if lowest <= version <= highest]
+            scripts.append([ClientRequest(api, version, harmless(api, version)) for version in versions])
+    return [each for each in scripts if each]
+
+
+def _common(a: Advertised, b: Advertised) -> Advertised:
+    """The versions that both advertise.
+
+    Raises:
+        UserError: There are none.
+    """
+    ranges = {key: (max(a[key][0], b[key][0]), min(a[key][1], b[key][1])) for key in a if key in b}
+    common = {key: (lowest, highest) for key, (lowest, highest) in ranges.items() if lowest <= highest}
+    if not common:
+        raise UserError("the two brokers have no version of any API in common")
+    return common

@@ -1,0 +1,201 @@
+"""`kproxy diff` of captures, of traces, and of built-in brokers; `kproxy export-test` of what it finds."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.broker.threaded import BrokerThread
+from kproxy.pytest_plugin import exchange_with
+from tests.kproxy.cli.conftest import Run
+
+ROOT = Path(__file__).parents[3]
+CAPTURES = ROOT / "captures"
+LAYOUT_3 = CAPTURES / "metadata-v1-in-the-layout-of-v3.pcap.gz"
+THROTTLE = CAPTURES / "metadata-v1-throttle-first.pcap.gz"
+CORRECT = CAPTURES / "find-coordinator-v0-right.pcap.gz"
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[tuple[str, str]]:
+    """A correct broker and one with a quirk."""
+    quirk = "metadata-throttle-first"
+    with BrokerThread(topics={"orders": 1}) as a, BrokerThread(topics={"orders": 1}, quirks=[quirk]) as b:
+        yield a.bootstrap, b.bootstrap
+
+
+def test_a_recording_does_not_differ_from_itself(kproxy: Run, tmp_path: Path) -> None:
+    done = kproxy("diff", THROTTLE, THROTTLE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\nno differences in 4 pairs of exchanges\n")
+    trace = kproxy("dissect", "--json", "--detail", "full", THROTTLE).stdout
+    (tmp_path / "trace.jsonl").write_text(trace)
+    assert kproxy("diff", "trace.jsonl", THROTTLE).returncode == 0
+    assert kproxy("diff", tmp_path, THROTTLE).returncode == 0
+
+
+def test_differences_as_json(kproxy: Run) -> None:
+    done = kproxy("diff", LAYOUT_3, CAPTURES / "metadata-v1-without-its-fields.pcap.gz", "--json", "--ignore", "L")
+    *differences, end = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 1
+    first = {
+        "aspect": "field", "subject": "", "api": "Metadata", "versions": [[1, 1]], "direction": "response",
+        "path": "controller_id", "a": 1, "b": None, "why": "only in A", "owner": "MetadataResponse",
+        "place_a": "#0:2", "place_b": "#0:2", "count": 2,
+    }  # fmt: skip
+    assert first in differences
+    assert end["summary"] == {"field": len(differences)}
+    assert end["a"] == {"name": str(LAYOUT_3), "connections": 2, "requests": 4}
+
+
+def test_a_page(kproxy: Run, tmp_path: Path) -> None:
+    done = kproxy("diff", LAYOUT_3, THROTTLE, "--html", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert done.returncode == 1
+    assert "<h2>finding</h2>" in page
+    assert "<td>L005 Metadata response<td>absent<td>" in page
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    assert str(CAPTURES) not in page
+
+
+def test_kinds_of_values_can_be_compared_or_not(kproxy: Run) -> None:
+    names = CORRECT, CAPTURES / "find-coordinator-v1-correlation-id-twice.pcap.gz"
+    paths = [
+        {json.loads(line).get("path") for line in kproxy("diff", *names, "--json", *options).stdout.splitlines()}
+        for options in ((), ("--compare", "Address"), ("--compare", "node-id,address"))
+    ]
+    assert ["host" in each for each in paths] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        ((THROTTLE, "nowhere.pcap"), 2, "nowhere.pcap: No such file or directory"),
+        ((THROTTLE, "localhost:9092"), 2, "A and B must both be files, or both be brokers"),
+        ((THROTTLE, THROTTLE, "--requests", "x"), 2, "--requests is for two live brokers"),
+        ((THROTTLE, THROTTLE, "--may-differ", "ofset"), 2, "did you mean offset?"),
+        ((THROTTLE, "summary.jsonl"), 2, "has no bodies: record the trace with --detail full"),
+        ((THROTTLE, CAPTURES / "http-on-kafkas-port.pcap.gz"), 5, "has no Kafka request"),
+        ((THROTTLE, THROTTLE, "--html", "no/page.html"), 2, "--html no/page.html: No such file or directory"),
+        (("127.0.0.1:1", "127.0.0.1:1"), 3, "is the broker running?"),
+        (("127.0.0.1:1", "127.0.0.1:1", "--requests", "requests.txt"), 2, "line 2: unknown API 'Metdata'"),
+        (("127.0.0.1:1", "127.0.0.1:1", "--requests", "empty.txt"), 2, "no request in it"),
+    ],
+)
+def test_mistakes(kproxy: Run, tmp_path: Path, words: tuple[object, ...], status: int, sentence: str) -> None:
+    (tmp_path / "requests.txt").write_text("# comment\nMetdata:9\n")
+    (tmp_path / "empty.txt").write_text("\n")
+    if "summary.jsonl" in words:
+        (tmp_path / "summary.jsonl").write_text(kproxy("dissect", "--json", THROTTLE).stdout)
+    done = kproxy("diff", *words)
+    assert done.returncode == status, done.stdout
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def commands() -> dict[str, list[str]]:
+    """The commands of the page with the lines that they print."""
+    page = (ROOT / "docs/diff.md").read_text()
+    shown = re.findall(r"^    \$ kproxy (.+)\n((?:    .*\n|\n)+)", page, re.MULTILINE)
+    return {command: textwrap.dedent(output).strip().splitlines() for command, output in shown}
+
+
+@pytest.mark.wide
+def test_a_quirk_is_the_only_difference_of_two_brokers(kproxy: Run, brokers: tuple[str, str]) -> None:
+    [command] = [each for each in commands() if "localhost" in each]
+    for port, broker in zip(("localhost:9092", "localhost:19092"), brokers, strict=True):
+        command = command.replace(port, broker)
+    done = kproxy(*shlex.split(command), "--json", "--ignore", "L034")
+    *differences, end = map(json.loads, done.stdout.splitlines())
+    assert (done.returncode, done.stderr) == (1, "")
+    # The quirk limits the versions of Metadata.
+    assert {each["path"] for each in differences} == {"", "throttle_time_ms", "api_keys[Metadata].max_version"}
+    assert [each["subject"] for each in differences if each["aspect"] == "finding"] == ["L005"]
+    assert end["pairs"] > 250
+
+
+def test_other_requests(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "requests.txt").write_text('Metadata:1 topics=orders\n{"api": "FindCoordinator", "version": 1}\n')
+    done = kproxy("diff", *brokers, "--requests", "requests.txt")
+    assert "finding L005 Metadata response\n  A: absent\n" in done.stdout
+    assert f"A: {brokers[0]}: 1 connection, 2 requests\n" in done.stdout
+    assert kproxy("diff", brokers[0], brokers[0], "--requests", "requests.txt").returncode == 0
+
+
+def test_a_broker_that_closes_the_connection(kproxy: Run, brokers: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "requests.txt").write_text("DescribeCluster:0\nFindCoordinator:1\n")
+    with BrokerThread(quirks=["DescribeCluster:close"]) as closing:
+        done = kproxy("diff", brokers[0], closing.bootstrap, "--requests", "requests.txt", "--select", "L")
+    assert "response DescribeCluster v0\n  A: received\n  B: none\n" in done.stdout
+    assert "in 2 pairs of exchanges: response 1\n" in done.stdout
+
+
+def test_the_commands_of_the_page(kproxy: Run) -> None:
+    recorded = {command: output for command, output in commands().items() if "localhost" not in command}
+    assert len(recorded) == 2
+    for command, output in recorded.items():
+        done = kproxy(*(str(ROOT / each) if each.startswith("captures/") else each for each in shlex.split(command)))
+        assert done.stdout.replace(f"{ROOT}/", "").strip().splitlines() == output
+
+
+def exported(kproxy: Run, *words: object) -> Callable[[Callable[[bytes], Any]], None]:
+    """The test function in an exported file."""
+    done = kproxy("export-test", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    names: dict[str, Any] = {}
+    exec(compile(done.stdout, "test_exported.py", "exec"), names)
+    [function] = [value for name, value in names.items() if name.startswith("test_")]
+    return function
+
+
+def test_an_exported_exchange_fails_at_the_quirk_and_passes_at_a_correct_broker(
+    kproxy: Run, brokers: tuple[str, str]
+) -> None:
+    correct, wrong = map(exchange_with, brokers)
+    function = exported(kproxy, THROTTLE, "#0:2")
+    function(correct)
+    with pytest.raises(AssertionError):
+        function(wrong)
+
+
+def test_an_exported_exchange_without_findings_has_the_recorded_error_codes(
+    kproxy: Run, brokers: tuple[str, str], tmp_path: Path
+) -> None:
+    function = exported(kproxy, THROTTLE, "metadata-v1-throttle-first-0:1")
+    function(exchange_with(brokers[0]))
+    text = kproxy("export-test", THROTTLE, "0:1", "-o", "test_it.py").stdout
+    assert text == ""
+    assert "assert response.errors == {}\n" in (tmp_path / "test_it.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        ((THROTTLE, "12"), 2, "invalid exchange '12': use CONNECTION:CORRELATION_ID, e.g. 0:12"),
+        ((THROTTLE, "0:99"), 5, "has no exchange 0:99"),
+        ((CAPTURES / "sasl-plain-in-the-clear.pcap.gz", "0:3"), 2, "SaslAuthenticate requests can have secrets"),
+        (("full.jsonl", "0:2"), 2, "record it with --detail raw"),
+        ((THROTTLE, "0:2", "-o", "no/test.py"), 2, "--output no/test.py: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_exported(
+    kproxy: Run, tmp_path: Path, words: tuple[object, ...], status: int, sentence: str
+) -> None:
+    (tmp_path / "full.jsonl").write_text(kproxy("dissect", "--json", "--detail", "full", THROTTLE).stdout)
+    done = kproxy("export-test", *words)
+    assert done.returncode == status, done.stdout
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_finding_that_depends_on_other_exchanges_is_named(kproxy: Run) -> None:
+    done = kproxy("export-test", CAPTURES / "fetches-empty-below-high-watermark.pcap.gz", "0:6")
+    assert done.stderr == "kproxy: S024 depends on other exchanges: the test does not check it\n"

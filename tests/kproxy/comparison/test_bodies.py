@@ -1,0 +1,92 @@
+"""Two bodies are compared field by field; what may differ is not a difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.comparison.bodies import BodyComparison, Why, compare_bodies
+from kproxy.comparison.kinds import ValueKind
+
+
+def compare(a: dict[str, Any], b: dict[str, Any], message: str = "MetadataResponse", **options: Any) -> BodyComparison:
+    return compare_bodies(message, a, b, **options)
+
+
+def differences(a: dict[str, Any], b: dict[str, Any], message: str = "MetadataResponse", **options: Any) -> list[Any]:
+    return [(each.path, each.a, each.b, each.why) for each in compare(a, b, message, **options).differences]
+
+
+def test_ids_addresses_and_times_may_differ() -> None:
+    a = {"throttle_time_ms": 0, "cluster_id": "x", "brokers": [{"node_id": 1, "host": "a", "port": 9092, "rack": None}]}
+    b = {"throttle_time_ms": 9, "cluster_id": "y", "brokers": [{"node_id": 0, "host": "b", "port": 9093, "rack": None}]}
+    assert differences(a, b) == []
+    pairs = {(each.kind, each.path): (each.a, each.b) for each in compare(a, b).pairs}
+    assert pairs[ValueKind.NODE_ID, "brokers[0].node_id"] == (1, 0)
+
+
+def test_a_kind_can_be_compared_nevertheless() -> None:
+    got = differences({"cluster_id": "x"}, {"cluster_id": "y"}, may_differ=frozenset())
+    assert got == [("cluster_id", "x", "y", Why.VALUE)]
+
+
+def test_no_value_corresponds_only_to_no_value() -> None:
+    assert differences({"controller_id": 1}, {"controller_id": -1}) == [("controller_id", 1, -1, Why.VALUE)]
+    assert compare({"controller_id": -1}, {"controller_id": -1}) == BodyComparison()
+
+
+def test_offsets_are_compared_unless_they_may_differ() -> None:
+    a, b = {"responses": [{"base_offset": 0}]}, {"responses": [{"base_offset": 7}]}
+    assert differences(a, b, "ProduceResponse") == [("responses[0].base_offset", 0, 7, Why.VALUE)]
+    assert differences(a, b, "ProduceResponse", may_differ=frozenset({ValueKind.OFFSET})) == []
+
+
+def test_elements_are_compared_by_name_in_any_order() -> None:
+    a = {"topics": [{"name": "x", "error_code": 0}, {"name": "y", "error_code": 0}, {"name": "z", "error_code": 0}]}
+    b = {"topics": [{"name": "y", "error_code": 3}, {"name": "x", "error_code": 0}, {"name": "w", "error_code": 0}]}
+    assert differences(a, b) == [
+        ("topics[1].error_code", 0, 3, Why.ERROR_CODE),
+        ("topics[2]", {"name": "z", "error_code": 0}, None, Why.ONLY_IN_A),
+        ("topics[2]", None, {"name": "w", "error_code": 0}, Why.ONLY_IN_B),
+    ]
+
+
+def test_topics_that_have_only_an_id_are_compared_by_name() -> None:
+    def topics(*ids: tuple[str, int]) -> dict[str, Any]:
+        return {"responses": [{"topic_id": id_, "error_code": error} for id_, error in ids]}
+
+    names = {"1": "x", "2": "y", "8": "y", "9": "x"}.get
+    a, b = topics(("1", 0), ("2", 5)), topics(("8", 5), ("9", 0))
+    assert differences(a, b, "ProduceResponse", topic_names=(names, names)) == []
+
+
+def test_node_ids_in_an_array_may_differ_but_not_their_number() -> None:
+    a, b = {"isr_nodes": [1, 2]}, {"isr_nodes": [7]}
+    assert differences(a, b) == [("isr_nodes[1]", 2, None, Why.ONLY_IN_A)]
+
+
+def test_of_two_versions_only_common_fields_are_compared() -> None:
+    a, b = {"error_code": 0, "old": 1}, {"error_code": 1, "new": 2}
+    assert len(differences(a, b)) == 3
+    assert differences(a, b, same_layout=False) == [("error_code", 0, 1, Why.ERROR_CODE)]
+
+
+def test_fields_of_a_payload_have_its_kinds() -> None:
+    def body(leader: str, url: str) -> dict[str, Any]:
+        return {
+            "assignment": {"type": "ConnectAssignment", "version": 0, "data": {"leader": leader, "leader_url": url}}
+        }
+
+    assert differences(body("m-1", "u"), body("m-2", "u"), "SyncGroupResponse") == []
+    assert [each.path for each in compare(body("m", "u"), body("m", "v")).differences] == ["assignment.data.leader_url"]
+
+
+def test_bytes_are_equal_to_their_base64_and_secrets_to_each_other() -> None:
+    assert differences({"value": b"abc"}, {"value": "YWJj"}) == []
+    assert differences({"auth_bytes": "(redacted, 9 bytes)"}, {"auth_bytes": "(redacted, 12 bytes)"}) == []
+
+
+def test_a_deep_body_raises_nothing() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(500):
+        deep = {"x": deep}
+    assert differences(deep, deep) == []

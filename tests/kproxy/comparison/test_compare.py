@@ -1,0 +1,142 @@
+"""Traces are aligned by connection and exchange; what depends on timing is no difference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kproxy.comparison.bodies import Why
+from kproxy.comparison.compare import Aspect, TrafficComparison, compare_traffic
+from kproxy.comparison.traffic import RecordedTraffic
+from tests.kproxy.comparison.recorded import Exchange, traffic
+
+OK: dict[str, Any] = {"error_code": 0}
+API_VERSIONS: Exchange = ("ApiVersions", 3, OK)
+METADATA: Exchange = ("Metadata", 12, OK)
+PRODUCE: Exchange = ("Produce", 9, OK)
+JOIN: Exchange = ("JoinGroup", 7, {"error_code": 0, "member_id": "m-1", "generation_id": 1})
+FETCH: Exchange = ("Fetch", 12, {"error_code": 0, "session_id": 7, "responses": []})
+BEAT: Exchange = ("Heartbeat", 4, OK)
+
+
+def differences(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> list[tuple[Any, ...]]:
+    return [(each.aspect, each.api, each.path, each.a, each.b) for each in compared(a, b, **options).differences]
+
+
+def compared(a: RecordedTraffic, b: RecordedTraffic, **options: Any) -> TrafficComparison:
+    return compare_traffic(a, b, **options)
+
+
+def test_equal_traffic_has_no_differences() -> None:
+    made = compared(traffic([API_VERSIONS, METADATA, JOIN, FETCH]), traffic([API_VERSIONS, METADATA, JOIN, FETCH]))
+    assert (made.differences, made.notes, made.pairs) == ([], [], 3)
+
+
+def test_an_additional_metadata_shifts_nothing() -> None:
+    failed: Exchange = ("Produce", 9, {"error_code": 3})
+    a, b = traffic([API_VERSIONS, PRODUCE, PRODUCE]), traffic([API_VERSIONS, METADATA, PRODUCE, METADATA, failed])
+    assert differences(a, b) == [(Aspect.ERROR_CODE, "Produce", "error_code", 0, 3)]
+    assert compared(a, b).notes == ["additional routine requests, not compared: 2 Metadata"]
+
+
+def test_metadata_may_come_before_or_after_another_request() -> None:
+    assert differences(traffic([METADATA, PRODUCE, JOIN]), traffic([PRODUCE, JOIN, METADATA])) == []
+
+
+def test_the_number_of_polls_is_no_difference_but_their_values_are() -> None:
+    a, b = traffic([JOIN, *[FETCH, BEAT] * 9]), traffic([JOIN, FETCH, BEAT, BEAT])
+    assert differences(a, b) == []
+    assert compared(a, b).notes == [
+        "repeated requests, whose number may differ (A and B): Fetch 9 and 1, Heartbeat 9 and 2"
+    ]
+    rebalance: Exchange = ("Heartbeat", 4, {"error_code": 27})
+    b = traffic([JOIN, FETCH, BEAT, rebalance])
+    assert differences(a, b) == [(Aspect.ERROR_CODE, "Heartbeat", "error_code", [], [27])]
+
+
+def test_a_fetch_session_that_is_never_created_is_a_difference_and_offsets_of_fetches_are_none() -> None:
+    def fetch(session: int, offset: int) -> Exchange:
+        partitions = [{"partition_index": 0, "high_watermark": offset, "records": []}]
+        return ("Fetch", 12, {"session_id": session, "responses": [{"topic": "orders", "partitions": partitions}]})
+
+    a, b = traffic([fetch(8, 10), fetch(8, 20)]), traffic([fetch(0, 5)])
+    assert differences(a, b) == [(Aspect.FIELD, "Fetch", "session_id", ["(some)"], [0])]
+
+
+def test_polls_that_only_one_side_sends_are_a_difference() -> None:
+    assert differences(traffic([JOIN, BEAT, BEAT]), traffic([JOIN])) == [
+        (Aspect.REQUEST, "Heartbeat", "", "sent", "sent")
+    ]
+
+
+def test_connections_are_paired_by_what_they_do() -> None:
+    producing, joining = [API_VERSIONS, METADATA, PRODUCE, PRODUCE], [API_VERSIONS, JOIN]
+    assert differences(traffic(producing, joining), traffic(joining, producing)) == []
+    other = traffic(producing, joining, client_ids=("app-77", "app"))
+    assert differences(traffic(producing, joining), other) == []
+
+
+def test_a_request_may_be_sent_on_another_connection() -> None:
+    telemetry: Exchange = ("GetTelemetrySubscriptions", 0, OK)
+    a, b = traffic([METADATA, PRODUCE, telemetry], [JOIN]), traffic([METADATA, PRODUCE], [JOIN, telemetry])
+    assert differences(a, b) == []
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ([JOIN], [("JoinGroup", 9, JOIN[2])], (Aspect.VERSION, "JoinGroup", "", "v7", "v9")),
+        ([JOIN, PRODUCE], [("JoinGroup", 7, None), PRODUCE], (Aspect.RESPONSE, "JoinGroup", "", "received", "none")),
+        ([JOIN, PRODUCE], [JOIN], (Aspect.REQUEST, "Produce", "", "sent", "sent")),
+        ([JOIN, PRODUCE, PRODUCE], [PRODUCE, PRODUCE, JOIN], (Aspect.ORDER, "JoinGroup", "", "#0:0", "#0:2")),
+    ],
+)
+def test_what_differs(a: list[Exchange], b: list[Exchange], expected: tuple[Any, ...]) -> None:
+    assert differences(traffic(a), traffic(b)) == [expected]
+
+
+def test_the_last_request_may_be_in_flight_when_the_recording_ends() -> None:
+    a, b = traffic([JOIN, PRODUCE]), traffic([JOIN, ("Produce", 9, None)])
+    assert differences(a, b) == []
+    assert compared(a, b).notes == ["no response in B to the last request of a connection: Produce v9 #0:1"]
+    assert differences(a, b, complete=True) == [(Aspect.RESPONSE, "Produce", "", "received", "none")]
+
+
+def test_a_connection_that_does_something_is_a_difference() -> None:
+    made = compared(traffic([JOIN], [METADATA, PRODUCE]), traffic([JOIN]))
+    assert [(each.aspect, each.a, each.why) for each in made.differences] == [
+        (Aspect.CONNECTION, "1 Metadata, 1 Produce", Why.ONLY_IN_A)
+    ]
+    routine = compared(traffic([JOIN], [API_VERSIONS, FETCH]), traffic([JOIN]))
+    assert "a connection of app only in A: 1 ApiVersions, 1 Fetch" in routine.notes
+
+
+def test_findings_of_one_side_come_first_unless_they_are_hidden() -> None:
+    a, b = traffic([PRODUCE], finding="L001"), traffic([("Produce", 9, {"error_code": 1})])
+    assert [each[0] for each in differences(a, b)] == [Aspect.FINDING, Aspect.ERROR_CODE]
+    assert [each[0] for each in differences(a, b, shows=lambda code: code != "L001")] == [Aspect.ERROR_CODE]
+
+
+def test_a_difference_is_listed_once_with_its_versions_and_count() -> None:
+    def joins(member: str | None) -> RecordedTraffic:
+        body = {"member_id": member, "members": [{"user": 1, "x": member}, {"user": 2, "x": member}]}
+        return traffic([("JoinGroup", version, body) for version in (1, 2, 3)])
+
+    made = compared(joins("m"), joins(None)).differences
+    assert [(each.path, each.count, each.versions) for each in made] == [
+        ("member_id", 3, [(1, 1), (2, 2), (3, 3)]),
+        ("members[].x", 6, [(1, 1), (2, 2), (3, 3)]),
+    ]
+
+
+def test_api_versions_are_named() -> None:
+    def serves(newest: int) -> RecordedTraffic:
+        return traffic([("ApiVersions", 3, {"api_keys": [{"api_key": 1, "max_version": newest}]})])
+
+    assert differences(serves(12), serves(17)) == [(Aspect.FIELD, "ApiVersions", "api_keys[Fetch].max_version", 12, 17)]
+
+
+def test_long_connections_are_aligned_too() -> None:
+    a, b = [PRODUCE, JOIN] * 600, [PRODUCE, JOIN] * 600 + [PRODUCE]
+    assert [each[:2] for each in differences(traffic(a), traffic(b))] == [(Aspect.REQUEST, "Produce")]
