@@ -174,12 +174,12 @@ async def ask_ready(
         await asyncio.sleep(_POLL)
 
 
-async def until(ask: Callable[[], Awaitable[ResultT]], done: Callable[[ResultT], bool]) -> ResultT:
+async def until(target: Target, ask: Callable[[], Awaitable[ResultT]], done: Callable[[ResultT], bool]) -> ResultT:
     """Ask again until the result is as wanted: brokers learn what a controller did a little later.
 
-    Returns the last result, whether it is as wanted or not.
+    Returns the last result, whether it is as wanted or not: it is asked for as long as for a response.
     """
-    ends = time.monotonic() + _CREATED_WITHIN
+    ends = time.monotonic() + target.within
     while True:
         result = await ask()
         if done(result) or time.monotonic() > ends:

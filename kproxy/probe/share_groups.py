@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -15,13 +13,13 @@ from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckFailed, CheckSkipped
-from kproxy.probe.scratch import ScratchTopic, ask_ready, batch, coordinator, expect, scratch_topic
+from kproxy.probe.scratch import ScratchTopic, ask_ready, batch, coordinator, expect, scratch_topic, until
 from kproxy.probe.target import BrokerAnswer, Target
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 BEGIN, END = 0, -1  # epochs of a share session
 _VERSION: Final = 1  # of the three APIs; version 0 was a preview with another layout
-_WITHIN, _POLL = 15.0, 0.1  # seconds
+_POLL_MS: Final = 100
 
 
 @dataclass(slots=True)
@@ -34,22 +32,22 @@ class ShareMember:
     id: str = field(default_factory=lambda: uuid_text(secrets.token_bytes(16)))
     epoch: int = BEGIN
 
-    async def fetch(self, *, max_wait_ms: int = 300) -> dict[int, tuple[bytes | None, int]]:
-        """Acquire records; returns value and delivery count by offset."""
+    async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
+        """Acquire records, or wait for some; returns the delivery count by offset."""
         answer = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, max_records=100,
                                 batch_size=100, topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
         expect(answer.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
         self.epoch += 1
-        found: dict[int, tuple[bytes | None, int]] = {}
+        found: dict[int, int] = {}
         for partition in (each for topic in answer.body["responses"] for each in topic["partitions"]):
             expect(partition["error_code"], Error.NONE, "ShareFetch of the partition")
-            values = {record["offset"]: record["value"] for each in records.decode(partition["records"] or b"")
-                      for record in each.get("records", ())}  # fmt: skip
+            sent = {record["offset"] for each in records.decode(partition["records"] or b"")
+                    for record in each.get("records", ())}  # fmt: skip
             for each in partition["acquired_records"]:
-                for offset in range(each["first_offset"], each["last_offset"] + 1):
-                    if offset not in values:
-                        raise answer.failed(f"offset {offset} is acquired, but its record is not in the response")
-                    found[offset] = values[offset], each["delivery_count"]
+                offsets = range(each["first_offset"], each["last_offset"] + 1)
+                if not sent.issuperset(offsets):
+                    raise answer.failed("the response does not have all records that are acquired")
+                found.update(dict.fromkeys(offsets, each["delivery_count"]))
         return found
 
     async def acknowledge(self, first: int, last: int, how: int) -> int:
@@ -103,14 +101,15 @@ async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[Sh
 
 async def _start(topic: ScratchTopic, member: ShareMember) -> None:
     """Produce and accept records until the group, which begins at the end of the topic, gets one."""
-    ends = time.monotonic() + _WITHIN
-    while True:
+
+    async def acquire() -> dict[int, int]:
         expect((await topic.produce(batch(b"first")))["error_code"], Error.NONE, "Produce")
-        if found := await member.fetch():
-            expect(await member.acknowledge(min(found), max(found), ACCEPT), Error.NONE, "ShareAcknowledge (accept)")
-            return
-        if time.monotonic() > ends:
-            raise CheckFailed(f"a member of a new share group acquires no record within {_WITHIN:g} s")
+        return await member.fetch(max_wait_ms=_POLL_MS)
+
+    found = await until(topic.target, acquire, bool)
+    if not found:
+        raise CheckFailed("the member of a new share group acquires no record")
+    expect(await member.acknowledge(min(found), max(found), ACCEPT), Error.NONE, "ShareAcknowledge (accept)")
 
 
 @asynccontextmanager
@@ -132,21 +131,26 @@ async def joined(target: Target, topic: str, members: int = 1) -> AsyncIterator[
 
 
 async def _join(target: Target, connection: BrokerConnection, group: str, member: str, topic: str) -> None:
-    answer = await heartbeat(target, connection, group, member, 0, [topic])
-    if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
-        raise CheckSkipped("share groups are not enabled (the feature share.version)")
-    ends = time.monotonic() + _WITHIN
-    while True:
+    """Join, and send heartbeats until the partition is assigned."""
+    epoch = 0
+    topics: list[str] | None = [topic]
+
+    async def beat() -> BrokerAnswer:
+        nonlocal epoch, topics
+        answer = await heartbeat(target, connection, group, member, epoch, topics)
+        if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
+            raise CheckSkipped("share groups are not enabled (the feature share.version)")
         expect(answer.body["error_code"], Error.NONE, "ShareGroupHeartbeat")
-        if answer.body["member_id"] != member:
-            raise answer.failed(f"the response is about member {answer.body['member_id']!r} instead of {member!r}")
-        assigned = answer.body["assignment"]
-        if assigned and [each["partitions"] for each in assigned["topic_partitions"]] == [[0]]:
-            return
-        if time.monotonic() > ends:
-            raise answer.failed(f"the member is assigned {assigned} instead of partition 0 of its topic")
-        await asyncio.sleep(_POLL)
-        answer = await heartbeat(target, connection, group, member, answer.body["member_epoch"])
+        epoch, topics = answer.body["member_epoch"], None
+        return answer
+
+    answer = await until(target, beat, lambda answer: _assigned(answer) == [[0]])
+    if _assigned(answer) != [[0]]:
+        raise answer.failed(f"the member is assigned {answer.body['assignment']} instead of partition 0 of its topic")
+
+
+def _assigned(answer: BrokerAnswer) -> list[list[int]]:
+    return [each["partitions"] for each in (answer.body["assignment"] or {}).get("topic_partitions", ())]
 
 
 async def heartbeat(

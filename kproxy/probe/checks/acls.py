@@ -95,7 +95,9 @@ async def _expect_described(
         return [_fields(resource, acl) for resource in answer.body["resources"] for acl in resource["acls"]]
 
     answer = await until(
-        lambda: target.ask(connection, "DescribeAcls", version, **values), lambda answer: found(answer) == wanted
+        target,
+        lambda: target.ask(connection, "DescribeAcls", version, **values),
+        lambda answer: found(answer) == wanted,
     )
     expect(answer.body["error_code"], Error.NONE, "DescribeAcls")
     if found(answer) != wanted:

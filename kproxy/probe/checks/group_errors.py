@@ -126,7 +126,7 @@ async def delete_unknown(target: Target) -> None:
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as connection:
-        code = await until(lambda: _delete(at, connection, group), lambda code: code != Error.NOT_COORDINATOR)
+        code = await until(target, lambda: _delete(at, connection, group), lambda code: code != Error.NOT_COORDINATOR)
         expect(code, Error.GROUP_ID_NOT_FOUND, "DeleteGroups of an unknown group")
 
 

@@ -10,7 +10,7 @@ from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckSkipped, check
-from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic
+from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic, until
 from kproxy.probe.target import BrokerAnswer, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
@@ -123,8 +123,10 @@ async def consumer_protocol(target: Target) -> None:
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
     at = await coordinator(target, group)
     async with scratch_topic(target) as topic, at.connection() as connection:
-        epoch, assigned = 0, None
-        for _ in range(50):
+        epoch = 0
+
+        async def beat() -> BrokerAnswer:
+            nonlocal epoch, member
             values: dict[str, object] = {"group_id": group, "member_id": member, "member_epoch": epoch}
             if not epoch:
                 values |= {
@@ -136,12 +138,13 @@ async def consumer_protocol(target: Target) -> None:
             if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
                 raise CheckSkipped("the new consumer protocol is not enabled (group.coordinator.rebalance.protocols)")
             expect(answer.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat")
-            if answer.body["member_id"]:  # version 0 lets the broker choose it
-                member = answer.body["member_id"]
-            epoch, assigned = answer.body["member_epoch"], answer.body["assignment"]
-            if assigned and assigned["topic_partitions"]:
-                break
-            await asyncio.sleep(0.1)
+            epoch, member = answer.body["member_epoch"], answer.body["member_id"] or member  # v0: the broker's choice
+            return answer
+
+        answer = await until(
+            target, beat, lambda answer: bool((answer.body["assignment"] or {}).get("topic_partitions"))
+        )
+        assigned = answer.body["assignment"]
         if not assigned or [each["partitions"] for each in assigned["topic_partitions"]] != [[0]]:
             raise answer.failed(f"the only member is assigned {assigned} instead of partition 0 of its topic")
         left = await at.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,

@@ -102,7 +102,7 @@ async def not_leader(target: Target) -> None:
                 (partial(asked.produce, batch(b"x")), "Produce"), (asked.fetch, "Fetch"),
                 (partial(asked.offset, -1), "ListOffsets"),
             ):  # fmt: skip
-                found = await until(ask, lambda found: found["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION)
+                found = await until(target, ask, lambda found: found["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION)
                 what += f" at broker {others[0]['node_id']}, which is not a replica,"
                 expect(found["error_code"], Error.NOT_LEADER_OR_FOLLOWER, what)
 

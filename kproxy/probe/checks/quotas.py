@@ -102,7 +102,7 @@ async def _expect_throttled(target: Target, client: str, api: str, at_most: int,
             began = time.monotonic()
             return await limited.ask(connection, api, version, **values), 1000 * (time.monotonic() - began)
 
-    answer, took_ms = await until(ask, lambda found: found[0].body["throttle_time_ms"] > 0)
+    answer, took_ms = await until(target, ask, lambda found: found[0].body["throttle_time_ms"] > 0)
     throttle_ms = answer.body["throttle_time_ms"]
     if throttle_ms <= 0:
         raise answer.failed(f"{api} of {_SIZE} bytes is not throttled with a quota of {_RATE:g} bytes per second")
@@ -151,6 +151,7 @@ async def _expect_described(
         return {each["key"]: each["value"] for entry in entries for each in entry["values"]}
 
     answer = await until(
+        target,
         lambda: target.ask(connection, "DescribeClientQuotas", version, components=[component], strict=True),
         lambda answer: found(answer) == wanted,
     )

@@ -24,6 +24,7 @@ from kproxy.probe.target import Target
 _PARTITION = "core/src/main/java/kafka/server/share/SharePartition.java"
 _SESSIONS = "core/src/main/java/kafka/server/share/SharePartitionManager.java"
 _GROUPS = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
+_SOON_MS, _NOTHING_MS = 5000, 200  # how long a Fetch waits for what should come, or for what should not
 
 
 @check("shares/members", "KIP-932", _GROUPS, writes=True)
@@ -62,8 +63,8 @@ async def acquire(target: Target) -> None:
     """A record is acquired by one member, for the first time, and by no other while that one has it."""
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first)
-        _expect_acquired(await first.fetch(), {offset: 1}, "the first member")
-        _expect_acquired(await second.fetch(), {}, "another member")
+        await _acquires(first, {offset: 1}, "the first member")
+        await _acquires(second, {}, "another member")
 
 
 @check("shares/accept", "KIP-932", _PARTITION, writes=True)
@@ -95,11 +96,11 @@ async def some(target: Target) -> None:
     """Records of one batch are acknowledged one by one: only the released one is delivered again."""
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first, 3)
-        _expect_acquired(await first.fetch(), {offset: 1, offset + 1: 1, offset + 2: 1}, "the first member")
+        await _acquires(first, {offset: 1, offset + 1: 1, offset + 2: 1}, "the first member")
         for index, how in enumerate((ACCEPT, RELEASE, REJECT)):
             code = await first.acknowledge(offset + index, offset + index, how)
             expect(code, Error.NONE, f"ShareAcknowledge of record {index + 1} of 3")
-        _expect_acquired(await second.fetch(), {offset + 1: 2}, "another member")
+        await _acquires(second, {offset + 1: 2}, "another member")
 
 
 @check("shares/end-of-session", "KIP-932", _SESSIONS, writes=True)
@@ -107,9 +108,9 @@ async def end_of_session(target: Target) -> None:
     """A member that ends its share session releases what it has acquired."""
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first)
-        _expect_acquired(await first.fetch(), {offset: 1}, "the first member")
+        await _acquires(first, {offset: 1}, "the first member")
         await first.end()
-        _expect_acquired(await second.fetch(max_wait_ms=5000), {offset: 2}, "another member")
+        await _acquires(second, {offset: 2}, "another member")
 
 
 @check("shares/not-acquired", "KIP-932", _PARTITION, writes=True)
@@ -120,7 +121,7 @@ async def not_acquired(target: Target) -> None:
     """
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first)
-        _expect_acquired(await first.fetch(), {offset: 1}, "the first member")
+        await _acquires(first, {offset: 1}, "the first member")
         await second.fetch(max_wait_ms=0)  # begins its session
         code = await second.acknowledge(offset, offset, ACCEPT)
         expect(code, Error.INVALID_RECORD_STATE, "ShareAcknowledge of another member's record")
@@ -155,11 +156,11 @@ async def _acknowledged(target: Target, how: int, again: dict[int, int]) -> None
     """Acknowledge a record, and check what another member then acquires: delivery counts by relative offset."""
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first)
-        _expect_acquired(await first.fetch(), {offset: 1}, "the first member")
+        await _acquires(first, {offset: 1}, "the first member")
         expect(await first.acknowledge(offset, offset, how), Error.NONE, "ShareAcknowledge")
         await first.end()
         wanted = {offset + each: count for each, count in again.items()}
-        _expect_acquired(await second.fetch(), wanted, "another member")
+        await _acquires(second, wanted, "another member")
 
 
 async def _produced(member: ShareMember, count: int = 1) -> int:
@@ -170,9 +171,10 @@ async def _produced(member: ShareMember, count: int = 1) -> int:
     return offset
 
 
-def _expect_acquired(found: dict[int, tuple[bytes | None, int]], wanted: dict[int, int], who: str) -> None:
-    counts = {offset: count for offset, (_, count) in found.items()}
-    if counts != wanted:
+async def _acquires(member: ShareMember, wanted: dict[int, int], who: str) -> None:
+    """Fail unless the member acquires exactly these offsets, with these delivery counts."""
+    found = await member.fetch(max_wait_ms=_SOON_MS if wanted else _NOTHING_MS)
+    if found != wanted:
         raise CheckFailed(
-            f"{who} acquires the offsets (and delivery counts) {counts or 'none'} instead of {wanted or 'none'}"
+            f"{who} acquires the offsets {found or 'none'} instead of {wanted or 'none'} (with delivery counts)"
         )

@@ -102,10 +102,10 @@ async def recreated(target: Target) -> None:
         identity = await old.topic_id()
     async with target.connection() as connection:
         await until(
-            lambda: target.ask(connection, "Metadata", min(9, target.version("Metadata")), topics=[{"name": old.name}],
-                               allow_auto_topic_creation=False),
+            target,
+            lambda: target.ask(connection, "Metadata", 9, topics=[{"name": old.name}], allow_auto_topic_creation=False),
             lambda answer: bool(answer.body["topics"][0]["error_code"]),
-        )  # fmt: skip
+        )
     async with scratch_topic(target, old.name) as new:
         if await new.topic_id() == identity:
             raise CheckFailed(f"the topic has its old id {identity} after it was deleted and created again")
