@@ -37,6 +37,8 @@ _FROM: Final[Mapping[str, tuple[str, int]]] = {
     "offsets/earliest-local": ("ListOffsets", 8),
     "offsets/latest-tiered": ("ListOffsets", 9),
     "offsets/special-timestamp-too-early": ("ListOffsets", 7),
+    "producers/fenced": ("AddPartitionsToTxn", 0),
+    "producers/transaction-timeout": ("AddPartitionsToTxn", 0),
     "producers/transactions": ("AddPartitionsToTxn", 0),
     "quotas/fetch": ("Fetch", 0),
     "quotas/no-throttle": ("ApiVersions", 0),

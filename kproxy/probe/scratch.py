@@ -34,10 +34,12 @@ class ScratchTopic:
     connection: BrokerConnection
     name: str
 
-    async def produce(self, data: bytes, acks: int = -1, transactional_id: str | None = None) -> dict[str, Any]:
+    async def produce(
+        self, data: bytes, acks: int = -1, transactional_id: str | None = None, at_most: int = 9
+    ) -> dict[str, Any]:
         """Append batches; returns the partition's part of the response."""
         topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
-        answer = await self.ask("Produce", 9, acks=acks, timeout_ms=10_000, topic_data=[topic],
+        answer = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
                                 transactional_id=transactional_id)  # fmt: skip
         return _only(answer, "responses", "partition_responses")
 

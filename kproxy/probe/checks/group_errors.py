@@ -136,9 +136,15 @@ async def _group(target: Target, instance: str | None = None) -> AsyncIterator[_
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as connection:
-        answer = await _join(at, connection, group, "", instance)
-        if answer.body["error_code"] == Error.MEMBER_ID_REQUIRED:
-            answer = await _join(at, connection, group, answer.body["member_id"], instance)
+
+        async def join() -> BrokerAnswer:
+            answer = await _join(at, connection, group, "", instance)
+            if answer.body["error_code"] == Error.MEMBER_ID_REQUIRED:
+                answer = await _join(at, connection, group, answer.body["member_id"], instance)
+            return answer
+
+        # As in kproxy.probe.checks.groups, the broker may forget the member id of an empty group.
+        answer = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
         expect(answer.body["error_code"], Error.NONE, "JoinGroup")
         member = _Member(at, connection, group, answer.body["member_id"], answer.body["generation_id"], instance)
         assignment = {"member_id": member.id, "assignment": b"all"}

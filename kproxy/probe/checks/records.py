@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from dissectors import records
-from dissectors.schemas.codes import Error
-from kproxy.probe.check import Check, CheckFailed, check, family
+from dissectors.schemas.codes import ApiKey, Error
+from kproxy.probe.check import Check, CheckFailed, CheckSkipped, check, family
 from kproxy.probe.scratch import batch, expect, scratch_topic, values_of
 from kproxy.probe.target import Target
 
@@ -18,6 +18,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LOG = "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.java"
 _VALIDATOR = "storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java"
 _FETCH = "core/src/main/scala/kafka/server/ReplicaManager.scala"
+_BEFORE_ZSTD = 6  # version of Produce
 _SLACK = 0.05  # seconds by which clocks may disagree
 
 
@@ -82,6 +83,20 @@ async def wrong_acks(target: Target) -> None:
         expect(
             (await topic.produce(batch(b"x"), acks=2))["error_code"], Error.INVALID_REQUIRED_ACKS, "Produce with acks=2"
         )
+
+
+@check("records/unsupported-compression", "KIP-110", writes=True)
+async def unsupported_compression(target: Target) -> None:
+    """Produce of a zstd batch before version 7 returns UNSUPPORTED_COMPRESSION_TYPE.
+
+    The version says that the producer, and consumers of its release, cannot read zstd.
+    """
+    target.version("Produce", 7)
+    if target.served[ApiKey.PRODUCE][0] > _BEFORE_ZSTD:
+        raise CheckSkipped(f"the broker does not serve Produce v{_BEFORE_ZSTD}")
+    async with scratch_topic(target) as topic:
+        produced = await topic.produce(batch(b"x" * 100, compression="zstd"), at_most=_BEFORE_ZSTD)
+        expect(produced["error_code"], Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{_BEFORE_ZSTD} with zstd")
 
 
 @check("records/no-acks", "https://kafka.apache.org/protocol#The_Messages_Produce", writes=True)

@@ -96,6 +96,10 @@ async def test_what_is_written_is_deleted() -> None:
         ("CreateTopics:error:TOPIC_AUTHORIZATION_FAILED", ["limits/"], {"limits/invalid-name", "limits/longest-name"}),
         ("DescribeGroups:value:groups[].group_id:other", ["limits/"], {"limits/text"}),
         ("Fetch:value:responses[].partitions[].last_stable_offset:4", ["producers/"], {"producers/transactions"}),
+        ("AddPartitionsToTxn:value:results_by_topic_v3_and_below[].results_by_partition[].partition_error_code:0 "
+         "InitProducerId:error:NONE Produce:6:error:NONE",
+         ["producers/fenced", "producers/transaction-", "records/uns"],
+         {"producers/fenced", "producers/transaction-timeout", "records/unsupported-compression"}),
         ("Fetch:13:value:responses[].topic_id:AAAAAAAAAAAAAAAAAAAAAQ", ["topic-ids/"],
          {"topic-ids/fetch", "topic-ids/fetch-unknown", "topic-ids/recreated"}),
         ("Metadata:11:value:topics[].topic_id:AAAAAAAAAAAAAAAAAAAAAQ Produce:13:error:NONE DeleteTopics:6:error:NONE",
