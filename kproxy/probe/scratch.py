@@ -116,7 +116,29 @@ async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterato
                 await _served(topic)
                 yield topic
         finally:
-            await _delete(target, name)
+            await delete_topic(target, name)
+
+
+async def create_topic(
+    target: Target,
+    connection: BrokerConnection,
+    name: str,
+    partitions: int,
+    replicas: int,
+    *,
+    validate_only: bool = False,
+) -> int:
+    """Create a topic that the broker should reject, and delete it if it does not; returns the error code."""
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas}
+    version = min(6, target.version("CreateTopics"))
+    answer = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
+                              validate_only=validate_only)  # fmt: skip
+    if [each["name"] for each in answer.body["topics"]] != [name]:
+        raise answer.failed("the response does not have exactly the topic of the request")
+    code: int = answer.body["topics"][0]["error_code"]
+    if not code and not validate_only:
+        await delete_topic(target, name)
+    return code
 
 
 async def _served(topic: ScratchTopic) -> None:
@@ -128,7 +150,8 @@ async def _served(topic: ScratchTopic) -> None:
         await asyncio.sleep(_POLL)
 
 
-async def _delete(target: Target, name: str) -> None:
+async def delete_topic(target: Target, name: str) -> None:
+    """Delete a topic by its name."""
     async with target.connection() as connection:
         version = min(5, target.version("DeleteTopics"))
         await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)

@@ -23,7 +23,10 @@ _VERSION: Final = 1  # the first one with pattern types
 
 @check("acls/round-trip", "KIP-140", _AUTHORIZER, writes=True)
 async def round_trip(target: Target) -> None:
-    """A created ACL is described with the fields that it was created with, and deleted by a filter."""
+    """A created ACL is described with the fields that it was created with, and deleted by a filter.
+
+    Provisioning tools compare what is described with what they want; an ACL that a filter misses stays in force.
+    """
     async with target.connection() as connection, _acl(target, connection, _LITERAL) as acl:
         await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
         deleted = await _delete(target, connection, acl["resource_name"])
@@ -34,7 +37,10 @@ async def round_trip(target: Target) -> None:
 
 @check("acls/prefixed", "KIP-290", _AUTHORIZER, writes=True)
 async def prefixed(target: Target) -> None:
-    """A filter with pattern type MATCH finds the prefixed ACLs that apply to a name; LITERAL does not find them."""
+    """A filter with pattern type MATCH finds the prefixed ACLs that apply to a name; LITERAL does not find them.
+
+    Tools list with MATCH who may use a topic; one that they miss is access that nobody knows of.
+    """
     async with target.connection() as connection, _acl(target, connection, _PREFIXED) as acl:
         name = acl["resource_name"] + "-longer"
         await _expect_described(target, connection, _filter(name, _MATCH), [acl])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dissectors.schemas.codes import Error
 from kproxy.client.connection import BrokerConnection
-from kproxy.probe.check import check
+from kproxy.probe.check import CheckFailed, check
 from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic, until
 from kproxy.probe.target import BrokerAnswer, Target
 
@@ -103,7 +103,10 @@ async def other_protocol(target: Target) -> None:
 
 @check("groups/session-timeout", "group.min.session.timeout.ms", _SERVICE, writes=True)
 async def session_timeout(target: Target) -> None:
-    """JoinGroup with a session timeout of 0 returns INVALID_SESSION_TIMEOUT."""
+    """JoinGroup with a session timeout of 0 returns INVALID_SESSION_TIMEOUT.
+
+    With it, the member would leave the group before its first heartbeat, and the others would rebalance each time.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as connection:
@@ -113,7 +116,10 @@ async def session_timeout(target: Target) -> None:
 
 @check("groups/non-empty", _MANAGER, writes=True)
 async def non_empty(target: Target) -> None:
-    """DeleteGroups of a group with members returns NON_EMPTY_GROUP, and the members stay."""
+    """DeleteGroups of a group with members returns NON_EMPTY_GROUP, and the members stay.
+
+    Otherwise a tool deletes the committed offsets of running consumers.
+    """
     async with _group(target) as member:
         code = await _delete(member.target, member.connection, member.group)
         expect(code, Error.NON_EMPTY_GROUP, "DeleteGroups of a group with a member")
@@ -122,7 +128,10 @@ async def non_empty(target: Target) -> None:
 
 @check("groups/delete-unknown", _MANAGER, writes=True)
 async def delete_unknown(target: Target) -> None:
-    """DeleteGroups of an unknown group returns GROUP_ID_NOT_FOUND."""
+    """DeleteGroups of an unknown group returns GROUP_ID_NOT_FOUND.
+
+    Scripts that clean up ignore this error only, and a misspelt group is noticed.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as connection:
@@ -155,8 +164,9 @@ async def _group(target: Target, instance: str | None = None) -> AsyncIterator[_
             yield member
         finally:
             left = {"member_id": "" if instance else member.id, "group_instance_id": instance}
-            await member.ask("LeaveGroup", members=[left])
-            await _delete(at, connection, group)
+            with suppress(CheckFailed):  # the error of the check is more important
+                await member.ask("LeaveGroup", members=[left])
+                await _delete(at, connection, group)
 
 
 async def _join(

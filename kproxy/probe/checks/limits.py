@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissectors.schemas.codes import Error
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import batch, expect, scratch_topic, values_of
+from kproxy.probe.scratch import batch, create_topic, expect, scratch_topic, values_of
 from kproxy.probe.target import Target
 
 _TOPIC = "clients/src/main/java/org/apache/kafka/common/internals/Topic.java"
@@ -58,7 +58,5 @@ async def text(target: Target) -> None:
 
 async def _rejected(target: Target, name: str, what: str) -> None:
     async with target.connection() as connection:
-        topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
-        version = min(6, target.version("CreateTopics"))
-        answer = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic])
-        expect(answer.body["topics"][0]["error_code"], Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {what}")
+        code = await create_topic(target, connection, name, 1, 1)
+        expect(code, Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {what}")

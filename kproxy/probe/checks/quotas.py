@@ -46,7 +46,10 @@ async def no_throttle(target: Target) -> None:
 
 @check("quotas/round-trip", "KIP-546", _CONTROLLER, writes=True)
 async def round_trip(target: Target) -> None:
-    """A quota that was set for a client id is described, and no longer after it was removed."""
+    """A quota that was set for a client id is described, and no longer after it was removed.
+
+    Operators and provisioning tools compare what is described with what they want.
+    """
     client, quotas = target.new_name("client"), {"producer_byte_rate": 12345.0, "request_percentage": 50.5}
     async with target.connection() as connection:
         async with _quotas(target, connection, client, quotas):
@@ -56,7 +59,10 @@ async def round_trip(target: Target) -> None:
 
 @check("quotas/validate-only", "KIP-546", _CONTROLLER, writes=True)
 async def validate_only(target: Target) -> None:
-    """AlterClientQuotas rejects an unknown key with INVALID_REQUEST, and with validate_only it stores nothing."""
+    """AlterClientQuotas rejects an unknown key with INVALID_REQUEST, and with validate_only it stores nothing.
+
+    A misspelt quota that is accepted limits nobody.
+    """
     client = target.new_name("client")
     async with target.connection() as connection:
         for key, expected in (("producer_byte_rate", Error.NONE), ("kproxy_no_such_quota", Error.INVALID_REQUEST)):
@@ -83,7 +89,10 @@ async def produce(target: Target) -> None:
 
 @check("quotas/fetch", "KIP-13", "KIP-219", _MANAGER, writes=True)
 async def fetch(target: Target) -> None:
-    """A consumer above its quota gets the response at once, with the throttle time."""
+    """A consumer above its quota gets the response at once, with the throttle time.
+
+    A broker that holds the response back instead makes the request time out.
+    """
     client = target.new_name("client")
     async with scratch_topic(target) as topic, _quotas(target, topic.connection, client, {"consumer_byte_rate": _RATE}):
         expect((await topic.produce(batch(b"x" * _SIZE)))["error_code"], Error.NONE, "Produce")

@@ -60,7 +60,10 @@ async def fenced_members(target: Target) -> None:
 
 @check("shares/acquire", "KIP-932", _PARTITION, writes=True)
 async def acquire(target: Target) -> None:
-    """A record is acquired by one member, for the first time, and by no other while that one has it."""
+    """A record is acquired by one member, for the first time, and by no other while that one has it.
+
+    Otherwise each record is processed by several members.
+    """
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first)
         await _acquires(first, {offset: 1}, "the first member")
@@ -69,7 +72,10 @@ async def acquire(target: Target) -> None:
 
 @check("shares/accept", "KIP-932", _PARTITION, writes=True)
 async def accept(target: Target) -> None:
-    """An accepted record is not delivered again, even after its member has left."""
+    """An accepted record is not delivered again, even after its member has left.
+
+    Otherwise records are processed twice.
+    """
     await _acknowledged(target, ACCEPT, {})
 
 
@@ -93,7 +99,10 @@ async def reject(target: Target) -> None:
 
 @check("shares/some", "KIP-932", _PARTITION, writes=True)
 async def some(target: Target) -> None:
-    """Records of one batch are acknowledged one by one: only the released one is delivered again."""
+    """Records of one batch are acknowledged one by one: only the released one is delivered again.
+
+    Members acknowledge records, not batches.
+    """
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first, 3)
         await _acquires(first, {offset: 1, offset + 1: 1, offset + 2: 1}, "the first member")
@@ -105,7 +114,10 @@ async def some(target: Target) -> None:
 
 @check("shares/end-of-session", "KIP-932", _SESSIONS, writes=True)
 async def end_of_session(target: Target) -> None:
-    """A member that ends its share session releases what it has acquired."""
+    """A member that ends its share session releases what it has acquired.
+
+    Consumers end it when they close. Without the release, others wait for the lock to time out, 30 s by default.
+    """
     async with share_group(target, 2) as (first, second):
         offset = await _produced(first)
         await _acquires(first, {offset: 1}, "the first member")
@@ -145,7 +157,10 @@ async def session_epochs(target: Target) -> None:
 
 @check("shares/first-acknowledge", "KIP-932", _SESSIONS, writes=True)
 async def first_acknowledge(target: Target) -> None:
-    """ShareAcknowledge with epoch 0 returns INVALID_SHARE_SESSION_EPOCH: only ShareFetch begins a session."""
+    """ShareAcknowledge with epoch 0 returns INVALID_SHARE_SESSION_EPOCH: only ShareFetch begins a session.
+
+    A member whose session is lost learns that its acknowledgements have no effect.
+    """
     async with share_group(target) as [member]:
         member.epoch = BEGIN
         answer = await member.ask("ShareAcknowledge")

@@ -35,7 +35,10 @@ async def metadata(target: Target) -> None:
 
 @check("topic-ids/fetch", "KIP-516", _KAFKA_APIS, writes=True)
 async def fetch(target: Target) -> None:
-    """From version 13 on, Fetch reads a topic by its id, and the response has that id."""
+    """From version 13 on, Fetch reads a topic by its id, and the response has that id.
+
+    From version 13 on a Fetch has no names, so consumers cannot fall back to them.
+    """
     target.version("Fetch", _FETCH)
     async with scratch_topic(target) as topic:
         expect((await topic.produce(batch(b"by id")))["error_code"], Error.NONE, "Produce")
@@ -62,7 +65,10 @@ async def fetch_unknown(target: Target) -> None:
 
 @check("topic-ids/produce", "KIP-516", _KAFKA_APIS, writes=True)
 async def produce(target: Target) -> None:
-    """From version 13 on, Produce names a topic by its id; an unknown id returns UNKNOWN_TOPIC_ID."""
+    """From version 13 on, Produce names a topic by its id; an unknown id returns UNKNOWN_TOPIC_ID.
+
+    Producers refresh their metadata because of this error, instead of writing to a topic that replaced theirs.
+    """
     target.version("Produce", _PRODUCE)
     async with scratch_topic(target) as topic:
         for identity, expected in ((await topic.topic_id(), Error.NONE), (_new_id(), Error.UNKNOWN_TOPIC_ID)):
@@ -76,7 +82,10 @@ async def produce(target: Target) -> None:
 
 @check("topic-ids/delete", "KIP-516", _CONTROLLER, writes=True)
 async def delete(target: Target) -> None:
-    """DeleteTopics deletes a topic by its id from version 6 on; an unknown id returns UNKNOWN_TOPIC_ID."""
+    """DeleteTopics deletes a topic by its id from version 6 on; an unknown id returns UNKNOWN_TOPIC_ID.
+
+    By its id, a tool never deletes a newer topic of the same name.
+    """
     version = min(_DELETE, target.version("DeleteTopics", _DELETE))
     async with scratch_topic(target) as topic, target.connection() as connection:
         identity = await topic.topic_id()
