@@ -42,6 +42,8 @@ class Quotas:
 
         The most specific one applies (org.apache.kafka.server.quota.ClientQuotaManager.DefaultQuotaCallback).
         """
+        if not self._values:
+            return None
         for found_user, found_client in (
             (user, client), (user, None), (user, _ABSENT), (None, client), (None, None), (None, _ABSENT),
             (_ABSENT, client), (_ABSENT, None),

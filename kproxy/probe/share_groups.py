@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dissectors import records
@@ -29,7 +29,7 @@ class ShareMember:
     topic: ScratchTopic
     topic_id: str
     group: str
-    id: str = field(default_factory=lambda: uuid_text(secrets.token_bytes(16)))
+    id: str
     epoch: int = BEGIN
 
     async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
@@ -45,7 +45,7 @@ class ShareMember:
                     for record in each.get("records", ())}  # fmt: skip
             for each in partition["acquired_records"]:
                 offsets = range(each["first_offset"], each["last_offset"] + 1)
-                if not sent.issuperset(offsets):
+                if not all(offset in sent for offset in offsets):
                     raise answer.failed("the response does not have all records that are acquired")
                 found.update(dict.fromkeys(offsets, each["delivery_count"]))
         return found

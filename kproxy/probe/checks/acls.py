@@ -13,7 +13,6 @@ from kproxy.probe.scratch import expect, until
 from kproxy.probe.target import BrokerAnswer, Target
 
 _AUTHORIZER = "metadata/src/main/java/org/apache/kafka/metadata/authorizer/StandardAuthorizer.java"
-_KAFKA = "core/src/main/scala/kafka/server/AclApis.scala"
 _REQUEST = "clients/src/main/java/org/apache/kafka/common/requests/DescribeAclsRequest.java"
 _UNKNOWN, _ANY, _TOPIC, _MATCH, _LITERAL, _PREFIXED = 0, 1, 2, 2, 3, 4
 _READ, _ALLOW = 3, 3
@@ -65,7 +64,7 @@ async def unknown_resource_type(target: Target) -> None:
 
 @asynccontextmanager
 async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> AsyncIterator[dict[str, Any]]:
-    """An ACL that lets nobody in particular read a topic of the scratch prefix; it is deleted afterwards."""
+    """An ACL for a made-up principal, host and topic; it is deleted afterwards."""
     name = target.new_name("acl")
     acl = {"resource_type": _TOPIC, "resource_name": name, "pattern_type": pattern, "principal": "User:kproxy-probe",
            "host": "192.0.2.1", "operation": _READ, "permission_type": _ALLOW}  # fmt: skip

@@ -31,6 +31,7 @@ async def no_throttle(target: Target) -> None:
     """
     throttled = []
     for api in schemas.apis():
+        # Old versions of FindCoordinator create __consumer_offsets.
         if api.key in target.served and api.name not in NOT_FOR_CLIENTS and api.key != ApiKey.FIND_COORDINATOR:
             try:
                 async with target.connection() as connection:
