@@ -18,7 +18,10 @@ _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/G
 
 @check("groups/empty-group-id", _MANAGER)
 async def empty_group_id(target: Target) -> None:
-    """JoinGroup without a group id returns INVALID_GROUP_ID."""
+    """JoinGroup without a group id returns INVALID_GROUP_ID.
+
+    Without the error, all consumers that lack a group id share a group.
+    """
     async with target.connection() as connection:
         answer = await _join(target, connection, "", "")
         expect(answer.body["error_code"], Error.INVALID_GROUP_ID, "JoinGroup without a group id")
@@ -26,7 +29,11 @@ async def empty_group_id(target: Target) -> None:
 
 @check("groups/member-id-required", "KIP-394", writes=True)
 async def member_id_required(target: Target) -> None:
-    """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it."""
+    """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it.
+
+    Without it, a client whose response was lost joins again as another member, and the first one delays the next
+    rebalance.
+    """
     target.version("JoinGroup", 4)
     group = target.new_name("group")
     at = await coordinator(target, group)
@@ -37,7 +44,10 @@ async def member_id_required(target: Target) -> None:
 
 @check("groups/unknown-member", _MANAGER, writes=True)
 async def unknown_member(target: Target) -> None:
-    """Heartbeat of an unknown member returns UNKNOWN_MEMBER_ID, which makes clients join again."""
+    """Heartbeat of an unknown member returns UNKNOWN_MEMBER_ID, which makes clients join again.
+
+    With another error, a consumer that was removed from the group never returns.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as connection:
@@ -48,7 +58,10 @@ async def unknown_member(target: Target) -> None:
 
 @check("groups/two-members", _MANAGER, writes=True)
 async def two_members(target: Target) -> None:
-    """Two members join, the leader's assignment reaches both, and the others rebalance when one leaves."""
+    """Two members join, the leader's assignment reaches both, and the others rebalance when one leaves.
+
+    This is how consumers share partitions.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as first, at.connection() as second:
@@ -90,7 +103,10 @@ async def two_members(target: Target) -> None:
 
 @check("groups/committed-offsets", _MANAGER, writes=True)
 async def committed_offsets(target: Target) -> None:
-    """A committed offset is returned with its metadata; a partition without one returns -1."""
+    """A committed offset is returned with its metadata; a partition without one returns -1.
+
+    A consumer that restarts continues there; an error instead of -1 makes it fail on its first start.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with scratch_topic(target) as topic, at.connection() as connection:
@@ -111,7 +127,10 @@ async def committed_offsets(target: Target) -> None:
 
 @check("groups/consumer-protocol", "KIP-848", writes=True)
 async def consumer_protocol(target: Target) -> None:
-    """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1."""
+    """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1.
+
+    Kafka 4 has it enabled, and consumers with group.protocol=consumer use nothing else.
+    """
     version = min(1, target.version("ConsumerGroupHeartbeat"))
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
     at = await coordinator(target, group)

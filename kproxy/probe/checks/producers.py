@@ -47,7 +47,10 @@ async def duplicate(target: Target) -> None:
 
 @check("producers/out-of-order", "KIP-98", _STATE, writes=True)
 async def out_of_order(target: Target) -> None:
-    """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER.
+
+    The batch before it may have been lost. Otherwise records are missing, or in another order.
+    """
     async with _producer(target) as (topic, identity):
         expect((await topic.produce(batch(b"0", base_sequence=0, **identity)))["error_code"], Error.NONE, "Produce")
         code = (await topic.produce(batch(b"5", base_sequence=5, **identity)))["error_code"]
@@ -56,7 +59,10 @@ async def out_of_order(target: Target) -> None:
 
 @check("producers/old-epoch", "KIP-98", _STATE, writes=True)
 async def old_epoch(target: Target) -> None:
-    """A batch with an older epoch than the last one is fenced."""
+    """A batch with an older epoch than the last one is fenced.
+
+    A producer that was replaced must not write after its successor.
+    """
     async with _producer(target) as (topic, identity):
         newer = {**identity, "producer_epoch": identity["producer_epoch"] + 1}
         expect((await topic.produce(batch(b"new", base_sequence=0, **newer)))["error_code"], Error.NONE, "Produce")

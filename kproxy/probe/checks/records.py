@@ -67,7 +67,10 @@ async def _round_trip(codec: str, target: Target) -> None:
 
 @check("records/wrong-crc", _VALIDATOR, writes=True)
 async def wrong_crc(target: Target) -> None:
-    """A batch with a wrong CRC is rejected with CORRUPT_MESSAGE, and not stored."""
+    """A batch with a wrong CRC is rejected with CORRUPT_MESSAGE, and not stored.
+
+    Otherwise damaged records reach consumers, which stop at them.
+    """
     data = bytearray(batch(b"damaged"))
     data[-3] ^= 0x40
     async with scratch_topic(target) as topic:
@@ -78,7 +81,10 @@ async def wrong_crc(target: Target) -> None:
 
 @check("records/wrong-acks", "core/src/main/scala/kafka/server/ReplicaManager.scala", writes=True)
 async def wrong_acks(target: Target) -> None:
-    """Produce with acks other than 0, 1 and -1 returns INVALID_REQUIRED_ACKS."""
+    """Produce with acks other than 0, 1 and -1 returns INVALID_REQUIRED_ACKS.
+
+    A producer that believes in another meaning loses records.
+    """
     async with scratch_topic(target) as topic:
         expect(
             (await topic.produce(batch(b"x"), acks=2))["error_code"], Error.INVALID_REQUIRED_ACKS, "Produce with acks=2"
@@ -117,7 +123,10 @@ async def no_acks(target: Target) -> None:
 
 @check("records/unknown-topic", "core/src/main/scala/kafka/server/KafkaApis.scala")
 async def unknown_topic(target: Target) -> None:
-    """Fetch from a topic that does not exist returns UNKNOWN_TOPIC_OR_PARTITION."""
+    """Fetch from a topic that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
+
+    Consumers refresh their metadata because of it, and stop reading a topic that was deleted.
+    """
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     async with target.connection() as connection:
         answer = await target.ask(
@@ -156,7 +165,10 @@ async def max_wait(target: Target) -> None:
 
 @check("records/min-bytes", _FETCH, writes=True)
 async def min_bytes(target: Target) -> None:
-    """Fetch with min_bytes=0 returns at once, and a waiting Fetch returns when records arrive."""
+    """Fetch with min_bytes=0 returns at once, and a waiting Fetch returns when records arrive.
+
+    Clients that only look whether there is something use 0; with more, records must not wait for the end of the time.
+    """
     async with scratch_topic(target) as topic:
         began = time.monotonic()
         await topic.fetch(max_wait_ms=5000, min_bytes=0)
@@ -189,7 +201,10 @@ async def max_bytes(target: Target) -> None:
 
 @check("records/list-offsets", "KIP-79", "KIP-734", writes=True)
 async def list_offsets(target: Target) -> None:
-    """ListOffsets returns the earliest and latest offset, and the first offset from a timestamp on."""
+    """ListOffsets returns the earliest and latest offset, and the first offset from a timestamp on.
+
+    Consumers begin there, and tools reset groups to a time.
+    """
     async with scratch_topic(target) as topic:
         for number in range(3):
             expect((await topic.produce(_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce")

@@ -181,7 +181,7 @@ def test_ids_are_stable_and_unique() -> None:
     assert {"Metadata/v1/3", "framing/pipelined", "versions/ranges", "records/zstd", "groups/two-members"} <= {
         each.id for each in every
     }
-    assert all(each.title and each.sources for each in every)
+    assert all(each.title and each.page and each.sources for each in every)
 
 
 async def test_a_broker_that_dies_ends_the_run() -> None:
