@@ -157,6 +157,9 @@ class ClientConnection(asyncio.Protocol):
                 self.close(f"{_name(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
             self.close()
+        elif muted_ms := self.session.muted_ms:
+            self.session.muted_ms = 0
+            await self._awaited(asyncio.sleep(muted_ms / 1000))
 
     def _respond_to_raw(self, login: Login, message: bytes) -> None:
         """Process a SASL message without a header; a failed login gets no response."""

@@ -1,4 +1,4 @@
-"""Client quotas: stored and described, but not enforced."""
+"""Client quotas: what is stored for each entity, and which quota applies to a client."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "controller_mutation_rate": ("user", "client-id"),
     "connection_creation_rate": ("ip",),
 }
+#: Stands for an entity type that a quota does not name; a name of None is the default of its type.
+_ABSENT: Final = ""
 
 
 class Quotas:
@@ -34,6 +36,24 @@ class Quotas:
 
     def __iter__(self) -> Iterator[tuple[Entity, Mapping[str, float]]]:
         return iter(self._values.items())
+
+    def applying(self, user: str, client: str, key: str) -> tuple[tuple[str | None, str | None], float] | None:
+        """Return the quota of a client: the user and client id that share it, and its value; None if there is none.
+
+        The most specific one applies (org.apache.kafka.server.quota.ClientQuotaManager.DefaultQuotaCallback).
+        """
+        if not self._values:
+            return None
+        for found_user, found_client in (
+            (user, client), (user, None), (user, _ABSENT), (None, client), (None, None), (None, _ABSENT),
+            (_ABSENT, client), (_ABSENT, None),
+        ):  # fmt: skip
+            named = (("user", found_user), ("client-id", found_client))
+            entity = tuple((kind, name) for kind, name in named if name != _ABSENT)
+            value = self._values.get(entity, {}).get(key)
+            if value is not None:
+                return (None if found_user == _ABSENT else user, None if found_client == _ABSENT else client), value
+        return None
 
     def alter(self, entity: Entity, values: Mapping[str, float | None]) -> None:
         """Set quotas; None removes one."""

@@ -31,6 +31,7 @@ class ClientSession:
         authenticated: Whether requests other than those of the login are allowed.
         software: Name and version that the client sent in ApiVersions.
         closing: Whether the connection is closed after the current response.
+        muted_ms: For how long after the current response no request is processed.
         login: The state of the login; None if the listener requires none.
     """
 
@@ -40,6 +41,7 @@ class ClientSession:
     authenticated: bool = True
     software: tuple[str, str] = ("", "")
     closing: bool = False
+    muted_ms: int = 0
     login: Login | None = None
     _parts: dict[type[Any], Any] = field(default_factory=dict)
 

@@ -23,6 +23,7 @@ nothing is created on the broker. With it, topics and groups whose names begin w
 examples:
   kproxy probe localhost:9092
   kproxy probe localhost:9092 --write --junit probe.xml
+  kproxy probe localhost:9092 --write --html probe.html
   kproxy probe localhost:9092 --only framing,Metadata/v9
   kproxy probe --list                             # every check
   kproxy probe --list --only versions             # with their pages: add --verbose
@@ -47,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print a JSON line per check, then one with the summary")
     output.add_argument("--junit", metavar="FILE", help="also write JUnit XML; '-' for standard output")
+    parser.add_argument("--html", metavar="FILE", help="also write the results as a self-contained HTML page")
     client_options.configure(parser)
     parser.epilog = _EXAMPLES
 
@@ -86,9 +88,14 @@ def run(args: argparse.Namespace) -> int:
             report.add(result)
 
     asyncio.run(probe())
-    report.end(scores(report.results, target.served))
+    clients = scores(report.results, target.served)
+    report.end(clients)
+    if args.html:
+        from kproxy.html.probe.page import probe_page
+
+        _write("--html", args.html, probe_page(args.address, report.results, clients))
     if args.junit:
-        _write(args.junit, junit(args.address, report.results, strict=args.strict))
+        _write("--junit", args.junit, junit(args.address, report.results, strict=args.strict))
     counts = report.counts
     if counts["fail"] or (args.strict and counts["skip"]):
         return FINDINGS
@@ -114,11 +121,11 @@ def _matches(identity: str, wanted: str) -> bool:
     return f"{identity.lower()}/".startswith(wanted.rstrip("/") + "/")
 
 
-def _write(path: str, text: str) -> None:
-    if path == "-":
+def _write(option: str, path: str, text: str) -> None:
+    if path == "-" and option == "--junit":
         sys.stdout.write(text)
         return
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(f"--junit {path}: {error.strerror}; choose another file") from None
+        raise UserError(f"{option} {path}: {error.strerror}; choose another file") from None

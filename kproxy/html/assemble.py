@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
+from xml.etree import ElementTree  # written, not read
+from xml.etree.ElementTree import Element
 
 from kproxy.html.packing import inline_json
 
@@ -23,20 +25,23 @@ def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts
     `package` contains page.html (the body), page.css and the scripts, which share one scope that nothing else can
     access.
     """
-    head = _text(__package__, "head.html")
-    style, body, *written = (_text(package, name) for name in ("page.css", "page.html", *scripts))
+    body, *written = (_text(package, name) for name in ("page.html", *scripts))
     script = f'(() => {{\n"use strict";\n{"".join(written)}}})();\n'
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
-    parts = {
-        "title": html.escape(title),
-        "policy": html.escape(policy, quote=False),
-        "style": style,
-        "script": script,
-        "data": inline_json(data),
-    }
-    return _PLACE.sub(lambda found: parts[found[1]], head + body)
+    filled = {"script": script, "data": inline_json(data)}
+    return _head(title, package, f"script-src {_hash(script)}; ") + _PLACE.sub(lambda found: filled[found[1]], body)
+
+
+def static_page(title: str, body: Element, package: str) -> str:
+    """Return a page without a script: this body, and the page.css of `package` inline."""
+    return _head(title, package) + ElementTree.tostring(body, encoding="unicode", method="html") + "\n</html>\n"
+
+
+def _head(title: str, package: str, more_policy: str = "") -> str:
+    """Return everything before the body."""
+    style = _text(package, "page.css")
+    policy = f"default-src 'none'; style-src {_hash(style)}; {more_policy}base-uri 'none'; form-action 'none'"
+    parts = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
+    return _PLACE.sub(lambda found: parts[found[1]], _text(__package__, "head.html"))
 
 
 def static_page(title: str, style: str, body: str) -> str:

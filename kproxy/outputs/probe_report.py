@@ -86,7 +86,7 @@ class ProbeReport:
             self._file.write(f"     {safe(result.sentence)}\n")
         for explanation in result.evidence:
             self._file.write("\n")
-            _write_evidence(explanation, self._file)
+            write_evidence(explanation, self._file)
         if result.evidence:
             self._file.write("\n")
 
@@ -99,7 +99,8 @@ def _score(score: ClientScore) -> str:
     return text + (f"; it also uses {', '.join(score.missing)}" if score.missing else "")
 
 
-def _write_evidence(explanation: Explanation, file: TextIO) -> None:
+def write_evidence(explanation: Explanation, file: TextIO) -> None:
+    """Write a frame byte by byte; of a long one, only its size."""
     if len(explanation.frame) <= _MOST_BYTES:
         write_explanation(explanation, [], file)
         return

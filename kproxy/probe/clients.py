@@ -15,11 +15,43 @@ from kproxy.probe.check import CheckResult
 
 #: The APIs of a client that make it need the checks of a group. All clients need the other groups.
 _GROUPS: Final[Mapping[str, frozenset[str]]] = {
+    "acls": frozenset({"CreateAcls"}),
+    "fetch-sessions": frozenset({"Fetch"}),
     "groups": frozenset({"JoinGroup"}),
+    "offsets": frozenset({"ListOffsets"}),
     "producers": frozenset({"InitProducerId"}),
+    "quotas": frozenset({"AlterClientQuotas"}),
     "records": frozenset({"Produce", "Fetch"}),
+    "shares": frozenset({"ShareFetch"}),
+    "topics": frozenset({"CreateTopics"}),
 }
-_TRANSACTIONS: Final = "producers/transactions"
+#: Checks that a client needs from a version of an API on, whatever its group needs.
+_FROM: Final[Mapping[str, tuple[str, int]]] = {
+    "fetch-sessions": ("Fetch", 7),
+    "groups/consumer-protocol": ("ConsumerGroupHeartbeat", 0),
+    "groups/delete-unknown": ("DeleteGroups", 0),
+    "groups/fenced-instance": ("JoinGroup", 5),
+    "groups/non-empty": ("DeleteGroups", 0),
+    "offsets/leader-epochs": ("Fetch", 9),
+    "offsets/max-timestamp": ("ListOffsets", 7),
+    "offsets/earliest-local": ("ListOffsets", 8),
+    "offsets/latest-tiered": ("ListOffsets", 9),
+    "offsets/special-timestamp-too-early": ("ListOffsets", 7),
+    "producers/fenced": ("AddPartitionsToTxn", 0),
+    "producers/transaction-timeout": ("AddPartitionsToTxn", 0),
+    "producers/transactions": ("AddPartitionsToTxn", 0),
+    "quotas/fetch": ("Fetch", 0),
+    "quotas/no-throttle": ("ApiVersions", 0),
+    "quotas/produce": ("Produce", 0),
+    "topic-ids/delete": ("DeleteTopics", 6),
+    "topic-ids/fetch": ("Fetch", 13),
+    "topic-ids/fetch-unknown": ("Fetch", 13),
+    "topic-ids/metadata": ("Metadata", 10),
+    "topic-ids/produce": ("Produce", 13),
+    "topic-ids/recreated": ("Fetch", 13),
+    "topics/more-partitions": ("CreatePartitions", 0),
+    "topics/delete-unknown": ("DeleteTopics", 0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +113,9 @@ def _needs(client: KnownClient, used: Mapping[str, int | None], identity: str) -
         return rest.startswith(f"v{used[group]}/")
     if group[0].isupper():
         return False  # an API that it does not use
-    if identity == _TRANSACTIONS:
-        return "AddPartitionsToTxn" in client.versions
+    for name in (identity, group):
+        if name in _FROM:
+            api, version = _FROM[name]
+            found = used.get(api)
+            return found is not None and found >= version
     return group not in _GROUPS or bool(_GROUPS[group] & client.versions.keys())

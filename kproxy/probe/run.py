@@ -53,7 +53,7 @@ async def run_checks(
 async def _run(target: Target, check: Check) -> CheckResult:
     began = time.perf_counter()
     try:
-        await check.run(target)
+        await _run_tasks(check, target)
     except BrokerGone:
         raise
     except CheckFailed as failed:
@@ -65,3 +65,14 @@ async def _run(target: Target, check: Check) -> CheckResult:
     else:
         result = CheckResult(check, "pass")
     return replace(result, duration_ms=1000 * (time.perf_counter() - began))
+
+
+async def _run_tasks(check: Check, target: Target) -> None:
+    """Run the check. If tasks of it fail, raise the first error."""
+    try:
+        await check.run(target)
+    except ExceptionGroup as group:
+        error: Exception = group
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from dissectors import records
 from dissectors.schemas.codes import Error
@@ -18,6 +18,7 @@ from kproxy.proxy.address import TcpAddress
 
 _CREATED_WITHIN = 15.0  # seconds until a new topic has a leader, or a new group a coordinator
 _POLL = 0.1
+ResultT = TypeVar("ResultT")
 _STARTING = (Error.NOT_LEADER_OR_FOLLOWER, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.LEADER_NOT_AVAILABLE)
 _LOADING = (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR)
 
@@ -33,10 +34,12 @@ class ScratchTopic:
     connection: BrokerConnection
     name: str
 
-    async def produce(self, data: bytes, acks: int = -1, transactional_id: str | None = None) -> dict[str, Any]:
+    async def produce(
+        self, data: bytes, acks: int = -1, transactional_id: str | None = None, at_most: int = 9
+    ) -> dict[str, Any]:
         """Append batches; returns the partition's part of the response."""
         topic = {"name": self.name, "partition_data": [{"index": 0, "records": data}]}
-        answer = await self.ask("Produce", 9, acks=acks, timeout_ms=10_000, topic_data=[topic],
+        answer = await self.ask("Produce", at_most, acks=acks, timeout_ms=10_000, topic_data=[topic],
                                 transactional_id=transactional_id)  # fmt: skip
         return _only(answer, "responses", "partition_responses")
 
@@ -48,22 +51,31 @@ class ScratchTopic:
         min_bytes: int = 1,
         max_bytes: int = 1 << 20,
         isolation_level: int = 0,
+        current_leader_epoch: int = -1,
     ) -> dict[str, Any]:
         """Read from an offset; returns the partition's part of the response."""
-        partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes}
+        partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": max_bytes,
+                     "current_leader_epoch": current_leader_epoch}  # fmt: skip
         answer = await self.ask(
             "Fetch", 11, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes,
             isolation_level=isolation_level, topics=[{"topic": self.name, "partitions": [partition]}],
         )  # fmt: skip
         return _only(answer, "responses", "partitions")
 
-    async def offset(self, timestamp: int) -> dict[str, Any]:
-        """ListOffsets for one timestamp; returns the partition's part of the response."""
-        partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+    async def offset(self, timestamp: int, at_most: int = 7, current_leader_epoch: int = -1) -> dict[str, Any]:
+        """ListOffsets for one timestamp, at that version or below; returns the partition's part of the response."""
+        partition = {"partition_index": 0, "current_leader_epoch": current_leader_epoch, "timestamp": timestamp}
         answer = await self.ask(
-            "ListOffsets", 7, replica_id=-1, topics=[{"name": self.name, "partitions": [partition]}]
+            "ListOffsets", at_most, replica_id=-1, topics=[{"name": self.name, "partitions": [partition]}]
         )
         return _only(answer, "topics", "partitions")
+
+    async def topic_id(self, version: int = 12) -> str:
+        """The topic's id, as Metadata of that version returns it."""
+        self.target.version("Metadata", version)
+        answer = await self.ask("Metadata", version, topics=[{"name": self.name}])
+        identity: str = answer.body["topics"][0]["topic_id"]
+        return identity
 
     async def ask(self, api: str, at_most: int, **values: object) -> BrokerAnswer:
         """Ask the leader, at the newest version up to `at_most`."""
@@ -104,7 +116,29 @@ async def scratch_topic(target: Target, name: str | None = None) -> AsyncIterato
                 await _served(topic)
                 yield topic
         finally:
-            await _delete(target, name)
+            await delete_topic(target, name)
+
+
+async def create_topic(
+    target: Target,
+    connection: BrokerConnection,
+    name: str,
+    partitions: int,
+    replicas: int,
+    *,
+    validate_only: bool = False,
+) -> int:
+    """Create a topic that the broker should reject, and delete it if it does not; returns the error code."""
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas}
+    version = min(6, target.version("CreateTopics"))
+    answer = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],
+                              validate_only=validate_only)  # fmt: skip
+    if [each["name"] for each in answer.body["topics"]] != [name]:
+        raise answer.failed("the response does not have exactly the topic of the request")
+    code: int = answer.body["topics"][0]["error_code"]
+    if not code and not validate_only:
+        await delete_topic(target, name)
+    return code
 
 
 async def _served(topic: ScratchTopic) -> None:
@@ -116,7 +150,8 @@ async def _served(topic: ScratchTopic) -> None:
         await asyncio.sleep(_POLL)
 
 
-async def _delete(target: Target, name: str) -> None:
+async def delete_topic(target: Target, name: str) -> None:
+    """Delete a topic by its name."""
     async with target.connection() as connection:
         version = min(5, target.version("DeleteTopics"))
         await target.ask(connection, "DeleteTopics", version, topic_names=[name], timeout_ms=10_000)
@@ -161,6 +196,19 @@ async def ask_ready(
         answer = await target.ask(connection, api, version, **values)
         if answer.body["error_code"] not in _LOADING or time.monotonic() > ends:
             return answer
+        await asyncio.sleep(_POLL)
+
+
+async def until(target: Target, ask: Callable[[], Awaitable[ResultT]], done: Callable[[ResultT], bool]) -> ResultT:
+    """Ask again until the result is as wanted: brokers learn what a controller did a little later.
+
+    Returns the last result, whether it is as wanted or not: it is asked for as long as for a response.
+    """
+    ends = time.monotonic() + target.within
+    while True:
+        result = await ask()
+        if done(result) or time.monotonic() > ends:
+            return result
         await asyncio.sleep(_POLL)
 
 

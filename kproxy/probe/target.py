@@ -14,7 +14,7 @@ from dissectors.messages.message import Message, read_response
 from kproxy.client.connection import BrokerConnection, ClientTls, Silent, connect
 from kproxy.client.exchange import wrong_correlation_id
 from kproxy.client.login import ClientLogin, log_in
-from kproxy.client.request import ClientRequest, api_of
+from kproxy.client.request import CLIENT_ID, ClientRequest, api_of
 from kproxy.client.versions import Advertised, advertised, newest
 from kproxy.errors import UserError
 from kproxy.inspection.explain import Explanation, explain
@@ -55,6 +55,7 @@ class Target:
     login: ClientLogin | None = None
     served: Advertised = field(default_factory=dict)
     prefix: str = "kproxy-probe"
+    client_id: str = CLIENT_ID
     _run: str = field(default_factory=lambda: secrets.token_hex(4))
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -100,7 +101,7 @@ class Target:
         """A request frame with the next correlation id."""
         known = api_of(api)
         number = self.version(api) if version is None else version
-        return ClientRequest(known, number, values).frame(connection.next_correlation_id())
+        return ClientRequest(known, number, values).frame(connection.next_correlation_id(), self.client_id)
 
     async def ask(
         self, connection: BrokerConnection, api: str, version: int | None = None, **values: object

@@ -24,6 +24,8 @@ def test_kafka_passes(lab: Lab) -> None:
     results = asyncio.run(probed(Target(TcpAddress(*lab.kafka.direct), 30)))
     failed = {each.check.id: each.sentence for each in results if each.outcome == "fail"}
     assert failed == {}
-    assert sum(each.outcome == "pass" for each in results) > 760
-    written = {each.check.id for each in results if each.check.writes and each.outcome == "skip"}
-    assert written <= {"groups/consumer-protocol"}  # Kafka 3.9 has it only on request
+    assert sum(each.outcome == "pass" for each in results) > 800
+    skipped = {each.check.id: each.sentence for each in results if each.check.writes and each.outcome == "skip"}
+    other = {name for name, why in skipped.items() if "does not serve" not in why and "only up to" not in why}
+    # There is one broker without an authorizer; Kafka 3.9 has the new consumer protocol only on request.
+    assert other <= {"acls/round-trip", "acls/prefixed", "groups/consumer-protocol", "offsets/not-leader"}

@@ -1,6 +1,6 @@
 """AlterClientQuotas: sets and removes quotas of users, client ids and addresses.
 
-Leaves out: nothing; but quotas are only stored, nothing is throttled.
+Leaves out: nothing; but of the stored quotas, only producer_byte_rate and consumer_byte_rate throttle clients.
 """
 
 from __future__ import annotations

@@ -13,12 +13,14 @@ from kproxy.broker.access import CLUSTER, require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, codes
+from kproxy.broker.security.acls import Acl, Acls, closes, codes
 
 
 @api("CreateAcls")
 async def create_acls(request: Request) -> Body:
     """Return the result for each ACL, in request order."""
+    if closes(request.session, request.body["creations"]):
+        return None
     results = [_created(request, entry) for entry in request.body["creations"]]
     await request.cluster.journal.synced()
     return {"results": results}

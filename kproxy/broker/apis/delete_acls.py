@@ -12,12 +12,14 @@ from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, read_filter
+from kproxy.broker.security.acls import Acl, Acls, check_filter, closes, read_filter
 
 
 @api("DeleteAcls")
 async def delete_acls(request: Request) -> Body:
     """Return the deleted ACLs for each filter; an ACL that two filters match is in both results."""
+    if closes(request.session, request.body["filters"]):
+        return None
     acls = request.cluster.part(Acls)
     found: dict[Acl, None] = {}
     results = [_delete_matching(request, acls, entry, found) for entry in request.body["filters"]]
@@ -34,7 +36,9 @@ def _delete_matching(
         require(request, "ALTER", "CLUSTER")
         if not acls.enabled:
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured.")
-        matching = acls.matching(read_filter(entry))
+        criteria = read_filter(entry)
+        check_filter(criteria)
+        matching = acls.matching(criteria)
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     found.update(dict.fromkeys(matching))

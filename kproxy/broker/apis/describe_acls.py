@@ -11,22 +11,23 @@ from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
-from kproxy.broker.security.acls import Acl, Acls, read_filter
+from kproxy.broker.security.acls import Acl, Acls, closes, read_filter
 
 
 @api("DescribeAcls")
 def describe_acls(request: Request) -> Body:
     """Return the ACLs that match."""
+    if closes(request.session, (request.body,)):
+        return None
     acls = request.cluster.part(Acls)
     try:
         require(request, "DESCRIBE", "CLUSTER")
         if not acls.enabled:
             raise Refused(Error.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-        criteria = read_filter(request.body)
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-    for each in acls.matching(criteria):
+    for each in acls.matching(read_filter(request.body)):
         by_resource.setdefault((each.kind, each.name, each.pattern), []).append(_entry(each))
     return {
         "resources": [

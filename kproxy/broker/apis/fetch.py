@@ -20,6 +20,7 @@ from kproxy.broker.fetching.reading import PartitionReader, Read
 from kproxy.broker.fetching.sessions import FetchContext, FetchSessions
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
+from kproxy.broker.throttling import FETCH, throttle
 from kproxy.broker.topics import Topics
 
 #: Kafka's broker config fetch.max.bytes.
@@ -36,6 +37,8 @@ async def fetch(request: Request) -> Body:
     try:
         context = _context(request)
         reads = await _enough(request, reader, context.requested)
+        if throttle_ms := throttle(request, FETCH, sum(read.size for read in reads)):
+            return {"throttle_time_ms": throttle_ms, "session_id": context.session_id, "responses": []}
         limits = {each.key: each for each in context.requested}
         for read in reads:
             _put_records(reader, read, limits[read.key])

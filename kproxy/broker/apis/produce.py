@@ -22,6 +22,7 @@ from kproxy.broker.log.settings import LogSettings, settings
 from kproxy.broker.log.validation import RecordsRefused
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
+from kproxy.broker.throttling import PRODUCE, throttle
 from kproxy.broker.topics import Partition, Topic, Topics
 from kproxy.broker.transactions.verify import verify_produce
 
@@ -60,11 +61,13 @@ async def produce(request: Request) -> Body:
                 await partition.log.synced()
             except Refused as problem:
                 result |= {"error_code": problem.error, "base_offset": -1}
+    sent = sum(len(each["records"] or b"") for topic in body["topic_data"] for each in topic["partition_data"])
+    throttle_ms = throttle(request, PRODUCE, sent)
     if body["acks"] == 0:
         failed = any(each.get("error_code") for one in responses for each in one["partition_responses"])
         request.session.closing |= failed
         return None
-    return {"responses": responses, "node_endpoints": leaders.endpoints()}
+    return {"responses": responses, "throttle_time_ms": throttle_ms, "node_endpoints": leaders.endpoints()}
 
 
 def _request_error(request: Request) -> Error:

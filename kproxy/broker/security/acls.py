@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dissectors import schemas
@@ -12,12 +12,16 @@ from kproxy.broker.errors import Error, Refused
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
+    from kproxy.broker.request import ClientSession
 
 _ANY, _MATCH, _LITERAL, _PREFIXED = 1, 2, 3, 4
 _DENY, _ALLOW = 2, 3
 _EVERY: Final = "*"
 _MOST: Final = 10_000
 _TABLE: Final = "acls"
+#: The fields of ACLs and filters with codes, in all versions.
+_CODES: Final = ("resource_type", "resource_type_filter", "resource_pattern_type", "pattern_type_filter", "operation",
+                 "permission_type")  # fmt: skip
 
 #: Permission for one of these operations implies permission for the key.
 _IMPLIED_BY: Final[Mapping[str, tuple[str, ...]]] = {
@@ -76,13 +80,20 @@ class AclFilter(NamedTuple):
         )
 
 
-def read_filter(body: Mapping[str, Any]) -> AclFilter:
-    """Parse the filter in a request.
+def closes(session: ClientSession, entries: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether Kafka closes the connection because of ACLs or filters with a code of 0, UNKNOWN; prepares that.
 
-    Raises:
-        Refused: INVALID_REQUEST for unknown codes.
+    Its clients cannot send it, and its requests do not decode with it
+    (org.apache.kafka.common.requests.CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest). Codes that no release
+    has decode.
     """
-    wanted_filter = AclFilter(
+    session.closing |= any(each.get(name) == 0 for each in entries for name in _CODES)
+    return session.closing
+
+
+def read_filter(body: Mapping[str, Any]) -> AclFilter:
+    """Parse the filter in a request."""
+    return AclFilter(
         body["resource_type_filter"],
         body["resource_name_filter"],
         body.get("pattern_type_filter", _LITERAL),
@@ -91,13 +102,20 @@ def read_filter(body: Mapping[str, Any]) -> AclFilter:
         body["operation"],
         body["permission_type"],
     )
+
+
+def check_filter(wanted_filter: AclFilter) -> None:
+    """Check a filter of DeleteAcls; DescribeAcls accepts any.
+
+    Raises:
+        Refused: INVALID_REQUEST for unknown codes.
+    """
     if wanted_filter.kind not in _known("resource_type") or wanted_filter.pattern not in _known("pattern_type"):
         raise Refused(Error.INVALID_REQUEST, "Unknown patternFilter.")
     if wanted_filter.operation not in _known("acl_operation") or wanted_filter.permission not in _known(
         "acl_permission_type"
     ):
         raise Refused(Error.INVALID_REQUEST, "Unknown entryFilter.")
-    return wanted_filter
 
 
 class Acls:

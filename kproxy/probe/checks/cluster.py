@@ -33,7 +33,10 @@ async def brokers(target: Target) -> None:
 
 @check("cluster/unknown-topic", _KAFKA_APIS)
 async def unknown_topic(target: Target) -> None:
-    """A topic that does not exist, and must not be created, returns UNKNOWN_TOPIC_OR_PARTITION."""
+    """A topic that does not exist, and must not be created, returns UNKNOWN_TOPIC_OR_PARTITION.
+
+    Clients report a misspelt topic because of this error; another one makes them wait, or retry forever.
+    """
     name = target.new_name("missing")
     async with target.connection() as connection:
         version = min(9, target.version("Metadata", 4))
@@ -48,7 +51,10 @@ async def unknown_topic(target: Target) -> None:
 
 @check("cluster/unknown-topic-id", "KIP-516")
 async def unknown_topic_id(target: Target) -> None:
-    """A topic id that does not exist returns UNKNOWN_TOPIC_ID."""
+    """A topic id that does not exist returns UNKNOWN_TOPIC_ID.
+
+    Clients learn from it that a topic was deleted.
+    """
     unknown = uuid_text(secrets.token_bytes(16))
     async with target.connection() as connection:
         version = min(12, target.version("Metadata", 12))
@@ -73,7 +79,10 @@ async def no_topics(target: Target) -> None:
 
 @check("cluster/all-topics", _KAFKA_APIS, writes=True)
 async def all_topics(target: Target) -> None:
-    """Null in place of the array of topics returns all topics."""
+    """Null in place of the array of topics returns all topics.
+
+    Consumers that subscribe to a pattern, and tools that list topics, ask this way.
+    """
     async with scratch_topic(target) as topic, target.connection() as connection:
         answer = await target.ask(connection, "Metadata", min(9, target.version("Metadata", 1)), topics=None)
         if topic.name not in {each["name"] for each in answer.body["topics"]}:
@@ -82,7 +91,10 @@ async def all_topics(target: Target) -> None:
 
 @check("cluster/topic-id", "KIP-516", writes=True)
 async def topic_id(target: Target) -> None:
-    """A topic has the same id in every response, and is found by it."""
+    """A topic has the same id in every response, and is found by it.
+
+    Clients that know only the id, e.g. from an assignment, find the name with it.
+    """
     async with scratch_topic(target) as topic, target.connection() as connection:
         version = min(12, target.version("Metadata", 12))
         by_name = await target.ask(connection, "Metadata", version, topics=[{"name": topic.name}])

@@ -14,7 +14,10 @@ _NETWORK = "clients/src/main/java/org/apache/kafka/common/network/NetworkReceive
 
 @check("framing/one-byte-at-a-time", _NETWORK)
 async def one_byte_at_a_time(target: Target) -> None:
-    """A request that arrives byte by byte is answered."""
+    """A request that arrives byte by byte is answered.
+
+    TCP has no message boundaries: a slow network delivers any pieces.
+    """
     async with target.connection() as connection:
         request = target.frame(connection, "ApiVersions", 0)
         for each in request:
@@ -44,7 +47,10 @@ async def split_at_every_byte(target: Target) -> None:
 
 @check("framing/frames-in-one-segment", _NETWORK)
 async def frames_in_one_segment(target: Target) -> None:
-    """Several requests that arrive in one segment are all answered, in order."""
+    """Several requests that arrive in one segment are all answered, in order.
+
+    Clients send several requests without waiting; a broker that drops what follows the first one never answers them.
+    """
     await _pipelined(target, _IN_ONE_SEGMENT)
 
 
@@ -59,13 +65,19 @@ async def pipelined(target: Target) -> None:
 
 @check("framing/zero-size", _NETWORK)
 async def zero_size(target: Target) -> None:
-    """A length prefix of 0 closes the connection."""
+    """A length prefix of 0 closes the connection.
+
+    A broker that ignores it is out of step with the client.
+    """
     await _closes(target, bytes(4), "a length prefix of 0")
 
 
 @check("framing/negative-size", _NETWORK)
 async def negative_size(target: Target) -> None:
-    """A negative length prefix closes the connection."""
+    """A negative length prefix closes the connection.
+
+    A broker that takes it for a large number waits for bytes that never come.
+    """
     await _closes(target, b"\xff\xff\xff\xff" + bytes(16), "a length prefix of -1")
 
 
@@ -80,7 +92,10 @@ async def huge_size(target: Target) -> None:
 
 @check("framing/garbage", _NETWORK)
 async def garbage(target: Target) -> None:
-    """Bytes of another protocol close the connection, and other connections continue."""
+    """Bytes of another protocol close the connection, and other connections continue.
+
+    Port scanners and health checks send it to every port.
+    """
     async with target.connection() as other:
         await target.ask(other, "ApiVersions", 0)
         await _closes(target, b"GET / HTTP/1.1\r\nHost: kafka\r\n\r\n", "an HTTP request")
@@ -89,7 +104,10 @@ async def garbage(target: Target) -> None:
 
 @check("framing/truncated-request", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
 async def truncated_request(target: Target) -> None:
-    """A request whose length prefix is too small for its body closes the connection."""
+    """A request whose length prefix is too small for its body closes the connection.
+
+    Otherwise the broker reads into the next request, or waits for bytes that never come.
+    """
     async with target.connection() as connection:
         request = target.frame(connection, "Metadata", None, topics=[{"name": "kproxy-probe"}])
         cut = (len(request) - 7).to_bytes(4, "big") + request[4:-3]
@@ -99,7 +117,10 @@ async def truncated_request(target: Target) -> None:
 
 @check("framing/half-close", "clients/src/main/java/org/apache/kafka/common/network/Selector.java")
 async def half_close(target: Target) -> None:
-    """A client that ends its side of an idle connection sees the broker end the other side."""
+    """A client that ends its side of an idle connection sees the broker end the other side.
+
+    Otherwise connections of clients that are gone stay open.
+    """
     async with target.connection() as connection:
         await target.ask(connection, "ApiVersions", 0)
         connection.end()

@@ -10,7 +10,7 @@ from dissectors.schemas.codes import Error
 from dissectors.wire.primitives import uuid_text
 from kproxy.client.connection import BrokerConnection
 from kproxy.probe.check import CheckSkipped, check
-from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic
+from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic, until
 from kproxy.probe.target import BrokerAnswer, Target
 
 _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
@@ -18,7 +18,10 @@ _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/G
 
 @check("groups/empty-group-id", _MANAGER)
 async def empty_group_id(target: Target) -> None:
-    """JoinGroup without a group id returns INVALID_GROUP_ID."""
+    """JoinGroup without a group id returns INVALID_GROUP_ID.
+
+    Without the error, all consumers that lack a group id share a group.
+    """
     async with target.connection() as connection:
         answer = await _join(target, connection, "", "")
         expect(answer.body["error_code"], Error.INVALID_GROUP_ID, "JoinGroup without a group id")
@@ -26,24 +29,25 @@ async def empty_group_id(target: Target) -> None:
 
 @check("groups/member-id-required", "KIP-394", writes=True)
 async def member_id_required(target: Target) -> None:
-    """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it."""
+    """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it.
+
+    Without it, a client whose response was lost joins again as another member, and the first one delays the next
+    rebalance.
+    """
     target.version("JoinGroup", 4)
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as connection:
-        answer = await _join(at, connection, group, "")
-        expect(answer.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
-        member = answer.body["member_id"]
-        if not member:
-            raise answer.failed("the response has no member id")
-        answer = await _join(at, connection, group, member)
-        expect(answer.body["error_code"], Error.NONE, "JoinGroup with the assigned member id")
-        await _leave(at, connection, group, member)
+        answer = await _first_join(at, connection, group)
+        await _leave(at, connection, group, answer.body["member_id"])
 
 
 @check("groups/unknown-member", _MANAGER, writes=True)
 async def unknown_member(target: Target) -> None:
-    """Heartbeat of an unknown member returns UNKNOWN_MEMBER_ID, which makes clients join again."""
+    """Heartbeat of an unknown member returns UNKNOWN_MEMBER_ID, which makes clients join again.
+
+    With another error, a consumer that was removed from the group never returns.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as connection:
@@ -54,13 +58,15 @@ async def unknown_member(target: Target) -> None:
 
 @check("groups/two-members", _MANAGER, writes=True)
 async def two_members(target: Target) -> None:
-    """Two members join, the leader's assignment reaches both, and the others rebalance when one leaves."""
+    """Two members join, the leader's assignment reaches both, and the others rebalance when one leaves.
+
+    This is how consumers share partitions.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with at.connection() as first, at.connection() as second:
-        one = await _new_member(at, first, group)
-        joined = await _join(at, first, group, one)
-        expect(joined.body["error_code"], Error.NONE, "JoinGroup of the first member")
+        joined = await _first_join(at, first, group)
+        one = joined.body["member_id"]
         if joined.body["leader"] != one:
             raise joined.failed(f"the leader of a group with one member is {joined.body['leader']!r}, not {one!r}")
         await _sync(at, first, group, one, joined.body["generation_id"], {one: b"all"})
@@ -97,7 +103,10 @@ async def two_members(target: Target) -> None:
 
 @check("groups/committed-offsets", _MANAGER, writes=True)
 async def committed_offsets(target: Target) -> None:
-    """A committed offset is returned with its metadata; a partition without one returns -1."""
+    """A committed offset is returned with its metadata; a partition without one returns -1.
+
+    A consumer that restarts continues there; an error instead of -1 makes it fail on its first start.
+    """
     group = target.new_name("group")
     at = await coordinator(target, group)
     async with scratch_topic(target) as topic, at.connection() as connection:
@@ -118,13 +127,18 @@ async def committed_offsets(target: Target) -> None:
 
 @check("groups/consumer-protocol", "KIP-848", writes=True)
 async def consumer_protocol(target: Target) -> None:
-    """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1."""
+    """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1.
+
+    Kafka 4 has it enabled, and consumers with group.protocol=consumer use nothing else.
+    """
     version = min(1, target.version("ConsumerGroupHeartbeat"))
     group, member = target.new_name("group"), uuid_text(secrets.token_bytes(16))
     at = await coordinator(target, group)
     async with scratch_topic(target) as topic, at.connection() as connection:
-        epoch, assigned = 0, None
-        for _ in range(50):
+        epoch = 0
+
+        async def beat() -> BrokerAnswer:
+            nonlocal epoch, member
             values: dict[str, object] = {"group_id": group, "member_id": member, "member_epoch": epoch}
             if not epoch:
                 values |= {
@@ -136,12 +150,13 @@ async def consumer_protocol(target: Target) -> None:
             if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
                 raise CheckSkipped("the new consumer protocol is not enabled (group.coordinator.rebalance.protocols)")
             expect(answer.body["error_code"], Error.NONE, "ConsumerGroupHeartbeat")
-            if answer.body["member_id"]:  # version 0 lets the broker choose it
-                member = answer.body["member_id"]
-            epoch, assigned = answer.body["member_epoch"], answer.body["assignment"]
-            if assigned and assigned["topic_partitions"]:
-                break
-            await asyncio.sleep(0.1)
+            epoch, member = answer.body["member_epoch"], answer.body["member_id"] or member  # v0: the broker's choice
+            return answer
+
+        answer = await until(
+            target, beat, lambda answer: bool((answer.body["assignment"] or {}).get("topic_partitions"))
+        )
+        assigned = answer.body["assignment"]
         if not assigned or [each["partitions"] for each in assigned["topic_partitions"]] != [[0]]:
             raise answer.failed(f"the only member is assigned {assigned} instead of partition 0 of its topic")
         left = await at.ask(connection, "ConsumerGroupHeartbeat", version, group_id=group, member_id=member,
@@ -153,11 +168,27 @@ async def consumer_protocol(target: Target) -> None:
 
 
 async def _new_member(target: Target, connection: BrokerConnection, group: str) -> str:
-    """A member id for a new member: assigned by the broker (KIP-394), or by the first join."""
+    """A member id for a new member, which the broker assigns (KIP-394)."""
     answer = await _join(target, connection, group, "")
     expect(answer.body["error_code"], Error.MEMBER_ID_REQUIRED, "JoinGroup without a member id")
     member: str = answer.body["member_id"]
+    if not member:
+        raise answer.failed("the response has no member id")
     return member
+
+
+async def _first_join(target: Target, connection: BrokerConnection, group: str) -> BrokerAnswer:
+    """Join an empty group with a new member id.
+
+    Whenever a topic is deleted, Kafka before 4.0 removes empty groups, and with them the ids that it has assigned.
+    """
+
+    async def join() -> BrokerAnswer:
+        return await _join(target, connection, group, await _new_member(target, connection, group))
+
+    answer = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
+    expect(answer.body["error_code"], Error.NONE, "JoinGroup with the assigned member id")
+    return answer
 
 
 async def _join(target: Target, connection: BrokerConnection, group: str, member: str) -> BrokerAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissectors.schemas.codes import Error
 from kproxy.probe.check import CheckFailed, check
-from kproxy.probe.scratch import batch, expect, scratch_topic, values_of
+from kproxy.probe.scratch import batch, create_topic, expect, scratch_topic, values_of
 from kproxy.probe.target import Target
 
 _TOPIC = "clients/src/main/java/org/apache/kafka/common/internals/Topic.java"
@@ -14,7 +14,10 @@ _LARGE = 2 << 20  # twice the default of max.message.bytes
 
 @check("limits/longest-name", _TOPIC, writes=True)
 async def longest_name(target: Target) -> None:
-    """A topic name of 249 characters is accepted, and one of 250 is not."""
+    """A topic name of 249 characters is accepted, and one of 250 is not.
+
+    Longer names do not fit into the names of directories.
+    """
     longest = target.new_name("topic").ljust(_LONGEST, "x")
     async with scratch_topic(target, longest) as topic:
         expect((await topic.produce(batch(b"x")))["error_code"], Error.NONE, "Produce to a topic with a long name")
@@ -23,7 +26,10 @@ async def longest_name(target: Target) -> None:
 
 @check("limits/invalid-name", _TOPIC, writes=True)
 async def invalid_name(target: Target) -> None:
-    """A topic name with other characters than letters, digits, dots, dashes and underscores is rejected."""
+    """A topic name with other characters than letters, digits, dots, dashes and underscores is rejected.
+
+    Metrics, paths and ACLs of tools rely on these characters.
+    """
     for name in (target.new_name("a b"), target.new_name("größe"), target.new_name("slash/")):
         await _rejected(target, name, f"the topic name {name!r}")
 
@@ -46,7 +52,10 @@ async def large_record(target: Target) -> None:
 
 @check("limits/text", _TOPIC, writes=True)
 async def text(target: Target) -> None:
-    """Client ids and group ids may have any character, and come back unchanged."""
+    """Client ids and group ids may have any character, and come back unchanged.
+
+    Applications use names in all languages.
+    """
     group = target.new_name("größe ☃ 𝄞")
     async with target.connection() as connection:
         version = min(4, target.version("DescribeGroups"))
@@ -58,7 +67,5 @@ async def text(target: Target) -> None:
 
 async def _rejected(target: Target, name: str, what: str) -> None:
     async with target.connection() as connection:
-        topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
-        version = min(6, target.version("CreateTopics"))
-        answer = await target.ask(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic])
-        expect(answer.body["topics"][0]["error_code"], Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {what}")
+        code = await create_topic(target, connection, name, 1, 1)
+        expect(code, Error.INVALID_TOPIC_EXCEPTION, f"CreateTopics with {what}")

@@ -12,6 +12,7 @@ from kproxy.probe.check import CheckFailed, check
 from kproxy.probe.scratch import ScratchTopic, ask_ready, batch, coordinator, expect, scratch_topic, values_of
 from kproxy.probe.target import Target
 
+_COORDINATOR = "core/src/main/scala/kafka/coordinator/transaction/TransactionCoordinator.scala"
 _STATE = "storage/src/main/java/org/apache/kafka/storage/internals/log/ProducerStateManager.java"
 _RETRIES, _POLL = 50, 0.1
 
@@ -46,7 +47,10 @@ async def duplicate(target: Target) -> None:
 
 @check("producers/out-of-order", "KIP-98", _STATE, writes=True)
 async def out_of_order(target: Target) -> None:
-    """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER.
+
+    The batch before it may have been lost. Otherwise records are missing, or in another order.
+    """
     async with _producer(target) as (topic, identity):
         expect((await topic.produce(batch(b"0", base_sequence=0, **identity)))["error_code"], Error.NONE, "Produce")
         code = (await topic.produce(batch(b"5", base_sequence=5, **identity)))["error_code"]
@@ -55,7 +59,10 @@ async def out_of_order(target: Target) -> None:
 
 @check("producers/old-epoch", "KIP-98", _STATE, writes=True)
 async def old_epoch(target: Target) -> None:
-    """A batch with an older epoch than the last one is fenced."""
+    """A batch with an older epoch than the last one is fenced.
+
+    A producer that was replaced must not write after its successor.
+    """
     async with _producer(target) as (topic, identity):
         newer = {**identity, "producer_epoch": identity["producer_epoch"] + 1}
         expect((await topic.produce(batch(b"new", base_sequence=0, **newer)))["error_code"], Error.NONE, "Produce")
@@ -63,7 +70,38 @@ async def old_epoch(target: Target) -> None:
         expect(code, Error.INVALID_PRODUCER_EPOCH, "Produce with an older epoch")
 
 
-@check("producers/transactions", "KIP-98", "core/src/main/scala/kafka/coordinator/transaction", writes=True)
+@check("producers/fenced", "KIP-98", "KIP-588", _COORDINATOR, writes=True)
+async def fenced(target: Target) -> None:
+    """The second producer with a transactional id gets a new epoch, and the first one PRODUCER_FENCED.
+
+    An application that was thought dead, and replaced, stops because of it. Otherwise both write.
+    """
+    name = target.new_name("transaction")
+    at = await coordinator(target, name, transactions=True)
+    async with scratch_topic(target) as topic, at.connection() as connection:
+        first, second = [await _transactional(at, connection, name) for _ in range(2)]
+        if (first["producer_id"], first["producer_epoch"]) >= (second["producer_id"], second["producer_epoch"]):
+            raise CheckFailed(f"the first producer is {first}, and the second one {second}")
+        at.version("AddPartitionsToTxn", 2)  # earlier versions return INVALID_PRODUCER_EPOCH
+        code = await _add_partition(at, connection, name, first, topic.name)
+        expect(code, Error.PRODUCER_FENCED, "AddPartitionsToTxn of the first producer")
+
+
+@check("producers/transaction-timeout", "transaction.max.timeout.ms", _COORDINATOR, writes=True)
+async def transaction_timeout(target: Target) -> None:
+    """InitProducerId with a transaction timeout of 24 days returns INVALID_TRANSACTION_TIMEOUT.
+
+    An open transaction blocks consumers with read_committed for that long.
+    """
+    name = target.new_name("transaction")
+    at = await coordinator(target, name, transactions=True)
+    async with at.connection() as connection:
+        answer = await ask_ready(at, connection, "InitProducerId", min(3, at.version("InitProducerId")),
+                                 transactional_id=name, transaction_timeout_ms=(1 << 31) - 1)  # fmt: skip
+        expect(answer.body["error_code"], Error.INVALID_TRANSACTION_TIMEOUT, "InitProducerId with a long timeout")
+
+
+@check("producers/transactions", "KIP-98", _COORDINATOR, writes=True)
 async def transactions(target: Target) -> None:
     """A read_committed Fetch has the records of committed transactions, and lists aborted ones.
 
@@ -72,11 +110,7 @@ async def transactions(target: Target) -> None:
     name = target.new_name("transaction")
     at = await coordinator(target, name, transactions=True)
     async with scratch_topic(target) as topic, at.connection() as connection:
-        version = min(3, target.version("InitProducerId"))
-        answer = await ask_ready(at, connection, "InitProducerId", version, transactional_id=name,
-                                 transaction_timeout_ms=60_000)  # fmt: skip
-        expect(answer.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
-        identity = {"producer_id": answer.body["producer_id"], "producer_epoch": answer.body["producer_epoch"]}
+        identity = await _transactional(at, connection, name)
         for number, (value, committed) in enumerate(((b"aborted", False), (b"committed", True))):
             expect(await _add_partition(at, connection, name, identity, topic.name), Error.NONE, "AddPartitionsToTxn")
             data = batch(value, base_sequence=number, is_transactional=True, **identity)
@@ -100,6 +134,14 @@ async def transactions(target: Target) -> None:
                 f"after an aborted and a committed transaction, read_committed returns {values_of(fetched['records'])} "
                 f"up to {fetched['last_stable_offset']}, and the aborted producers {sorted(aborted)}"
             )
+
+
+async def _transactional(target: Target, connection: BrokerConnection, name: str) -> dict[str, int]:
+    """The producer id and epoch for a transactional id."""
+    answer = await ask_ready(target, connection, "InitProducerId", min(3, target.version("InitProducerId")),
+                             transactional_id=name, transaction_timeout_ms=60_000)  # fmt: skip
+    expect(answer.body["error_code"], Error.NONE, "InitProducerId with a transactional id")
+    return {"producer_id": answer.body["producer_id"], "producer_epoch": answer.body["producer_epoch"]}
 
 
 async def _add_partition(

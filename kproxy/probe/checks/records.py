@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from dissectors import records
-from dissectors.schemas.codes import Error
-from kproxy.probe.check import Check, CheckFailed, check, family
+from dissectors.schemas.codes import ApiKey, Error
+from kproxy.probe.check import Check, CheckFailed, CheckSkipped, check, family
 from kproxy.probe.scratch import batch, expect, scratch_topic, values_of
 from kproxy.probe.target import Target
 
@@ -18,6 +18,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LOG = "storage/src/main/java/org/apache/kafka/storage/internals/log/UnifiedLog.java"
 _VALIDATOR = "storage/src/main/java/org/apache/kafka/storage/internals/log/LogValidator.java"
 _FETCH = "core/src/main/scala/kafka/server/ReplicaManager.scala"
+_BEFORE_ZSTD = 6  # version of Produce
 _SLACK = 0.05  # seconds by which clocks may disagree
 
 
@@ -66,7 +67,10 @@ async def _round_trip(codec: str, target: Target) -> None:
 
 @check("records/wrong-crc", _VALIDATOR, writes=True)
 async def wrong_crc(target: Target) -> None:
-    """A batch with a wrong CRC is rejected with CORRUPT_MESSAGE, and not stored."""
+    """A batch with a wrong CRC is rejected with CORRUPT_MESSAGE, and not stored.
+
+    Otherwise damaged records reach consumers, which stop at them.
+    """
     data = bytearray(batch(b"damaged"))
     data[-3] ^= 0x40
     async with scratch_topic(target) as topic:
@@ -77,11 +81,28 @@ async def wrong_crc(target: Target) -> None:
 
 @check("records/wrong-acks", "core/src/main/scala/kafka/server/ReplicaManager.scala", writes=True)
 async def wrong_acks(target: Target) -> None:
-    """Produce with acks other than 0, 1 and -1 returns INVALID_REQUIRED_ACKS."""
+    """Produce with acks other than 0, 1 and -1 returns INVALID_REQUIRED_ACKS.
+
+    A producer that believes in another meaning loses records.
+    """
     async with scratch_topic(target) as topic:
         expect(
             (await topic.produce(batch(b"x"), acks=2))["error_code"], Error.INVALID_REQUIRED_ACKS, "Produce with acks=2"
         )
+
+
+@check("records/unsupported-compression", "KIP-110", writes=True)
+async def unsupported_compression(target: Target) -> None:
+    """Produce of a zstd batch before version 7 returns UNSUPPORTED_COMPRESSION_TYPE.
+
+    The version says that the producer, and consumers of its release, cannot read zstd.
+    """
+    target.version("Produce", 7)
+    if target.served[ApiKey.PRODUCE][0] > _BEFORE_ZSTD:
+        raise CheckSkipped(f"the broker does not serve Produce v{_BEFORE_ZSTD}")
+    async with scratch_topic(target) as topic:
+        produced = await topic.produce(batch(b"x" * 100, compression="zstd"), at_most=_BEFORE_ZSTD)
+        expect(produced["error_code"], Error.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{_BEFORE_ZSTD} with zstd")
 
 
 @check("records/no-acks", "https://kafka.apache.org/protocol#The_Messages_Produce", writes=True)
@@ -102,7 +123,10 @@ async def no_acks(target: Target) -> None:
 
 @check("records/unknown-topic", "core/src/main/scala/kafka/server/KafkaApis.scala")
 async def unknown_topic(target: Target) -> None:
-    """Fetch from a topic that does not exist returns UNKNOWN_TOPIC_OR_PARTITION."""
+    """Fetch from a topic that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
+
+    Consumers refresh their metadata because of it, and stop reading a topic that was deleted.
+    """
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     async with target.connection() as connection:
         answer = await target.ask(
@@ -141,7 +165,10 @@ async def max_wait(target: Target) -> None:
 
 @check("records/min-bytes", _FETCH, writes=True)
 async def min_bytes(target: Target) -> None:
-    """Fetch with min_bytes=0 returns at once, and a waiting Fetch returns when records arrive."""
+    """Fetch with min_bytes=0 returns at once, and a waiting Fetch returns when records arrive.
+
+    Clients that only look whether there is something use 0; with more, records must not wait for the end of the time.
+    """
     async with scratch_topic(target) as topic:
         began = time.monotonic()
         await topic.fetch(max_wait_ms=5000, min_bytes=0)
@@ -174,7 +201,10 @@ async def max_bytes(target: Target) -> None:
 
 @check("records/list-offsets", "KIP-79", "KIP-734", writes=True)
 async def list_offsets(target: Target) -> None:
-    """ListOffsets returns the earliest and latest offset, and the first offset from a timestamp on."""
+    """ListOffsets returns the earliest and latest offset, and the first offset from a timestamp on.
+
+    Consumers begin there, and tools reset groups to a time.
+    """
     async with scratch_topic(target) as topic:
         for number in range(3):
             expect((await topic.produce(_at(1_700_000_000_000 + 1000 * number)))["error_code"], Error.NONE, "Produce")

@@ -36,7 +36,10 @@ async def future_api_versions(target: Target) -> None:
 
 @check("versions/ranges", "https://kafka.apache.org/protocol")
 async def ranges(target: Target) -> None:
-    """Every API is listed once, with a range that is not empty, and ApiVersions is among them."""
+    """Every API is listed once, with a range that is not empty, and ApiVersions is among them.
+
+    Clients choose their versions from this list.
+    """
     answer = await _api_versions(target, target.version("ApiVersions"))
     listed = answer.body["api_keys"]
     for each in listed:
@@ -84,7 +87,10 @@ async def above_the_range(target: Target) -> None:
 
 @check("versions/unknown-api", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
 async def unknown_api(target: Target) -> None:
-    """An unknown API key is refused."""
+    """An unknown API key is refused.
+
+    A broker that fails at it can be stopped by anyone who connects.
+    """
     await _refused(target, 9999, 0)
 
 

@@ -27,16 +27,18 @@ def test_a_right_broker(kproxy: Run, kproxy_broker: BrokerThread) -> None:
 @pytest.mark.kproxy_broker(quirks=["ListGroups:2:truncated:3"])
 def test_a_failed_check_shows_the_frames(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
     command = ("probe", kproxy_broker.bootstrap, "--only", "ListGroups/v2,producers")
-    done = kproxy(*command, "--junit", tmp_path / "probe.xml")
+    done = kproxy(*command, "--junit", tmp_path / "probe.xml", "--html", tmp_path / "probe.html")
     assert done.returncode == 1
     assert "fail ListGroups/v2/2: the ListGroups v2 response decodes to its last byte\n" in done.stdout
     assert "ListGroups v2 response, " in done.stdout
-    assert done.stdout.endswith("1 passed, 1 failed, 5 skipped\n")
+    assert done.stdout.endswith("1 passed, 1 failed, 7 skipped\n")
     suite = ElementTree.parse(tmp_path / "probe.xml").getroot()[0]  # written by kproxy
-    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("7", "1", "5")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("9", "1", "7")
+    page = (tmp_path / "probe.html").read_text(encoding="utf-8")
+    assert f"<h1>{kproxy_broker.bootstrap} passes 1 of 2 checks that apply</h1>" in page
     done = kproxy(*command, "--json")
     *lines, summary = map(json.loads, done.stdout.splitlines())
-    assert summary["summary"] == {"pass": 1, "fail": 1, "skip": 5}
+    assert summary["summary"] == {"pass": 1, "fail": 1, "skip": 7}
     scores = {each["name"]: each for each in summary["clients"]}
     assert scores["KafkaJS 2.2.4"]["failed"] == ["ListGroups/v2/2"]
     assert scores["KafkaJS 2.2.4"]["missing"] == []

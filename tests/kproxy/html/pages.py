@@ -29,8 +29,8 @@ class Opened(HTMLParser):
         super().__init__()
         self.feed(self.text)
         self.close()
-        [data] = [text for text in self.texts["script"] if text.startswith("{")]
-        self.data: dict[str, Any] = json.loads(data)
+        data = [text for text in self.texts.get("script", ()) if text.startswith("{")]
+        self.data: dict[str, Any] = json.loads(data[0]) if data else {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
 from kproxy.broker.threaded import BrokerThread
-from kproxy.probe.check import Check, CheckResult, checks
+from kproxy.probe.check import Check, CheckFailed, CheckResult, checks
 from kproxy.probe.run import run_checks
 from kproxy.probe.target import Target
 from kproxy.proxy.address import parse_upstream
@@ -81,8 +82,13 @@ async def test_what_is_written_is_deleted() -> None:
          {"records/max-wait", "records/max-bytes"}),
         ("ListOffsets:value:topics[].partitions[].offset:0", ["records/list-offsets"], {"records/list-offsets"}),
         ("Metadata:value:brokers[].port:0", ["cluster/brokers"], {"cluster/brokers"}),
-        ("JoinGroup:error:NONE", ["groups/"],
-         {"groups/empty-group-id", "groups/member-id-required", "groups/two-members"}),
+        ("JoinGroup:error:NONE", ["groups/empty", "groups/member", "groups/two", "groups/other", "groups/session"],
+         {"groups/empty-group-id", "groups/member-id-required", "groups/two-members", "groups/other-protocol",
+          "groups/session-timeout"}),
+        ("Heartbeat:error:NONE OffsetCommit:error:NONE DeleteGroups:error:NONE",
+         ["groups/illegal", "groups/fenced", "groups/non-empty", "groups/delete"],
+         {"groups/illegal-generation", "groups/fenced-commits", "groups/fenced-instance", "groups/non-empty",
+          "groups/delete-unknown"}),
         ("SyncGroup:value:assignment:x", ["groups/two", "groups/committed"], {"groups/two-members"}),
         ("OffsetFetch:value:topics[].partitions[].metadata:other", ["groups/"], {"groups/committed-offsets"}),
         ("ConsumerGroupHeartbeat:value:assignment:null", ["groups/"], {"groups/consumer-protocol"}),
@@ -90,12 +96,83 @@ async def test_what_is_written_is_deleted() -> None:
         ("CreateTopics:error:TOPIC_AUTHORIZATION_FAILED", ["limits/"], {"limits/invalid-name", "limits/longest-name"}),
         ("DescribeGroups:value:groups[].group_id:other", ["limits/"], {"limits/text"}),
         ("Fetch:value:responses[].partitions[].last_stable_offset:4", ["producers/"], {"producers/transactions"}),
+        ("AddPartitionsToTxn:value:results_by_topic_v3_and_below[].results_by_partition[].partition_error_code:0 "
+         "InitProducerId:error:NONE Produce:6:error:NONE",
+         ["producers/fenced", "producers/transaction-", "records/uns"],
+         {"producers/fenced", "producers/transaction-timeout", "records/unsupported-compression"}),
+        ("Fetch:13:value:responses[].topic_id:AAAAAAAAAAAAAAAAAAAAAQ", ["topic-ids/"],
+         {"topic-ids/fetch", "topic-ids/fetch-unknown", "topic-ids/recreated"}),
+        ("Metadata:11:value:topics[].topic_id:AAAAAAAAAAAAAAAAAAAAAQ Produce:13:error:NONE DeleteTopics:6:error:NONE",
+         ["topic-ids/"], {"topic-ids/metadata", "topic-ids/produce", "topic-ids/delete"}),
+        ("CreateTopics:error:NONE CreatePartitions:error:NONE DeleteTopics:error:NONE Metadata:error:NONE", ["topics/"],
+         {"topics/exists", "topics/partitions", "topics/replication-factor", "topics/validate-only",
+          "topics/more-partitions", "topics/delete-unknown"}),
+        ("Fetch:value:error_code:0", ["fetch-sessions/"], {"fetch-sessions/unknown", "fetch-sessions/wrong-epoch"}),
+        ("Fetch:value:session_id:7", ["fetch-sessions/"], {"fetch-sessions/incremental", "fetch-sessions/wrong-epoch"}),
+        ("ListOffsets:8:value:topics[].partitions[].offset:0", ["offsets/"],
+         {"offsets/earliest-and-latest", "offsets/max-timestamp"}),
+        ("ListOffsets:9:value:topics[].partitions[].offset:7", ["offsets/e", "offsets/l"],
+         {"offsets/earliest-and-latest", "offsets/earliest-local", "offsets/latest-tiered"}),
+        ("ListOffsets:error:NONE", ["offsets/"], {"offsets/special-timestamp-too-early", "offsets/leader-epochs"}),
+        ("ShareAcknowledge:error:NONE ShareGroupHeartbeat:error:NONE", ["shares/"],
+         {"shares/fenced-members", "shares/not-acquired", "shares/session-epochs", "shares/first-acknowledge"}),
+        ("ShareGroupHeartbeat:value:member_epoch:3", ["shares/members"], {"shares/members"}),
+        ("ShareFetch:value:responses[].partitions[].acquired_records[].delivery_count:1", ["shares/"],
+         {"shares/release", "shares/some", "shares/end-of-session"}),
+        ("ShareFetch:value:responses[].partitions[].acquired_records[].delivery_count:2", ["shares/ac", "shares/rej"],
+         {"shares/acquire", "shares/accept", "shares/reject"}),
+        ("Heartbeat:4:moved:throttle_time_ms:last AlterClientQuotas:error:NONE", ["quotas/no", "quotas/validate"],
+         {"quotas/no-throttle", "quotas/validate-only"}),
+        ("DescribeClientQuotas:value:entries[].values[].value:1 Produce:value:throttle_time_ms:0 "
+         "Fetch:value:throttle_time_ms:0", ["quotas/round", "quotas/p", "quotas/f"],
+         {"quotas/round-trip", "quotas/produce", "quotas/fetch"}),
     ],
 )  # fmt: skip
 async def test_a_quirk_fails_exactly_its_checks(quirk: str, only: list[str], failing: set[str]) -> None:
-    with BrokerThread(quirks=[quirk]) as broker:
+    with BrokerThread(quirks=quirk.split()) as broker:
         found = await results(broker, only, within=1)
     assert set(failures(found)) == failing, failures(found)
+
+
+@pytest.mark.parametrize(
+    ("quirk", "failing"),
+    [
+        ("DescribeAcls:versions:1:3", set()),
+        ("DescribeAcls:value:resources[].acls[].host:x", {"acls/round-trip", "acls/prefixed"}),
+    ],
+)
+async def test_acls(quirk: str, failing: set[str]) -> None:
+    with BrokerThread(quirks=[quirk], acls=True, super_users=("User:ANONYMOUS",)) as broker:
+        found = await results(broker, ["acls/"], within=1)
+    assert set(failures(found)) == failing, failures(found)
+    assert len(found) == 3
+    assert "skip" not in {each.outcome for each in found.values()}
+
+
+async def test_a_broker_that_takes_an_unknown_resource_type_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.broker.apis.describe_acls.closes", lambda *_: False)
+    with BrokerThread(acls=True, super_users=("User:ANONYMOUS",)) as broker:
+        found = await results(broker, ["acls/unknown"])
+    assert set(failures(found)) == {"acls/unknown-resource-type"}
+
+
+async def test_a_request_to_another_broker_must_fail() -> None:
+    with BrokerThread(brokers=2, quirks=["Fetch:error:NONE"]) as broker:
+        found = await results(broker, ["offsets/not-leader"])
+    assert set(failures(found)) == {"offsets/not-leader"}
+
+
+async def test_the_first_failed_task_of_a_check_is_its_result() -> None:
+    async def fail(_: Target) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(expect_nothing())
+
+    async def expect_nothing() -> None:
+        raise CheckFailed("the broker is wrong")
+
+    target = Target(parse_upstream("localhost:1"), 1)
+    [found] = [each async for each in run_checks(target, [Check("x", "x", "", ("",), fail)], writes=True)]
+    assert (found.outcome, found.sentence) == ("fail", "the broker is wrong")
 
 
 def test_ids_are_stable_and_unique() -> None:
@@ -104,7 +181,7 @@ def test_ids_are_stable_and_unique() -> None:
     assert {"Metadata/v1/3", "framing/pipelined", "versions/ranges", "records/zstd", "groups/two-members"} <= {
         each.id for each in every
     }
-    assert all(each.title and each.sources for each in every)
+    assert all(each.title and each.page and each.sources for each in every)
 
 
 async def test_a_broker_that_dies_ends_the_run() -> None:

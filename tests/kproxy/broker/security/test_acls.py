@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -190,8 +191,21 @@ async def test_entries_are_added_once_and_found_by_what_they_say() -> None:
         match = {"pattern_type_filter": 2, "resource_type_filter": 2}
         assert await described(ask, resource_name_filter="orders", **match) == ["orders", "orders", "ord", "*"]
         assert await described(ask, resource_name_filter="x", **match) == ["*"]
-        body = await ask("DescribeAcls", 3, {**ANY, "operation": 99})
-        assert body["error_code"] == Error.INVALID_REQUEST
+        assert await described(ask, operation=99) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "body"),
+    [
+        ("DescribeAcls", {**ANY, "resource_type_filter": 0}),
+        ("DeleteAcls", {"filters": [ANY, {**ANY, "permission_type": 0}]}),
+        ("CreateAcls", {"creations": [dict(zip(FIELDS, acl(), strict=True)) | {"resource_pattern_type": 0}]}),
+    ],
+)
+async def test_the_code_for_unknown_closes_the_connection(api: str, body: dict[str, Any]) -> None:
+    async with asked() as ask:
+        with pytest.raises(asyncio.IncompleteReadError):
+            await ask(api, 3, body)
 
 
 async def test_entries_are_taken_away_by_filters() -> None:
@@ -200,7 +214,7 @@ async def test_entries_are_taken_away_by_filters() -> None:
         filters = [
             {**ANY, "resource_name_filter": "orders"},
             {**ANY, "resource_name_filter": "orders"},
-            {**ANY, "operation": 0},
+            {**ANY, "operation": 99},
         ]
         body = await ask("DeleteAcls", 3, {"filters": filters})
         first, second, third = body["filter_results"]
@@ -213,7 +227,6 @@ async def test_entries_are_taken_away_by_filters() -> None:
 @pytest.mark.parametrize(
     "entry",
     [
-        acl()._replace(kind=0),
         acl()._replace(kind=1),
         acl()._replace(kind=99),
         acl()._replace(pattern=2),

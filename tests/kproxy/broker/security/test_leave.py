@@ -28,7 +28,10 @@ FREE = {
     "DescribeDelegationToken",
 }
 BY_NAME = {"Produce": 12, "Fetch": 12, "DeleteTopics": 5}  # of later versions: topics by id, which nobody knows
-NUMBERS = {"acks": 1, "transaction_timeout_ms": 1000, "resource_type": 2}
+NUMBERS = {
+    "acks": 1, "transaction_timeout_ms": 1000, "resource_type": 2, "resource_type_filter": 2, "pattern_type_filter": 3,
+    "resource_pattern_type": 3, "operation": 3, "permission_type": 3,
+}  # fmt: skip
 NAMES = {"transactional_id": "t", "v3_and_below_transactional_id": "t", "topic_id": "A" * 22}
 
 

@@ -1,0 +1,50 @@
+"""Throttling: clients above their byte rate are told to wait, and their connection is not read until then (KIP-219)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from kproxy.broker.quotas import Quotas
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.request import Request
+
+_LEAST_WINDOW_MS: Final = 10_000  # the complete samples of quota.window.num
+_MOST_WINDOW_MS: Final = 11_000
+
+PRODUCE: Final = "producer_byte_rate"
+FETCH: Final = "consumer_byte_rate"
+
+
+class _Rates:
+    """The bytes that clients with a quota have sent or received lately, with their times."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.sizes: dict[tuple[object, ...], deque[tuple[int, int]]] = {}
+
+
+def throttle(request: Request, key: str, size: int) -> int:
+    """Count bytes for the quota with this key; return the throttle time in ms, and mute the connection for that long.
+
+    Kafka discards what a throttled Fetch would return, so its bytes do not count
+    (org.apache.kafka.server.quota.ClientQuotaManager, kafka.server.KafkaApis).
+    """
+    quota = request.cluster.part(Quotas).applying(
+        request.session.principal.partition(":")[2], request.client_id or "", key
+    )
+    if quota is None:
+        return 0
+    who, rate = quota
+    now = request.cluster.clock.now()
+    sizes = request.cluster.part(_Rates).sizes.setdefault((request.node.id, key, *who), deque())
+    sizes.append((now, size))
+    while sizes[0][0] <= now - _MOST_WINDOW_MS:
+        sizes.popleft()
+    window = max(now - sizes[0][0], _LEAST_WINDOW_MS)
+    throttled = max(0, round(1000 * sum(each for _, each in sizes) / rate) - window)
+    if throttled and key == FETCH:
+        sizes.pop()
+    request.session.muted_ms = throttled
+    return throttled

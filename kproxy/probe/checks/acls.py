@@ -1,0 +1,122 @@
+"""ACLs, if the broker has an authorizer: creating, describing and deleting them (KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from dissectors.schemas.codes import Error
+from kproxy.client.connection import BrokerConnection
+from kproxy.probe.check import CheckFailed, CheckSkipped, check
+from kproxy.probe.scratch import expect, until
+from kproxy.probe.target import BrokerAnswer, Target
+
+_AUTHORIZER = "metadata/src/main/java/org/apache/kafka/metadata/authorizer/StandardAuthorizer.java"
+_REQUEST = "clients/src/main/java/org/apache/kafka/common/requests/DescribeAclsRequest.java"
+_UNKNOWN, _ANY, _TOPIC, _MATCH, _LITERAL, _PREFIXED = 0, 1, 2, 2, 3, 4
+_READ, _ALLOW = 3, 3
+_DISABLED: Final = (Error.SECURITY_DISABLED, Error.CLUSTER_AUTHORIZATION_FAILED)
+_VERSION: Final = 1  # the first one with pattern types
+
+
+@check("acls/round-trip", "KIP-140", _AUTHORIZER, writes=True)
+async def round_trip(target: Target) -> None:
+    """A created ACL is described with the fields that it was created with, and deleted by a filter.
+
+    Provisioning tools compare what is described with what they want; an ACL that a filter misses stays in force.
+    """
+    async with target.connection() as connection, _acl(target, connection, _LITERAL) as acl:
+        await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [acl])
+        deleted = await _delete(target, connection, acl["resource_name"])
+        if [_fields(each, each) for each in deleted.body["filter_results"][0]["matching_acls"]] != [acl]:
+            raise deleted.failed("DeleteAcls does not return exactly the ACL that it deletes")
+        await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
+
+
+@check("acls/prefixed", "KIP-290", _AUTHORIZER, writes=True)
+async def prefixed(target: Target) -> None:
+    """A filter with pattern type MATCH finds the prefixed ACLs that apply to a name; LITERAL does not find them.
+
+    Tools list with MATCH who may use a topic; one that they miss is access that nobody knows of.
+    """
+    async with target.connection() as connection, _acl(target, connection, _PREFIXED) as acl:
+        name = acl["resource_name"] + "-longer"
+        await _expect_described(target, connection, _filter(name, _MATCH), [acl])
+        await _expect_described(target, connection, _filter(acl["resource_name"], _LITERAL), [])
+
+
+@check("acls/unknown-resource-type", "KIP-140", _REQUEST)
+async def unknown_resource_type(target: Target) -> None:
+    """DescribeAcls with resource type 0, UNKNOWN, closes the connection or returns an error.
+
+    Clients use it for types that are newer than they are. A broker that takes it for ANY lists all ACLs.
+    """
+    version = min(_VERSION, target.version("DescribeAcls", _VERSION))
+    async with target.connection() as connection:
+        request = target.frame(connection, "DescribeAcls", version, **_filter(None, _ANY, _UNKNOWN))
+        connection.send(request)
+        response = await target.refused(connection, "DescribeAcls with an unknown resource type")
+        if response is not None and response[12:14] == bytes(2):
+            raise CheckFailed("DescribeAcls with an unknown resource type is answered without an error")
+    await target.still_serves()
+
+
+@asynccontextmanager
+async def _acl(target: Target, connection: BrokerConnection, pattern: int) -> AsyncIterator[dict[str, Any]]:
+    """An ACL for a made-up principal, host and topic; it is deleted afterwards."""
+    name = target.new_name("acl")
+    acl = {"resource_type": _TOPIC, "resource_name": name, "pattern_type": pattern, "principal": "User:kproxy-probe",
+           "host": "192.0.2.1", "operation": _READ, "permission_type": _ALLOW}  # fmt: skip
+    creation = {"resource_pattern_type" if key == "pattern_type" else key: value for key, value in acl.items()}
+    version = min(_VERSION, target.version("CreateAcls", _VERSION))
+    answer = await target.ask(connection, "CreateAcls", version, creations=[creation])
+    if len(answer.body["results"]) != 1:
+        raise answer.failed("the response does not have exactly one result")
+    code = answer.body["results"][0]["error_code"]
+    if code in _DISABLED:
+        raise CheckSkipped(f"ACLs cannot be created: error {code} ({Error(code).name})")
+    expect(code, Error.NONE, "CreateAcls")
+    try:
+        yield acl
+    finally:
+        await _delete(target, connection, name)
+
+
+async def _delete(target: Target, connection: BrokerConnection, name: str) -> BrokerAnswer:
+    version = min(_VERSION, target.version("DeleteAcls", _VERSION))
+    answer = await target.ask(connection, "DeleteAcls", version, filters=[_filter(name, _ANY)])
+    expect(answer.body["filter_results"][0]["error_code"], Error.NONE, "DeleteAcls")
+    return answer
+
+
+async def _expect_described(
+    target: Target, connection: BrokerConnection, values: Mapping[str, object], wanted: list[dict[str, Any]]
+) -> None:
+    """Fail unless DescribeAcls returns these ACLs soon."""
+    version = min(_VERSION, target.version("DescribeAcls", _VERSION))
+
+    def found(answer: BrokerAnswer) -> list[dict[str, Any]]:
+        return [_fields(resource, acl) for resource in answer.body["resources"] for acl in resource["acls"]]
+
+    answer = await until(
+        target,
+        lambda: target.ask(connection, "DescribeAcls", version, **values),
+        lambda answer: found(answer) == wanted,
+    )
+    expect(answer.body["error_code"], Error.NONE, "DescribeAcls")
+    if found(answer) != wanted:
+        raise answer.failed(f"DescribeAcls returns {found(answer) or 'no ACL'} instead of {wanted or 'none'}")
+
+
+def _filter(name: str | None, pattern: int, resource_type: int = _TOPIC) -> dict[str, object]:
+    return {"resource_type_filter": resource_type, "resource_name_filter": name, "pattern_type_filter": pattern,
+            "principal_filter": None, "host_filter": None, "operation": _ANY, "permission_type": _ANY}  # fmt: skip
+
+
+def _fields(resource: Mapping[str, Any], acl: Mapping[str, Any]) -> dict[str, Any]:
+    """An ACL as `_acl` returns it."""
+    return {
+        **{name: resource[name] for name in ("resource_type", "resource_name", "pattern_type")},
+        **{name: acl[name] for name in ("principal", "host", "operation", "permission_type")},
+    }

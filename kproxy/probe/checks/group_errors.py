@@ -1,0 +1,186 @@
+"""The errors of groups that clients rely on: each makes them do something else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dissectors.schemas.codes import Error
+from kproxy.client.connection import BrokerConnection
+from kproxy.probe.check import CheckFailed, check
+from kproxy.probe.scratch import ask_ready, coordinator, expect, scratch_topic, until
+from kproxy.probe.target import BrokerAnswer, Target
+
+_MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
+_SERVICE = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupCoordinatorService.java"
+#: The first versions with static members. The flexible ones after them have the same fields.
+_VERSIONS: Final = {"JoinGroup": 5, "SyncGroup": 3, "Heartbeat": 3, "LeaveGroup": 3, "OffsetCommit": 7}
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """The only member of a classic group, in generation 1 unless the broker counts otherwise."""
+
+    target: Target
+    connection: BrokerConnection
+    group: str
+    id: str
+    generation: int
+    instance: str | None
+
+    async def ask(self, api: str, **values: object) -> BrokerAnswer:
+        """Send a request about the group."""
+        self.target.version(api, _VERSIONS[api])
+        return await self.target.ask(self.connection, api, _VERSIONS[api], group_id=self.group, **values)
+
+    async def heartbeat(self, **changed: object) -> int:
+        """Send a heartbeat with some fields changed; returns the error code."""
+        values = {"generation_id": self.generation, "member_id": self.id, "group_instance_id": self.instance} | changed
+        code: int = (await self.ask("Heartbeat", **values)).body["error_code"]
+        return code
+
+
+@check("groups/illegal-generation", _MANAGER, writes=True)
+async def illegal_generation(target: Target) -> None:
+    """Heartbeat and SyncGroup with another generation than the group's return ILLEGAL_GENERATION.
+
+    A member that missed a rebalance joins again because of it, and gives up its partitions.
+    """
+    async with _group(target) as member:
+        code = await member.heartbeat(generation_id=member.generation + 7)
+        expect(code, Error.ILLEGAL_GENERATION, "Heartbeat with another generation")
+        synced = await member.ask("SyncGroup", generation_id=member.generation + 7, member_id=member.id)
+        expect(synced.body["error_code"], Error.ILLEGAL_GENERATION, "SyncGroup with another generation")
+        expect(await member.heartbeat(), Error.NONE, "Heartbeat with the group's generation")
+
+
+@check("groups/fenced-commits", _MANAGER, writes=True)
+async def fenced_commits(target: Target) -> None:
+    """OffsetCommit of an old generation returns ILLEGAL_GENERATION, that of a stranger UNKNOWN_MEMBER_ID.
+
+    Otherwise a member that was removed from the group overwrites the offsets of its successor, and records are lost.
+    """
+    async with scratch_topic(target) as topic, _group(target) as member:
+        for generation, identity, expected in (
+            (member.generation + 7, member.id, Error.ILLEGAL_GENERATION),
+            (member.generation, "nobody", Error.UNKNOWN_MEMBER_ID),
+        ):
+            partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+            answer = await member.ask("OffsetCommit", generation_id_or_member_epoch=generation, member_id=identity,
+                                      topics=[{"name": topic.name, "partitions": [partition]}])  # fmt: skip
+            code = answer.body["topics"][0]["partitions"][0]["error_code"]
+            expect(code, expected, f"OffsetCommit of generation {generation} by {identity!r}")
+
+
+@check("groups/fenced-instance", "KIP-345", _MANAGER, writes=True)
+async def fenced_instance(target: Target) -> None:
+    """A second member with the same group.instance.id replaces the first, which gets FENCED_INSTANCE_ID.
+
+    The first consumer stops because of it. Without it, two consumers with one configuration both read its partitions.
+    """
+    async with _group(target, instance="kproxy-probe-instance") as first, first.target.connection() as connection:
+        joined = await _join(first.target, connection, first.group, "", first.instance)
+        expect(joined.body["error_code"], Error.NONE, "JoinGroup of a known instance")
+        if joined.body["member_id"] == first.id:
+            raise joined.failed("the second member gets the member id of the first")
+        expect(await first.heartbeat(), Error.FENCED_INSTANCE_ID, "Heartbeat of the replaced member")
+
+
+@check("groups/other-protocol", _MANAGER, writes=True)
+async def other_protocol(target: Target) -> None:
+    """JoinGroup with another protocol type, or no common protocol, returns INCONSISTENT_GROUP_PROTOCOL.
+
+    Two applications with one group id get this error, instead of assignments that they cannot read.
+    """
+    async with _group(target) as member:
+        for changed in ({"protocol_type": "other"}, {"protocols": [{"name": "other", "metadata": b""}]}):
+            answer = await _join(member.target, member.connection, member.group, "", None, **changed)
+            code = answer.body["error_code"]
+            expect(code, Error.INCONSISTENT_GROUP_PROTOCOL, f"JoinGroup with another {next(iter(changed))}")
+
+
+@check("groups/session-timeout", "group.min.session.timeout.ms", _SERVICE, writes=True)
+async def session_timeout(target: Target) -> None:
+    """JoinGroup with a session timeout of 0 returns INVALID_SESSION_TIMEOUT.
+
+    With it, the member would leave the group before its first heartbeat, and the others would rebalance each time.
+    """
+    group = target.new_name("group")
+    at = await coordinator(target, group)
+    async with at.connection() as connection:
+        answer = await _join(at, connection, group, "", None, session_timeout_ms=0)
+        expect(answer.body["error_code"], Error.INVALID_SESSION_TIMEOUT, "JoinGroup with a session timeout of 0")
+
+
+@check("groups/non-empty", _MANAGER, writes=True)
+async def non_empty(target: Target) -> None:
+    """DeleteGroups of a group with members returns NON_EMPTY_GROUP, and the members stay.
+
+    Otherwise a tool deletes the committed offsets of running consumers.
+    """
+    async with _group(target) as member:
+        code = await _delete(member.target, member.connection, member.group)
+        expect(code, Error.NON_EMPTY_GROUP, "DeleteGroups of a group with a member")
+        expect(await member.heartbeat(), Error.NONE, "Heartbeat after DeleteGroups")
+
+
+@check("groups/delete-unknown", _MANAGER, writes=True)
+async def delete_unknown(target: Target) -> None:
+    """DeleteGroups of an unknown group returns GROUP_ID_NOT_FOUND.
+
+    Scripts that clean up ignore this error only, and a misspelt group is noticed.
+    """
+    group = target.new_name("group")
+    at = await coordinator(target, group)
+    async with at.connection() as connection:
+        code = await until(target, lambda: _delete(at, connection, group), lambda code: code != Error.NOT_COORDINATOR)
+        expect(code, Error.GROUP_ID_NOT_FOUND, "DeleteGroups of an unknown group")
+
+
+@asynccontextmanager
+async def _group(target: Target, instance: str | None = None) -> AsyncIterator[_Member]:
+    """A stable group with one member, which is deleted afterwards."""
+    group = target.new_name("group")
+    at = await coordinator(target, group)
+    async with at.connection() as connection:
+
+        async def join() -> BrokerAnswer:
+            answer = await _join(at, connection, group, "", instance)
+            if answer.body["error_code"] == Error.MEMBER_ID_REQUIRED:
+                answer = await _join(at, connection, group, answer.body["member_id"], instance)
+            return answer
+
+        # As in kproxy.probe.checks.groups, the broker may forget the member id of an empty group.
+        answer = await until(target, join, lambda answer: answer.body["error_code"] != Error.UNKNOWN_MEMBER_ID)
+        expect(answer.body["error_code"], Error.NONE, "JoinGroup")
+        member = _Member(at, connection, group, answer.body["member_id"], answer.body["generation_id"], instance)
+        assignment = {"member_id": member.id, "assignment": b"all"}
+        synced = await member.ask("SyncGroup", generation_id=member.generation, member_id=member.id,
+                                  group_instance_id=instance, assignments=[assignment])  # fmt: skip
+        expect(synced.body["error_code"], Error.NONE, "SyncGroup")
+        try:
+            yield member
+        finally:
+            left = {"member_id": "" if instance else member.id, "group_instance_id": instance}
+            with suppress(CheckFailed):  # the error of the check is more important
+                await member.ask("LeaveGroup", members=[left])
+                await _delete(at, connection, group)
+
+
+async def _join(
+    target: Target, connection: BrokerConnection, group: str, member: str, instance: str | None, **changed: Any
+) -> BrokerAnswer:
+    target.version("JoinGroup", _VERSIONS["JoinGroup"])
+    values = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "kproxy-probe",
+              "protocols": [{"name": "only", "metadata": b"metadata"}]} | changed  # fmt: skip
+    return await ask_ready(target, connection, "JoinGroup", _VERSIONS["JoinGroup"], group_id=group, member_id=member,
+                           group_instance_id=instance, **values)  # fmt: skip
+
+
+async def _delete(target: Target, connection: BrokerConnection, group: str) -> int:
+    version = min(1, target.version("DeleteGroups"))
+    answer = await target.ask(connection, "DeleteGroups", version, groups_names=[group])
+    code: int = answer.body["results"][0]["error_code"]
+    return code

@@ -1,0 +1,133 @@
+"""ListOffsets and leader epochs: special timestamps, epochs, and requests to a broker that does not lead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from dissectors import records
+from dissectors.schemas.codes import ApiKey, Error
+from kproxy.probe.check import CheckFailed, CheckSkipped, check
+from kproxy.probe.scratch import batch, expect, scratch_topic, until
+from kproxy.probe.target import Target
+from kproxy.proxy.address import TcpAddress
+
+_KAFKA_APIS = "core/src/main/scala/kafka/server/KafkaApis.scala"
+_REPLICA_MANAGER = "core/src/main/scala/kafka/server/ReplicaManager.scala"
+_PARTITION = "core/src/main/scala/kafka/cluster/Partition.scala"
+_LIST_OFFSETS = "clients/src/main/java/org/apache/kafka/common/requests/ListOffsetsRequest.java"
+_TIMES: Final = (1_700_000_002_000, 1_700_000_003_000, 1_700_000_001_000)  # the second record has the maximum
+_FUTURE_EPOCH: Final = 1_000_000
+
+
+@check("offsets/earliest-and-latest", "KIP-79", _LIST_OFFSETS, writes=True)
+async def earliest_and_latest(target: Target) -> None:
+    """Timestamps -2 and -1 return the first offset and the end, in every version of ListOffsets from 1 on.
+
+    Consumers begin at one of them, each with the version that it knows.
+    """
+    await _returns(target, 1, {-2: (0, None), -1: (len(_TIMES), None)})
+
+
+@check("offsets/max-timestamp", "KIP-734", _LIST_OFFSETS, writes=True)
+async def max_timestamp(target: Target) -> None:
+    """From version 7 on, timestamp -3 returns the offset and the timestamp of the record with the latest timestamp.
+
+    Monitoring uses it to find topics that nobody writes to.
+    """
+    await _returns(target, 7, {-3: (1, max(_TIMES))})
+
+
+@check("offsets/earliest-local", "KIP-405", _LIST_OFFSETS, writes=True)
+async def earliest_local(target: Target) -> None:
+    """From version 8 on, timestamp -4 returns the first offset on the broker's own disk.
+
+    Without tiered storage it is the first offset.
+    """
+    await _returns(target, 8, {-4: (0, None)})
+
+
+@check("offsets/latest-tiered", "KIP-1005", _LIST_OFFSETS, writes=True)
+async def latest_tiered(target: Target) -> None:
+    """From version 9 on, timestamp -5 returns the last offset in tiered storage, or -1 without any.
+
+    Tools compute from it how much is not in tiered storage yet.
+    """
+    await _returns(target, 9, {-5: (-1, None)})
+
+
+@check("offsets/special-timestamp-too-early", "KIP-734", _KAFKA_APIS, writes=True)
+async def special_timestamp_too_early(target: Target) -> None:
+    """A special timestamp in a version before it was defined returns UNSUPPORTED_VERSION.
+
+    A broker that searches for a record since that time returns the first offset instead, which looks right.
+    """
+    newest = target.version("ListOffsets", 7)
+    async with scratch_topic(target) as topic:
+        for timestamp, first in ((-3, 7), (-4, 8), (-5, 9)):
+            lowest = target.served[ApiKey.LIST_OFFSETS][0]
+            if newest >= first > lowest:
+                code = (await topic.offset(timestamp, first - 1))["error_code"]
+                expect(code, Error.UNSUPPORTED_VERSION, f"ListOffsets v{first - 1} of timestamp {timestamp}")
+
+
+@check("offsets/leader-epochs", "KIP-320", _PARTITION, writes=True)
+async def leader_epochs(target: Target) -> None:
+    """Fetch and ListOffsets with a leader epoch that the broker does not know return UNKNOWN_LEADER_EPOCH.
+
+    The client has newer metadata than the broker, and tries again. Without the error, a broker that was cut off from
+    the others lets consumers read what is going to be truncated.
+    """
+    target.version("Fetch", 9)
+    target.version("ListOffsets", 4)
+    async with scratch_topic(target) as topic:
+        fetched = await topic.fetch(current_leader_epoch=_FUTURE_EPOCH)
+        expect(fetched["error_code"], Error.UNKNOWN_LEADER_EPOCH, "Fetch with an unknown leader epoch")
+        found = await topic.offset(-1, current_leader_epoch=_FUTURE_EPOCH)
+        expect(found["error_code"], Error.UNKNOWN_LEADER_EPOCH, "ListOffsets with an unknown leader epoch")
+
+
+@check("offsets/not-leader", _REPLICA_MANAGER, writes=True)
+async def not_leader(target: Target) -> None:
+    """Produce, Fetch and ListOffsets return NOT_LEADER_OR_FOLLOWER at a broker that has no replica of the partition.
+
+    Clients refresh their metadata because of it, and only because of it.
+    """
+    async with scratch_topic(target) as topic:
+        answer = await topic.ask("Metadata", 9, topics=[{"name": topic.name}])
+        replicas = answer.body["topics"][0]["partitions"][0]["replica_nodes"]
+        others = [each for each in answer.body["brokers"] if each["node_id"] not in replicas]
+        if not others:
+            raise CheckSkipped("there is only one broker")
+        stranger = replace(target, address=TcpAddress(others[0]["host"], others[0]["port"]))
+        async with stranger.connection() as connection:
+            asked = replace(topic, target=stranger, connection=connection)
+            for ask, what in (
+                (partial(asked.produce, batch(b"x")), "Produce"), (asked.fetch, "Fetch"),
+                (partial(asked.offset, -1), "ListOffsets"),
+            ):  # fmt: skip
+                found = await until(target, ask, lambda found: found["error_code"] != Error.UNKNOWN_TOPIC_OR_PARTITION)
+                what += f" at broker {others[0]['node_id']}, which is not a replica,"
+                expect(found["error_code"], Error.NOT_LEADER_OR_FOLLOWER, what)
+
+
+async def _returns(target: Target, first: int, expected: Mapping[int, tuple[int, int | None]]) -> None:
+    """Check the offset, and the timestamp unless None, by special timestamp in every version from `first` on."""
+    newest = target.version("ListOffsets", first)
+    lowest = target.served[ApiKey.LIST_OFFSETS][0]
+    async with scratch_topic(target) as topic:
+        for each in _TIMES:
+            data = records.encode([{"records": [{"key": None, "value": b"v", "timestamp": each}]}])
+            expect((await topic.produce(data))["error_code"], Error.NONE, "Produce")
+        for version in range(max(lowest, first), newest + 1):
+            for timestamp, (offset, time) in expected.items():
+                what = f"ListOffsets v{version} of timestamp {timestamp}"
+                found = await topic.offset(timestamp, version)
+                expect(found["error_code"], Error.NONE, what)
+                if found["offset"] != offset or time not in (None, found["timestamp"]):
+                    raise CheckFailed(
+                        f"{what} returns offset {found['offset']} and timestamp {found['timestamp']} instead of offset "
+                        f"{offset}" + ("" if time is None else f" and timestamp {time}")
+                    )

@@ -1,0 +1,195 @@
+"""Share groups: members acquire records, and accept, release or reject each of them (KIP-932)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dissectors.schemas.codes import Error
+from kproxy.probe.check import CheckFailed, check
+from kproxy.probe.scratch import batch, coordinator, expect, scratch_topic
+from kproxy.probe.share_groups import (
+    ACCEPT,
+    BEGIN,
+    END,
+    REJECT,
+    RELEASE,
+    ShareMember,
+    heartbeat,
+    joined,
+    new_member_id,
+    share_group,
+)
+from kproxy.probe.target import Target
+
+_PARTITION = "core/src/main/java/kafka/server/share/SharePartition.java"
+_SESSIONS = "core/src/main/java/kafka/server/share/SharePartitionManager.java"
+_GROUPS = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/GroupMetadataManager.java"
+_SOON_MS, _NOTHING_MS = 5000, 200  # how long a Fetch waits for what should come, or for what should not
+
+
+@check("shares/members", "KIP-932", _GROUPS, writes=True)
+async def members(target: Target) -> None:
+    """All members of a share group are assigned the only partition, and leave with epoch -1.
+
+    Unlike in other groups, a partition has many members.
+    """
+    async with scratch_topic(target) as topic, joined(target, topic.name, 2) as (group, ids):
+        at = await coordinator(target, group)
+        async with at.connection() as connection:
+            left = await heartbeat(at, connection, group, ids[0], END)
+            expect(left.body["error_code"], Error.NONE, "ShareGroupHeartbeat with epoch -1")
+            if left.body["member_epoch"] != END:
+                raise left.failed(f"a member that leaves gets epoch {left.body['member_epoch']} instead of -1")
+
+
+@check("shares/fenced-members", "KIP-932", _GROUPS, writes=True)
+async def fenced_members(target: Target) -> None:
+    """Heartbeats of unknown members return UNKNOWN_MEMBER_ID, those with a wrong epoch FENCED_MEMBER_EPOCH.
+
+    Consumers join again because of either.
+    """
+    async with scratch_topic(target) as topic, joined(target, topic.name) as (group, [member]):
+        at = await coordinator(target, group)
+        async with at.connection() as connection:
+            for identity, expected in (
+                (new_member_id(), Error.UNKNOWN_MEMBER_ID), (member, Error.FENCED_MEMBER_EPOCH),
+            ):  # fmt: skip
+                answer = await heartbeat(at, connection, group, identity, 1000)
+                expect(answer.body["error_code"], expected, "ShareGroupHeartbeat with epoch 1000")
+
+
+@check("shares/acquire", "KIP-932", _PARTITION, writes=True)
+async def acquire(target: Target) -> None:
+    """A record is acquired by one member, for the first time, and by no other while that one has it.
+
+    Otherwise each record is processed by several members.
+    """
+    async with share_group(target, 2) as (first, second):
+        offset = await _produced(first)
+        await _acquires(first, {offset: 1}, "the first member")
+        await _acquires(second, {}, "another member")
+
+
+@check("shares/accept", "KIP-932", _PARTITION, writes=True)
+async def accept(target: Target) -> None:
+    """An accepted record is not delivered again, even after its member has left.
+
+    Otherwise records are processed twice.
+    """
+    await _acknowledged(target, ACCEPT, {})
+
+
+@check("shares/release", "KIP-932", _PARTITION, writes=True)
+async def release(target: Target) -> None:
+    """A released record is delivered again, and the delivery count is 2.
+
+    Applications count deliveries to give up on a record that they cannot process.
+    """
+    await _acknowledged(target, RELEASE, {0: 2})
+
+
+@check("shares/reject", "KIP-932", _PARTITION, writes=True)
+async def reject(target: Target) -> None:
+    """A rejected record is not delivered again.
+
+    Otherwise a record that no application can process comes back forever.
+    """
+    await _acknowledged(target, REJECT, {})
+
+
+@check("shares/some", "KIP-932", _PARTITION, writes=True)
+async def some(target: Target) -> None:
+    """Records of one batch are acknowledged one by one: only the released one is delivered again.
+
+    Members acknowledge records, not batches.
+    """
+    async with share_group(target, 2) as (first, second):
+        offset = await _produced(first, 3)
+        await _acquires(first, {offset: 1, offset + 1: 1, offset + 2: 1}, "the first member")
+        for index, how in enumerate((ACCEPT, RELEASE, REJECT)):
+            code = await first.acknowledge(offset + index, offset + index, how)
+            expect(code, Error.NONE, f"ShareAcknowledge of record {index + 1} of 3")
+        await _acquires(second, {offset + 1: 2}, "another member")
+
+
+@check("shares/end-of-session", "KIP-932", _SESSIONS, writes=True)
+async def end_of_session(target: Target) -> None:
+    """A member that ends its share session releases what it has acquired.
+
+    Consumers end it when they close. Without the release, others wait for the lock to time out, 30 s by default.
+    """
+    async with share_group(target, 2) as (first, second):
+        offset = await _produced(first)
+        await _acquires(first, {offset: 1}, "the first member")
+        await first.end()
+        await _acquires(second, {offset: 2}, "another member")
+
+
+@check("shares/not-acquired", "KIP-932", _PARTITION, writes=True)
+async def not_acquired(target: Target) -> None:
+    """Acknowledging a record that the member has not acquired returns INVALID_RECORD_STATE.
+
+    A member that was too slow finds out that another one may have processed the record, too.
+    """
+    async with share_group(target, 2) as (first, second):
+        offset = await _produced(first)
+        await _acquires(first, {offset: 1}, "the first member")
+        await second.fetch(max_wait_ms=0)  # begins its session
+        code = await second.acknowledge(offset, offset, ACCEPT)
+        expect(code, Error.INVALID_RECORD_STATE, "ShareAcknowledge of another member's record")
+
+
+@check("shares/session-epochs", "KIP-932", _SESSIONS, writes=True)
+async def session_epochs(target: Target) -> None:
+    """A wrong session epoch returns INVALID_SHARE_SESSION_EPOCH, and an unknown session SHARE_SESSION_NOT_FOUND.
+
+    Consumers begin a new session because of either.
+    """
+    async with share_group(target) as [member]:
+        for each, epoch, expected in (
+            (member, member.epoch + 5, Error.INVALID_SHARE_SESSION_EPOCH),
+            (replace(member, id=new_member_id()), 1, Error.SHARE_SESSION_NOT_FOUND),
+        ):
+            for api in ("ShareFetch", "ShareAcknowledge"):
+                answer = await replace(each, epoch=epoch).ask(api)
+                expect(answer.body["error_code"], expected, f"{api} with session epoch {epoch}")
+
+
+@check("shares/first-acknowledge", "KIP-932", _SESSIONS, writes=True)
+async def first_acknowledge(target: Target) -> None:
+    """ShareAcknowledge with epoch 0 returns INVALID_SHARE_SESSION_EPOCH: only ShareFetch begins a session.
+
+    A member whose session is lost learns that its acknowledgements have no effect.
+    """
+    async with share_group(target) as [member]:
+        member.epoch = BEGIN
+        answer = await member.ask("ShareAcknowledge")
+        expect(answer.body["error_code"], Error.INVALID_SHARE_SESSION_EPOCH, "ShareAcknowledge with session epoch 0")
+
+
+async def _acknowledged(target: Target, how: int, again: dict[int, int]) -> None:
+    """Acknowledge a record, and check what another member then acquires: delivery counts by relative offset."""
+    async with share_group(target, 2) as (first, second):
+        offset = await _produced(first)
+        await _acquires(first, {offset: 1}, "the first member")
+        expect(await first.acknowledge(offset, offset, how), Error.NONE, "ShareAcknowledge")
+        await first.end()
+        wanted = {offset + each: count for each, count in again.items()}
+        await _acquires(second, wanted, "another member")
+
+
+async def _produced(member: ShareMember, count: int = 1) -> int:
+    """Produce a batch of records; returns the first offset."""
+    produced = await member.topic.produce(batch(*(b"%d" % number for number in range(count))))
+    expect(produced["error_code"], Error.NONE, "Produce")
+    offset: int = produced["base_offset"]
+    return offset
+
+
+async def _acquires(member: ShareMember, wanted: dict[int, int], who: str) -> None:
+    """Fail unless the member acquires exactly these offsets, with these delivery counts."""
+    found = await member.fetch(max_wait_ms=_SOON_MS if wanted else _NOTHING_MS)
+    if found != wanted:
+        raise CheckFailed(
+            f"{who} acquires the offsets {found or 'none'} instead of {wanted or 'none'} (with delivery counts)"
+        )

@@ -1,0 +1,143 @@
+"""Topic ids: the versions that use them instead of names, and topics that were deleted (KIP-516)."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from dissectors.schemas.codes import Error
+from dissectors.wire.primitives import uuid_text
+from kproxy.probe.check import CheckFailed, check
+from kproxy.probe.scratch import ScratchTopic, batch, expect, scratch_topic, until, values_of
+from kproxy.probe.target import BrokerAnswer, Target
+
+_FETCH, _PRODUCE, _METADATA, _DELETE = 13, 13, 10, 6  # the first versions with topic ids
+_NO_ID = uuid_text(bytes(16))
+_KAFKA_APIS = "core/src/main/scala/kafka/server/KafkaApis.scala"
+_CONTROLLER = "core/src/main/scala/kafka/server/ControllerApis.scala"
+
+
+@check("topic-ids/metadata", "KIP-516", writes=True)
+async def metadata(target: Target) -> None:
+    """Metadata returns the same topic id from version 10 on.
+
+    Clients compare it with the id that they know, to notice that a topic was deleted and created again. A zero id means
+    that the broker has no topic ids, and clients then fall back to names.
+    """
+    newest = target.version("Metadata", _METADATA)
+    async with scratch_topic(target) as topic:
+        found = {version: await topic.topic_id(version) for version in range(_METADATA, newest + 1)}
+    if found[newest] == _NO_ID:
+        raise CheckFailed("Metadata returns a zero topic id")
+    if len(set(found.values())) > 1:
+        raise CheckFailed(f"the topic id depends on the version of Metadata: {found}")
+
+
+@check("topic-ids/fetch", "KIP-516", _KAFKA_APIS, writes=True)
+async def fetch(target: Target) -> None:
+    """From version 13 on, Fetch reads a topic by its id, and the response has that id.
+
+    From version 13 on a Fetch has no names, so consumers cannot fall back to them.
+    """
+    target.version("Fetch", _FETCH)
+    async with scratch_topic(target) as topic:
+        expect((await topic.produce(batch(b"by id")))["error_code"], Error.NONE, "Produce")
+        identity = await topic.topic_id()
+        answer = await _fetch(topic, identity)
+        partition = _partition(answer, identity, "partitions")
+        expect(partition["error_code"], Error.NONE, "Fetch by topic id")
+        if values_of(partition["records"]) != [b"by id"]:
+            raise answer.failed("Fetch by topic id does not return the record")
+
+
+@check("topic-ids/fetch-unknown", "KIP-516", _KAFKA_APIS, writes=True)
+async def fetch_unknown(target: Target) -> None:
+    """Fetch of an unknown topic id returns UNKNOWN_TOPIC_ID.
+
+    Consumers refresh their metadata because of this error, and continue with the new id.
+    """
+    target.version("Fetch", _FETCH)
+    async with scratch_topic(target) as topic:
+        unknown = _new_id()
+        partition = _partition(await _fetch(topic, unknown), unknown, "partitions")
+        expect(partition["error_code"], Error.UNKNOWN_TOPIC_ID, "Fetch of an unknown topic id")
+
+
+@check("topic-ids/produce", "KIP-516", _KAFKA_APIS, writes=True)
+async def produce(target: Target) -> None:
+    """From version 13 on, Produce names a topic by its id; an unknown id returns UNKNOWN_TOPIC_ID.
+
+    Producers refresh their metadata because of this error, instead of writing to a topic that replaced theirs.
+    """
+    target.version("Produce", _PRODUCE)
+    async with scratch_topic(target) as topic:
+        for identity, expected in ((await topic.topic_id(), Error.NONE), (_new_id(), Error.UNKNOWN_TOPIC_ID)):
+            data = {"topic_id": identity, "partition_data": [{"index": 0, "records": batch(b"x")}]}
+            answer = await topic.ask("Produce", _PRODUCE, acks=-1, timeout_ms=10_000, topic_data=[data])
+            partition = _partition(answer, identity, "partition_responses")
+            expect(partition["error_code"], expected, "Produce by topic id")
+        if values_of((await topic.fetch())["records"]) != [b"x"]:
+            raise CheckFailed("the record that was produced by topic id is not in the topic")
+
+
+@check("topic-ids/delete", "KIP-516", _CONTROLLER, writes=True)
+async def delete(target: Target) -> None:
+    """DeleteTopics deletes a topic by its id from version 6 on; an unknown id returns UNKNOWN_TOPIC_ID.
+
+    By its id, a tool never deletes a newer topic of the same name.
+    """
+    version = min(_DELETE, target.version("DeleteTopics", _DELETE))
+    async with scratch_topic(target) as topic, target.connection() as connection:
+        identity = await topic.topic_id()
+        for wanted, expected in ((_new_id(), Error.UNKNOWN_TOPIC_ID), (identity, Error.NONE)):
+            answer = await target.ask(connection, "DeleteTopics", version, timeout_ms=10_000,
+                                      topics=[{"name": None, "topic_id": wanted}])  # fmt: skip
+            [found] = answer.body["responses"] or [{"topic_id": None}]
+            if found["topic_id"] != wanted:
+                raise answer.failed("the response does not have the topic id of the request")
+            expect(found["error_code"], expected, "DeleteTopics by topic id")
+        if found["name"] != topic.name:
+            raise answer.failed(f"the deleted topic {topic.name} is named {found['name']!r} in the response")
+
+
+@check("topic-ids/recreated", "KIP-516", writes=True)
+async def recreated(target: Target) -> None:
+    """A topic that is deleted and created again has a new id, and the old one returns UNKNOWN_TOPIC_ID.
+
+    With the old id, consumers would read the new topic at the offsets of the old one.
+    """
+    target.version("Fetch", _FETCH)
+    async with scratch_topic(target) as old:
+        identity = await old.topic_id()
+    async with target.connection() as connection:
+        await until(
+            target,
+            lambda: target.ask(connection, "Metadata", 9, topics=[{"name": old.name}], allow_auto_topic_creation=False),
+            lambda answer: bool(answer.body["topics"][0]["error_code"]),
+        )
+    async with scratch_topic(target, old.name) as new:
+        if await new.topic_id() == identity:
+            raise CheckFailed(f"the topic has its old id {identity} after it was deleted and created again")
+        partition = _partition(await _fetch(new, identity), identity, "partitions")
+        expect(partition["error_code"], Error.UNKNOWN_TOPIC_ID, "Fetch of the deleted topic's id")
+
+
+async def _fetch(topic: ScratchTopic, identity: str) -> BrokerAnswer:
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    return await topic.ask("Fetch", _FETCH, max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20,
+                           topics=[{"topic_id": identity, "partitions": [partition]}])  # fmt: skip
+
+
+def _partition(answer: BrokerAnswer, identity: str, name: str) -> dict[str, Any]:
+    """The only partition of the response, which must be of that topic."""
+    if answer.body.get("error_code"):
+        raise answer.failed(f"the whole request fails with error {answer.body['error_code']}")
+    topics = answer.body["responses"]
+    if [each["topic_id"] for each in topics] != [identity] or len(topics[0][name]) != 1:
+        raise answer.failed("the response does not have exactly the topic id and partition of the request")
+    partition: dict[str, Any] = topics[0][name][0]
+    return partition
+
+
+def _new_id() -> str:
+    return uuid_text(secrets.token_bytes(16))

@@ -1,0 +1,168 @@
+"""What checks of share groups need: a group whose members can acquire and acknowledge records (KIP-932)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from dissectors import records
+from dissectors.schemas.codes import Error
+from dissectors.wire.primitives import uuid_text
+from kproxy.client.connection import BrokerConnection
+from kproxy.probe.check import CheckFailed, CheckSkipped
+from kproxy.probe.scratch import ScratchTopic, ask_ready, batch, coordinator, expect, scratch_topic, until
+from kproxy.probe.target import BrokerAnswer, Target
+
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+BEGIN, END = 0, -1  # epochs of a share session
+_VERSION: Final = 1  # of the three APIs; version 0 was a preview with another layout
+_POLL_MS: Final = 100
+
+
+@dataclass(slots=True)
+class ShareMember:
+    """A member of a share group: its connection to the leader, and the next epoch of its share session there."""
+
+    topic: ScratchTopic
+    topic_id: str
+    group: str
+    id: str
+    epoch: int = BEGIN
+
+    async def fetch(self, *, max_wait_ms: int) -> dict[int, int]:
+        """Acquire records, or wait for some; returns the delivery count by offset."""
+        answer = await self.ask("ShareFetch", max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, max_records=100,
+                                batch_size=100, topics=self.partition() if self.epoch == BEGIN else [])  # fmt: skip
+        expect(answer.body["error_code"], Error.NONE, f"ShareFetch with session epoch {self.epoch}")
+        self.epoch += 1
+        found: dict[int, int] = {}
+        for partition in (each for topic in answer.body["responses"] for each in topic["partitions"]):
+            expect(partition["error_code"], Error.NONE, "ShareFetch of the partition")
+            sent = {record["offset"] for each in records.decode(partition["records"] or b"")
+                    for record in each.get("records", ())}  # fmt: skip
+            for each in partition["acquired_records"]:
+                offsets = range(each["first_offset"], each["last_offset"] + 1)
+                if not all(offset in sent for offset in offsets):
+                    raise answer.failed("the response does not have all records that are acquired")
+                found.update(dict.fromkeys(offsets, each["delivery_count"]))
+        return found
+
+    async def acknowledge(self, first: int, last: int, how: int) -> int:
+        """Acknowledge the records from `first` to `last`; returns the error code of the partition."""
+        answer = await self.ask("ShareAcknowledge", topics=self.partition(
+            {"first_offset": first, "last_offset": last, "acknowledge_types": [how]}
+        ))  # fmt: skip
+        expect(answer.body["error_code"], Error.NONE, f"ShareAcknowledge with session epoch {self.epoch}")
+        self.epoch += 1
+        code: int = answer.body["responses"][0]["partitions"][0]["error_code"]
+        return code
+
+    async def end(self) -> None:
+        """End the session, which releases what is still acquired."""
+        self.epoch = END
+        answer = await self.ask("ShareAcknowledge")
+        expect(answer.body["error_code"], Error.NONE, "ShareAcknowledge with session epoch -1")
+
+    async def ask(self, api: str, **values: object) -> BrokerAnswer:
+        """Send a request of the member's share session."""
+        session = {"group_id": self.group, "member_id": self.id, "share_session_epoch": self.epoch}
+        return await self.topic.ask(api, _VERSION, **session | values)
+
+    def partition(self, *acknowledged: dict[str, Any]) -> list[dict[str, Any]]:
+        """The topic with its partition, as both requests name it."""
+        partition = {"partition_index": 0, "acknowledgement_batches": list(acknowledged)}
+        return [{"topic_id": self.topic_id, "partitions": [partition]}]
+
+
+@asynccontextmanager
+async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[ShareMember]]:
+    """A share group on a topic, with members that have a share session; the group is deleted afterwards.
+
+    All records up to now are accepted: what is produced next is acquired next.
+    """
+    target.version("ShareFetch", _VERSION)
+    target.version("ShareAcknowledge", _VERSION)
+    async with (
+        scratch_topic(target) as topic,
+        joined(target, topic.name, members) as (group, ids),
+        AsyncExitStack() as stack,
+    ):
+        topic_id = await topic.topic_id()
+        made = []
+        for identity in ids:
+            connection = await stack.enter_async_context(topic.target.connection())
+            made.append(ShareMember(replace(topic, connection=connection), topic_id, group, identity))
+        await _start(topic, made[0])
+        yield made
+
+
+async def _start(topic: ScratchTopic, member: ShareMember) -> None:
+    """Produce and accept records until the group, which begins at the end of the topic, gets one."""
+
+    async def acquire() -> dict[int, int]:
+        expect((await topic.produce(batch(b"first")))["error_code"], Error.NONE, "Produce")
+        return await member.fetch(max_wait_ms=_POLL_MS)
+
+    found = await until(topic.target, acquire, bool)
+    if not found:
+        raise CheckFailed("the member of a new share group acquires no record")
+    expect(await member.acknowledge(min(found), max(found), ACCEPT), Error.NONE, "ShareAcknowledge (accept)")
+
+
+@asynccontextmanager
+async def joined(target: Target, topic: str, members: int = 1) -> AsyncIterator[tuple[str, list[str]]]:
+    """A share group whose members are assigned the topic's partition: its id and theirs. It is deleted afterwards."""
+    target.version("ShareGroupHeartbeat", _VERSION)
+    group, ids = target.new_name("share"), [new_member_id() for _ in range(members)]
+    at = await coordinator(target, group)
+    async with at.connection() as connection:
+        try:
+            for member in ids:
+                await _join(at, connection, group, member, topic)
+            yield group, ids
+        finally:
+            for member in ids:
+                await heartbeat(at, connection, group, member, END)
+            version = min(2, at.version("DeleteGroups"))
+            await at.ask(connection, "DeleteGroups", version, groups_names=[group])
+
+
+async def _join(target: Target, connection: BrokerConnection, group: str, member: str, topic: str) -> None:
+    """Join, and send heartbeats until the partition is assigned."""
+    epoch = 0
+    topics: list[str] | None = [topic]
+
+    async def beat() -> BrokerAnswer:
+        nonlocal epoch, topics
+        answer = await heartbeat(target, connection, group, member, epoch, topics)
+        if answer.body["error_code"] == Error.UNSUPPORTED_VERSION:
+            raise CheckSkipped("share groups are not enabled (the feature share.version)")
+        expect(answer.body["error_code"], Error.NONE, "ShareGroupHeartbeat")
+        epoch, topics = answer.body["member_epoch"], None
+        return answer
+
+    answer = await until(target, beat, lambda answer: _assigned(answer) == [[0]])
+    if _assigned(answer) != [[0]]:
+        raise answer.failed(f"the member is assigned {answer.body['assignment']} instead of partition 0 of its topic")
+
+
+def _assigned(answer: BrokerAnswer) -> list[list[int]]:
+    return [each["partitions"] for each in (answer.body["assignment"] or {}).get("topic_partitions", ())]
+
+
+async def heartbeat(
+    target: Target, connection: BrokerConnection, group: str, member: str, epoch: int, topics: list[str] | None = None
+) -> BrokerAnswer:
+    """Send ShareGroupHeartbeat, again while the coordinator loads."""
+    return await ask_ready(
+        target, connection, "ShareGroupHeartbeat", _VERSION, group_id=group, member_id=member, member_epoch=epoch,
+        rack_id=None, subscribed_topic_names=topics,
+    )  # fmt: skip
+
+
+def new_member_id() -> str:
+    """A member id that no other member has; members choose their own."""
+    return uuid_text(secrets.token_bytes(16))
