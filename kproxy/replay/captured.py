@@ -9,9 +9,9 @@ from enum import Enum, auto
 from typing import Final
 
 from dissectors import embedded
-from dissectors.messages import sensitive
+from dissectors.messages import sensitive, summary
 from dissectors.messages.message import Message, read_request, read_response
-from dissectors.schemas.codes import ApiKey
+from dissectors.schemas.codes import ApiKey, Error
 from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import nanoseconds
 
@@ -25,6 +25,13 @@ _BETWEEN_BROKERS: Final = frozenset(
         "BrokerHeartbeat", "AllocateProducerIds", "ControllerRegistration", "AssignReplicasToDirs",
         "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
         "ReadShareGroupStateSummary",
+    }
+)  # fmt: skip
+#: Errors of a broker that is not ready: it has done nothing, and clients send the request again.
+NOT_READY: Final = frozenset(
+    {
+        Error.LEADER_NOT_AVAILABLE, Error.NOT_LEADER_OR_FOLLOWER, Error.COORDINATOR_LOAD_IN_PROGRESS,
+        Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR, Error.CONCURRENT_TRANSACTIONS,
     }
 )  # fmt: skip
 
@@ -72,18 +79,18 @@ class Step:
     exchange: CapturedExchange | None = None
 
 
-def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] = lambda _: True) -> list[Step]:
+def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] | None = None) -> list[Step]:
     """The steps of trace lines at detail ``raw``, by time.
 
     Args:
         lines: From any number of traces or captures.
-        wanted: Whether to send the request of this line.
+        wanted: Whether to send the request of this line; None sends all.
     """
     steps = sorted(_steps(lines, wanted), key=lambda step: step.at)
     return [step for step in steps if step.exchange is None or not step.exchange.left_out or step.action is Action.SEND]
 
 
-def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool]) -> Iterator[Step]:
+def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iterator[Step]:
     counts: dict[str, int] = {}
     sent: dict[tuple[str, int], CapturedExchange] = {}
     for line in lines:
@@ -99,13 +106,15 @@ def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool]) -> Iterator[St
             if line.frame is not None:
                 frame = base64.b64decode(line.frame)
                 answered.response = read_response(frame, answered.request.api_key, answered.request.version)
+                if _was_not_ready(answered.response):
+                    answered.left_out = answered.left_out or "the captured broker was not ready"
             answered.latency_us = line.latency_us or 0
             yield Step(nanoseconds(line.ts), Action.RECEIVE, connection_id, answered)
         elif isinstance(line, CloseLine):
             yield Step(nanoseconds(line.ts), Action.CLOSE, connection_id)
 
 
-def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool]) -> CapturedExchange:
+def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | None) -> CapturedExchange:
     request = None if line.frame is None else read_request(base64.b64decode(line.frame))
     if line.api_key in _LOGIN or line.api is None:
         left_out = "the login is not in the capture"
@@ -113,10 +122,32 @@ def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool]) ->
         left_out = line.not_decoded or "its bytes are not in the trace"
     elif sensitive.holds_secret(request) or embedded.holds_secret_topic(request):
         left_out = "its secrets are redacted"
-    elif line.api in _BETWEEN_BROKERS or (line.api == "Fetch" and request.body.get("replica_id", -1) >= 0):
+    elif _is_between_brokers(request):
         left_out = "brokers send it to each other"
-    elif not wanted(line):
-        left_out = "--where"
+    elif wanted is not None and not wanted(line):
+        left_out = "--filter does not match"
     else:
         left_out = ""
     return CapturedExchange(line, number, request, left_out)
+
+
+def _is_between_brokers(request: Message) -> bool:
+    if request.api == "AddPartitionsToTxn":
+        return request.version >= 4  # KIP-890: clients send up to version 3
+    if request.api == "Fetch":
+        return request.body.get("replica_id", -1) >= 0 or "replica_state" in request.body  # KIP-903
+    return request.api in _BETWEEN_BROKERS
+
+
+def _was_not_ready(response: Message) -> bool:
+    codes = {each.code for each in summary.errors(response)}
+    return bool(codes) and codes <= NOT_READY and not has_stored(response)
+
+
+def has_stored(response: Message) -> bool:
+    """Whether this is a Produce response with a partition that has stored its records."""
+    return response.api == "Produce" and any(
+        not partition["error_code"]
+        for topic in response.body.get("responses", ())
+        for partition in topic["partition_responses"]
+    )

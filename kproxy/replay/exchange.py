@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from dissectors import embedded
 from dissectors.messages import summary
@@ -13,17 +15,11 @@ from dissectors.schemas.codes import Error
 from kproxy.client.exchange import wrong_correlation_id
 from kproxy.comparison.bodies import FieldDifference, compare_bodies
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
-from kproxy.replay.captured import CapturedExchange
+from kproxy.replay.captured import NOT_READY, CapturedExchange, has_stored
 from kproxy.replay.live_values import LiveValues
 
-#: Errors of a broker that is not ready: it has done nothing, and clients send the request again.
-_NOT_READY: Final = frozenset(
-    {
-        Error.LEADER_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE,
-        Error.NOT_COORDINATOR, Error.NOT_LEADER_OR_FOLLOWER, Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID,
-        Error.CONCURRENT_TRANSACTIONS,
-    }
-)  # fmt: skip
+#: Errors after which the request is sent again, unless the captured response has them.
+_RETRIED: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID}
 #: Requests that would be out of turn in their session the second time.
 _ONCE: Final = frozenset({"Fetch", "ShareFetch", "ShareAcknowledge"})
 
@@ -68,32 +64,37 @@ class Replayer:
         """Whether this response means that the broker will answer as captured if the request is sent again soon."""
         if exchange.response is None or exchange.response.api in _ONCE:
             return False
-        live = summary.errors(self._read(exchange, frame))
-        new = {each.code for each in live} - {each.code for each in summary.errors(exchange.response)}
-        return bool(new) and new <= _NOT_READY and not _has_stored(exchange.response, len(live))
+        live = self._read(exchange, frame)
+        new = {each.code for each in summary.errors(live)} - {each.code for each in summary.errors(exchange.response)}
+        return bool(new) and new <= _RETRIED and not has_stored(live)
 
     def received(self, exchange: CapturedExchange, frame: bytes) -> ReplayedExchange:
         """Learn from the live response, and compare it with the captured one."""
-        captured, live = exchange.response, self._read(exchange, frame)
-        if (wrong := wrong_correlation_id(exchange.request.frame, frame)) is not None:
+        request, captured, live = exchange.request, exchange.response, self._read(exchange, frame)
+        assert request is not None
+        if (wrong := wrong_correlation_id(request.frame, frame)) is not None:
             return ReplayedExchange(exchange, Outcome.DIFFERENT, wrong, live=live)
         if captured is None:
             return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the capture has no response", live=live)
         if not live.well_formed:
             problem = live.error.message if live.error else live.opaque or f"{live.trailing} bytes too many"
             if captured.well_formed:
-                return ReplayedExchange(exchange, Outcome.DIFFERENT, f"the response does not decode: {problem}", live=live)
+                return ReplayedExchange(
+                    exchange, Outcome.DIFFERENT, f"the response does not decode: {problem}", live=live
+                )
         if not captured.well_formed:
             return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the captured response does not decode", live=live)
         names = self._values.captured_topics.get, self._values.live_topics.get
         found = compare_bodies(
             f"{captured.api}Response",
-            embedded.presentable(captured, names[0]),
-            embedded.presentable(live, names[1]),
+            body := embedded.presentable(captured, names[0]),
+            _in_order(
+                body, embedded.presentable(live, names[1]), partial(self._values.counterpart, ValueKind.MEMBER_ID)
+            ),
             may_differ=self._may_differ,
             topic_names=names,
         )
-        self._values.learn(exchange.request, captured, found.pairs)
+        self._values.learn(request, captured, found.pairs)
         outcome = Outcome.DIFFERENT if found.differences else Outcome.EQUAL
         return ReplayedExchange(exchange, outcome, "", found.differences, live)
 
@@ -102,8 +103,15 @@ class Replayer:
         return read_response(frame, exchange.request.api_key, exchange.request.version)
 
 
-def _has_stored(response: Message, errors: int) -> bool:
-    """Whether a Produce with this number of errors has stored records nevertheless, and must not be repeated."""
-    if response.api != "Produce":
-        return False
-    return errors < sum(len(each["partition_responses"]) for each in response.body.get("responses", ()))
+def _in_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> Any:
+    """The live value with the members of groups in the captured order, because brokers list them in any."""
+    if isinstance(captured, dict) and isinstance(live, dict):
+        return {name: _in_order(captured.get(name), value, live_member) for name, value in live.items()}
+    if not isinstance(captured, list) or not isinstance(live, list):
+        return live
+    if all(isinstance(each, dict) and "member_id" in each for each in (*captured, *live)):
+        order = {live_member(each["member_id"]): number for number, each in enumerate(captured)}
+        live = sorted(live, key=lambda each: order.get(each["member_id"], len(order)))
+    if len(captured) != len(live):
+        return live
+    return [_in_order(one, other, live_member) for one, other in zip(captured, live, strict=True)]

@@ -20,10 +20,10 @@ Row = dict[str, Any]
 
 
 class Scope(Enum):
-    """What a value belongs to: generation 3 of a group is not generation 3 of another."""
+    """What a value belongs to: epoch 3 of a member is not epoch 3 of another."""
 
     BROKER = auto()
-    GROUP = auto()
+    MEMBER = auto()
     PARTITION = auto()
     PRODUCER = auto()
 
@@ -31,7 +31,7 @@ class Scope(Enum):
 #: The kinds of values that requests repeat from responses.
 SCOPES: Final = {
     ValueKind.EPOCH: Scope.PARTITION,
-    ValueKind.GENERATION: Scope.GROUP,
+    ValueKind.GENERATION: Scope.MEMBER,
     ValueKind.INSTANCE_ID: Scope.BROKER,
     ValueKind.MEMBER_ID: Scope.BROKER,
     ValueKind.OFFSET: Scope.PARTITION,
@@ -101,7 +101,7 @@ class LiveValues:
         return value
 
     def applied(self, request: Message) -> bytes:
-        """The frame to send, with its length prefix. A frame without such values, or one that does not decode, is kept."""
+        """The frame to send, with its length prefix: the same one if it has no such values, or does not decode."""
         if request.layout is None or not request.well_formed:
             return request.frame
         body = self._replaced(f"{request.api}Request", request.body, {})
@@ -116,12 +116,13 @@ class LiveValues:
     def _place(self, place: _Place, row: Row) -> _Place:
         """The place of the fields of a struct in a place."""
         found = dict(place)
-        if row.get("group_id"):
-            found[Scope.GROUP] = row["group_id"]
-        if "producer_id" in row:
-            found[Scope.PRODUCER] = row["producer_id"]
+        if row.get("member_id"):
+            found[Scope.MEMBER] = row["member_id"]
+        for name in ("producer_id", "v3_and_below_producer_id"):
+            if name in row:
+                found[Scope.PRODUCER] = row[name]
         topic_id = row.get("topic_id")
-        name = row.get("topic") or row.get("name") or self.captured_topics.get(topic_id, topic_id)
+        name = row.get("topic") or row.get("name") or self.captured_topics.get(topic_id or "", topic_id)
         if isinstance(name, str):
             found[Scope.PARTITION] = name
             if topic_id not in (None, NULL_UUID, name):

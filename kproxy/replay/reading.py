@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
-from kproxy.capture import Capture, CaptureError
+from kproxy.capture import Capture
 from kproxy.capture.lines import CaptureLines, stem_of
 from kproxy.errors import UserError
 from kproxy.inspection.inspector import Inspector

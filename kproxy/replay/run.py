@@ -12,7 +12,7 @@ from kproxy.client.connection import BrokerConnection, Silent
 from kproxy.client.exchange import expects_response
 from kproxy.errors import UserError
 from kproxy.replay.captured import Action, CapturedExchange, Step
-from kproxy.replay.exchange import Outcome, Replayer, ReplayedExchange
+from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
 
 _RETRY_S = 0.1
 
@@ -126,11 +126,7 @@ class Replay:
                 self._given_up |= set(ended)
                 return
             oldest = live.waiting[0]
-            if (
-                len(live.waiting) == 1
-                and time.monotonic() < give_up_at
-                and self._replayer.is_not_ready(oldest, frame)
-            ):
+            if len(live.waiting) == 1 and time.monotonic() < give_up_at and self._replayer.is_not_ready(oldest, frame):
                 await asyncio.sleep(_RETRY_S)
                 live.connection.send(self._replayer.frame(oldest))
                 continue
