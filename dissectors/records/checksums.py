@@ -7,8 +7,8 @@ import zlib
 import google_crc32c
 
 from dissectors.records import batch, message_set
+from dissectors.records.batch_headers import PRODUCER_AT
 from dissectors.records.formats import CONTROL, TIMESTAMP_TYPE, TRANSACTIONAL
-from dissectors.records.producers import PRODUCER_AT
 
 _CASTAGNOLI, _IEEE = "CRC-32C (Castagnoli)", "CRC-32 (IEEE, as in zlib)"
 _ALL_BITS = 0xFFFFFFFF

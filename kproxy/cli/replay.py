@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="10: ten times as fast as captured; max: no pauses (default: %(default)s)")  # fmt: skip
     parser.add_argument("--map-offsets", action="store_true",
                         help="replace offsets, too, for a broker whose topics already have records")  # fmt: skip
+    parser.add_argument("--shift-times", action="store_true",
+                        help="produce records as if they were new: brokers delete old ones")  # fmt: skip
     parser.add_argument(
         "-f", "--filter", metavar="FILTER", help="send only matching requests, e.g. 'api!=DeleteTopics'"
     )
@@ -81,7 +84,9 @@ def run(args: argparse.Namespace) -> int:
         return connection
 
     report = ReplayReport(sys.stdout, as_json=args.json)
-    replay = Replay(open_connection, Replayer(map_offsets=args.map_offsets), speed=speed, within=args.timeout)
+    shift_ms = time.time_ns() // 1_000_000 - steps[0].at // 1_000_000 if args.shift_times and steps else 0
+    replayer = Replayer(map_offsets=args.map_offsets, shift_ms=shift_ms)
+    replay = Replay(open_connection, replayer, speed=speed, within=args.timeout)
 
     async def play() -> None:
         async for result in replay.run(steps):

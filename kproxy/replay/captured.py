@@ -141,10 +141,10 @@ def _is_between_brokers(request: Message) -> bool:
 
 def _was_not_ready(response: Message) -> bool:
     codes = {each.code for each in summary.errors(response)}
-    return bool(codes) and codes <= NOT_READY and not has_stored(response)
+    return bool(codes) and codes <= NOT_READY and not _has_stored(response)
 
 
-def has_stored(response: Message) -> bool:
+def _has_stored(response: Message) -> bool:
     """Whether this is a Produce response with a partition that has stored its records."""
     return response.api == "Produce" and any(
         not partition["error_code"]

@@ -15,7 +15,8 @@ from dissectors.schemas.codes import Error
 from kproxy.client.exchange import wrong_correlation_id
 from kproxy.comparison.bodies import FieldDifference, compare_bodies
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
-from kproxy.replay.captured import NOT_READY, CapturedExchange, has_stored
+from kproxy.replay import produce_again
+from kproxy.replay.captured import NOT_READY, CapturedExchange
 from kproxy.replay.live_values import LiveValues
 
 #: Errors after which the request is sent again, unless the captured response has them.
@@ -49,24 +50,49 @@ class Replayer:
 
     Args:
         map_offsets: Whether offsets are replaced like ids, and not compared.
+        shift_ms: How much later produced records are than in the capture.
     """
 
-    def __init__(self, *, map_offsets: bool = False) -> None:
-        self._values = LiveValues(offsets=map_offsets)
+    def __init__(self, *, map_offsets: bool = False, shift_ms: int = 0) -> None:
+        self._values = LiveValues(offsets=map_offsets, shift_ms=shift_ms)
+        self._so_far: dict[CapturedExchange, dict[str, Any]] = {}
         self._may_differ = MAY_DIFFER | {ValueKind.OFFSET} if map_offsets else MAY_DIFFER
 
     def frame(self, exchange: CapturedExchange) -> bytes:
         """The frame to send for an exchange that is not left out, with its length prefix."""
-        assert exchange.request is not None
-        return self._values.applied(exchange.request)
+        request, captured = exchange.request, exchange.response
+        assert request is not None
+        if request.api != "Produce" or captured is None or not (request.well_formed and captured.well_formed):
+            return self._values.applied(request)
+        if NOT_READY.isdisjoint(each.code for each in summary.errors(captured)):
+            return self._values.applied(request)
+        # Only the partitions that were ready: the client produced to the others again.
+        self._so_far[exchange] = self._with_live_ids(captured.body, "responses")
+        return self._values.applied(request, produce_again.limited(request.body, produce_again.stored(captured.body)))
 
-    def is_not_ready(self, exchange: CapturedExchange, frame: bytes) -> bool:
-        """Whether this response means that the broker will answer as captured if the request is sent again soon."""
-        if exchange.response is None or exchange.response.api in _ONCE:
-            return False
+    def again(self, exchange: CapturedExchange, frame: bytes) -> bytes | None:
+        """The frame to send again because the broker was not ready, unless the captured one was not either.
+
+        Of a Produce request, only the partitions with an error are sent again.
+        """
+        request, captured = exchange.request, exchange.response
+        if request is None or captured is None or not request.well_formed or captured.api in _ONCE:
+            return None
         live = self._read(exchange, frame)
-        new = {each.code for each in summary.errors(live)} - {each.code for each in summary.errors(exchange.response)}
-        return bool(new) and new <= _RETRIED and not has_stored(live)
+        new = {each.code for each in summary.errors(live)} - {each.code for each in summary.errors(captured)}
+        if not live.well_formed or not new or not new <= _RETRIED:
+            return None
+        if live.api != "Produce":
+            return self._values.applied(request)
+        self._so_far[exchange] = {name: value for name, value in live.body.items() if name != "node_endpoints"}
+        expected = produce_again.failed(self._with_live_ids(captured.body, "responses"))
+        partitions = produce_again.failed(live.body) - expected
+        return self._values.applied(
+            request, produce_again.limited(self._with_live_ids(request.body, "topic_data"), partitions)
+        )
+
+    def _with_live_ids(self, body: dict[str, Any], array: str) -> dict[str, Any]:
+        return produce_again.with_ids(body, array, partial(self._values.counterpart, ValueKind.TOPIC_ID))
 
     def received(self, exchange: CapturedExchange, frame: bytes) -> ReplayedExchange:
         """Learn from the live response, and compare it with the captured one."""
@@ -100,7 +126,10 @@ class Replayer:
 
     def _read(self, exchange: CapturedExchange, frame: bytes) -> Message:
         assert exchange.request is not None
-        return read_response(frame, exchange.request.api_key, exchange.request.version)
+        live = read_response(frame, exchange.request.api_key, exchange.request.version)
+        if live.well_formed and (before := self._so_far.get(exchange)) is not None:
+            live.body = produce_again.merged(before, live.body)
+        return live
 
 
 def _in_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> Any:

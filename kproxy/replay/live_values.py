@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from dissectors.messages.message import Message
-from dissectors.records.producers import replace_producers
+from dissectors.records.batch_headers import replace_producers, shift_times
 from dissectors.wire.encode import encode
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import NULL_UUID
@@ -55,10 +55,11 @@ class LiveValues:
 
     Args:
         offsets: Whether to replace offsets, too.
+        shift_ms: How much later the records of requests are than in the capture.
     """
 
-    def __init__(self, *, offsets: bool = False) -> None:
-        self._offsets = offsets
+    def __init__(self, *, offsets: bool = False, shift_ms: int = 0) -> None:
+        self._offsets, self._shift_ms = offsets, shift_ms
         self._known: defaultdict[tuple[ValueKind, Any], dict[Any, Any]] = defaultdict(dict)
         #: Topic id -> name.
         self.captured_topics: dict[str, str] = {}
@@ -100,11 +101,16 @@ class LiveValues:
             return max(value - captured + live, 0)
         return value
 
-    def applied(self, request: Message) -> bytes:
-        """The frame to send, with its length prefix: the same one if it has no such values, or does not decode."""
+    def applied(self, request: Message, body: Row | None = None) -> bytes:
+        """The frame to send, with its length prefix: the same one if it has no such values, or does not decode.
+
+        Args:
+            request: As captured.
+            body: To send in place of that of the request.
+        """
         if request.layout is None or not request.well_formed:
             return request.frame
-        body = self._replaced(f"{request.api}Request", request.body, {})
+        body = self._replaced(f"{request.api}Request", request.body if body is None else body, {})
         if body is request.body:
             return request.frame
         try:
@@ -118,9 +124,9 @@ class LiveValues:
         found = dict(place)
         if row.get("member_id"):
             found[Scope.MEMBER] = row["member_id"]
-        for name in ("producer_id", "v3_and_below_producer_id"):
-            if name in row:
-                found[Scope.PRODUCER] = row[name]
+        for each in ("producer_id", "v3_and_below_producer_id"):
+            if each in row:
+                found[Scope.PRODUCER] = row[each]
         topic_id = row.get("topic_id")
         name = row.get("topic") or row.get("name") or self.captured_topics.get(topic_id or "", topic_id)
         if isinstance(name, str):
@@ -170,8 +176,10 @@ class LiveValues:
             elements = [self._value(message, name, each, place) for each in value]
             return value if all(map(_is, elements, value)) else elements
         if isinstance(value, memoryview):  # records
-            data = replace_producers(value, self._producer)
+            data = shift_times(replace_producers(value, self._producer), self._shift_ms)
             return value if data == value else data
+        if (message, name) == ("ListOffsetsRequest", "timestamp"):  # below 0, it is not a time
+            return value + self._shift_ms if self._shift_ms and value > 0 else value
         kind = kind_of(message, name)
         if kind not in SCOPES or is_unset(kind, value) or (kind is ValueKind.OFFSET and not self._offsets):
             return value

@@ -126,9 +126,10 @@ class Replay:
                 self._given_up |= set(ended)
                 return
             oldest = live.waiting[0]
-            if len(live.waiting) == 1 and time.monotonic() < give_up_at and self._replayer.is_not_ready(oldest, frame):
+            is_alone = len(live.waiting) == 1 and time.monotonic() < give_up_at
+            if is_alone and (again := self._replayer.again(oldest, frame)) is not None:
                 await asyncio.sleep(_RETRY_S)
-                live.connection.send(self._replayer.frame(oldest))
+                live.connection.send(again)
                 continue
             live.waiting.popleft()
             result = self._replayer.received(oldest, frame)

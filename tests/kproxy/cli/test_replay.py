@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,9 @@ from tests.kproxy.replay.told import lines
 ROOT = Path(__file__).parents[3]
 STORY = """
 > Metadata v12 {"topics": [{"name": "orders"}]}
-< {"brokers": [{"node_id": 1, "host": "kafka", "port": 9092}], "cluster_id": "x", "controller_id": 1, "topics": [{"name": "orders",
-  "topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "topic_authorized_operations": -2147483648, "partitions": [{"partition_index": 0,
-  "leader_id": 1, "leader_epoch": 5, "replica_nodes": [1], "isr_nodes": [1]}]}]}
+< {"brokers": [{"node_id": 1, "host": "kafka", "port": 9092}], "cluster_id": "x", "controller_id": 1,
+  "topics": [{"name": "orders", "topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "topic_authorized_operations": -2147483648,
+  "partitions": [{"partition_index": 0, "leader_id": 1, "leader_epoch": 5, "replica_nodes": [1], "isr_nodes": [1]}]}]}
 > SaslHandshake v1 {"mechanism": "PLAIN"}
 < {}
 > Produce v9 {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": "orders", "partition_data": [{"index": 0,
@@ -30,8 +29,8 @@ STORY = """
 2> Fetch v13 {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1000, "topics": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA",
   "partitions": [{"partition": 0, "current_leader_epoch": 5, "fetch_offset": 0, "partition_max_bytes": 1000}]}]}
 2< {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partitions": [{"partition_index": 0, "high_watermark": 1,
-  "last_stable_offset": 1, "log_start_offset": 0, "aborted_transactions": null, "records": [{"records": [{"value": "v"}],
-  "partition_leader_epoch": 5}]}]}]}
+  "last_stable_offset": 1, "log_start_offset": 0, "aborted_transactions": null, "records": [{
+  "records": [{"value": "v"}], "partition_leader_epoch": 5}]}]}]}
 """
 
 
@@ -41,8 +40,8 @@ def trace(path: Path, base_offset: int = 0) -> Path:
 
 
 @pytest.fixture
-def recorded(tmp_path: Path) -> Iterator[Path]:
-    yield trace(tmp_path / "trace.jsonl")
+def recorded(tmp_path: Path) -> Path:
+    return trace(tmp_path / "trace.jsonl")
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
@@ -110,7 +109,7 @@ def test_the_commands_of_the_page(kproxy: Run, kproxy_broker: BrokerThread, tmp_
     page = (ROOT / "docs/replay.md").read_text()
     commands = re.findall(r"^    \$ kproxy (replay .*)$", page, re.MULTILINE)
     assert len(commands) >= 4
-    shutil.copy(ROOT / "tests/data/bugs/right.pcap.gz", tmp_path / "capture.pcap.gz")
+    shutil.copy(ROOT / "captures/librdkafka-metadata-three-bytes-too-many.pcap.gz", tmp_path / "capture.pcap.gz")
     for command in commands:
         done = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
         assert done.returncode in (0, 1), command + done.stdout + done.stderr

@@ -51,7 +51,8 @@ def test_lines_of_several_files_are_sorted_by_time() -> None:
         ('> Heartbeat v4 {}\n< {"error_code": 25}', ""),
         ('> Produce v3 {"acks": -1}\n< {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}]}]}',
          "the captured broker was not ready"),
-        ('> Produce v3 {"acks": -1}\n< {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}, {}]}]}', ""),
+        ('> Produce v3 {"acks": -1}\n< {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}, {}]}]}',
+         ""),
     ],
 )  # fmt: skip
 def test_what_is_left_out(story: str, left_out: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dissectors import records
+from dissectors.messages.message import read_request
 from kproxy.replay.exchange import Outcome, Replayer
 from tests.kproxy.replay.told import exchanges, replayed
 
@@ -15,7 +16,8 @@ MAPPED = {
     "member id and generation": (
         """
         > JoinGroup v5 {"group_id": "g"}
-        < {"member_id": "%s", "leader": "%s", "generation_id": %d, "members": [{"member_id": "%s"}, {"member_id": "%s"}]}
+        < {"member_id": "%s", "leader": "%s", "generation_id": %d, "members": [
+          {"member_id": "%s"}, {"member_id": "%s"}]}
         > SyncGroup v3 {"group_id": "g", "generation_id": %d, "member_id": "%s", "assignments": [{"member_id": "%s"}]}
         < {}
         """,
@@ -28,7 +30,8 @@ MAPPED = {
         < {"producer_id": %d, "producer_epoch": %d}
         > AddPartitionsToTxn v3 {"v3_and_below_producer_id": %d, "v3_and_below_producer_epoch": %d}
         < {}
-        > Produce v9 {"acks": -1, "topic_data": [{"partition_data": [{"records": [{"producer_id": %d, "producer_epoch": %d,
+        > Produce v9 {"acks": -1, "topic_data": [{"partition_data": [{"records": [{
+          "producer_id": %d, "producer_epoch": %d,
           "base_sequence": 4, "records": [{"value": "v"}]}]}]}]}
         < {}
         > InitProducerId v4 {"transactional_id": "t", "producer_id": -1, "producer_epoch": -1}
@@ -101,7 +104,8 @@ def test_what_the_broker_chose_is_replaced(what: str) -> None:
 OFFSETS = """
 > Produce v9 {"acks": -1}
 < {"responses": [{"name": "t", "partition_responses": [{"index": 0, "base_offset": %d}]}]}
-> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": %d}, {"partition": 1, "fetch_offset": 5}]}]}
+> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": %d},
+  {"partition": 1, "fetch_offset": 5}]}]}
 < {}
 > OffsetCommit v7 {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": %d}]}]}
 < {}
@@ -134,9 +138,12 @@ def test_members_are_compared_in_their_captured_order() -> None:
     2> JoinGroup v5 {"group_id": "g"}
     2< {"error_code": 79, "member_id": "%s"}
     > DescribeGroups v5 {}
-    < {"groups": [{"group_id": "g", "members": [{"member_id": "%s", "client_id": "%s"}, {"member_id": "%s", "client_id": "%s"}]}]}
+    < {"groups": [{"group_id": "g", "members": [{"member_id": "%s", "client_id": "%s"},
+      {"member_id": "%s", "client_id": "%s"}]}]}
     """
-    _, results = replayed(story % ("a", "b", "a", "first", "b", "second"), story % ("x", "y", "y", "second", "x", "first"))
+    _, results = replayed(
+        story % ("a", "b", "a", "first", "b", "second"), story % ("x", "y", "y", "second", "x", "first")
+    )
     assert [each for result in results for each in result.differences] == []
 
 
@@ -164,7 +171,7 @@ def test_responses(captured: str, live: str, outcome: Outcome, sentence: str) ->
         ("Heartbeat v4", "{}", '{"error_code": 25}', False),
         ("Fetch v11", "{}", '{"error_code": 100}', False),
         ("Produce v3", "{}", '{"responses": [{"partition_responses": [{"error_code": 3}]}]}', True),
-        ("Produce v3", "{}", '{"responses": [{"partition_responses": [{"error_code": 3}, {}]}]}', False),
+        ("Produce v3", "{}", '{"responses": [{"partition_responses": [{"error_code": 25}, {}]}]}', False),
         ("Metadata v9", '{"topics": [{"error_code": 3}]}', '{"topics": [{"error_code": 3}]}', False),
     ],
 )
@@ -173,7 +180,51 @@ def test_a_broker_that_is_not_ready_is_asked_again(api: str, captured: str, live
     [exchange] = exchanges(f"> {api} {body}\n< {captured}")
     [other] = exchanges(f"> {api} {body}\n< {live}")
     assert other.response is not None
-    assert Replayer().is_not_ready(exchange, other.response.frame) is again
+    assert (Replayer().again(exchange, other.response.frame) is not None) is again
+
+
+PRODUCE = """
+> Produce v13 {"acks": -1, "topic_data": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partition_data": [
+  {"index": 0}, {"index": 1}]}, {"topic_id": "CCCCCCCCCCCCCCCCCCCCCA", "partition_data": [{"index": 0}]}]}
+< {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partition_responses": [{"index": 0%s}, {"index": 1%s}]},
+  {"topic_id": "CCCCCCCCCCCCCCCCCCCCCA", "partition_responses": [{"index": 0}]}]}
+"""
+
+
+def test_only_partitions_that_were_not_ready_are_produced_again() -> None:
+    replayer = Replayer()
+    [exchange], [first], [second] = (
+        exchanges(PRODUCE % ("", "")),
+        exchanges(PRODUCE % ("", ', "error_code": 6')),
+        exchanges("""
+    > Produce v13 {"acks": -1}
+    < {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partition_responses": [{"index": 1}]}]}
+    """),
+    )
+    assert first.response
+    assert second.response
+    again = replayer.again(exchange, first.response.frame)
+    assert again is not None
+    assert [
+        (topic["topic_id"], [each["index"] for each in topic["partition_data"]])
+        for topic in read_request(again).body["topic_data"]
+    ] == [("BBBBBBBBBBBBBBBBBBBBBA", [1])]
+    assert replayer.again(exchange, second.response.frame) is None
+    assert replayer.received(exchange, second.response.frame).outcome is Outcome.EQUAL
+
+
+def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
+    replayer = Replayer()
+    [exchange] = exchanges(PRODUCE % (', "error_code": 6', ""))
+    body = read_request(replayer.frame(exchange)).body
+    assert [[each["index"] for each in topic["partition_data"]] for topic in body["topic_data"]] == [[1], [0]]
+    [live] = exchanges("""
+    > Produce v13 {"acks": -1}
+    < {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partition_responses": [{"index": 1}]},
+      {"topic_id": "CCCCCCCCCCCCCCCCCCCCCA", "partition_responses": [{"index": 0}]}]}
+    """)
+    assert live.response is not None
+    assert replayer.received(exchange, live.response.frame).outcome is Outcome.EQUAL
 
 
 def test_the_story_of_the_producer_has_a_valid_crc() -> None:

@@ -87,7 +87,9 @@ async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
 
 async def test_a_closed_connection() -> None:
     closed = Silent("the broker closed the connection", closed=True)
-    results = await replayed("> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener([], [closed]))
+    results = await replayed(
+        "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener([], [closed])
+    )
     assert [each.sentence for each in results] == [
         "no response: the broker closed the connection", "no response: the broker closed the connection",
         "not sent: the broker closed the connection",

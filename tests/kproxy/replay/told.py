@@ -27,7 +27,9 @@ def exchanges(story: str, wanted: Callable[[Line], bool] | None = None) -> list[
     return [step.exchange for step in steps(story, wanted) if step.exchange and step.action is Action.SEND]
 
 
-def replayed(captured: str, live: str, *, map_offsets: bool = False) -> tuple[list[dict[str, Any]], list[ReplayedExchange]]:
+def replayed(
+    captured: str, live: str, *, map_offsets: bool = False
+) -> tuple[list[dict[str, Any]], list[ReplayedExchange]]:
     """The bodies of the requests that are sent, and the results, if the broker answers as in the story `live`."""
     replayer = Replayer(map_offsets=map_offsets)
     answers = iter(exchanges(live))
