@@ -70,8 +70,8 @@ class ReplayReport:
             self._file.write(self._paint([("left out: ", "dim"), (f"{count} {name}: {safe(sentence)}", "")]) + "\n")
         equal, different, not_compared, left_out = (self.counts[outcome] for outcome in Outcome)
         self._file.write(
-            f"{self.sent} requests sent: {equal} responses equal, {different} different, {not_compared} not compared; "
-            f"{left_out} requests left out\n"
+            f"requests: {self.sent} sent, {left_out} left out; "
+            f"responses: {equal} equal, {different} different, {not_compared} not compared\n"
         )
 
     def _add_differences(self, result: ReplayedExchange) -> None:

@@ -15,6 +15,8 @@ from dissectors.schemas.codes import ApiKey, Error
 from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import nanoseconds
 
+#: Why a request of a trace with less detail than ``raw`` is left out.
+NO_BYTES: Final = "its bytes are not in the trace"
 #: The login of the capture, whose secrets no trace has.
 _LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 #: Requests that brokers send each other (authorized as ClusterAction). The broker under test sends its own.
@@ -119,7 +121,7 @@ def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | N
     if line.api_key in _LOGIN or line.api is None:
         left_out = "the login is not in the capture"
     elif request is None:
-        left_out = line.not_decoded or "its bytes are not in the trace"
+        left_out = line.not_decoded or NO_BYTES
     elif sensitive.holds_secret(request) or embedded.holds_secret_topic(request):
         left_out = "its secrets are redacted"
     elif _is_between_brokers(request):

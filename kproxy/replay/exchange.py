@@ -102,14 +102,11 @@ class Replayer:
             return ReplayedExchange(exchange, Outcome.DIFFERENT, wrong, live=live)
         if captured is None:
             return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the capture has no response", live=live)
-        if not live.well_formed:
-            problem = live.error.message if live.error else live.opaque or f"{live.trailing} bytes too many"
-            if captured.well_formed:
-                return ReplayedExchange(
-                    exchange, Outcome.DIFFERENT, f"the response does not decode: {problem}", live=live
-                )
         if not captured.well_formed:
             return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the captured response does not decode", live=live)
+        if not live.well_formed:
+            problem = live.error.message if live.error else live.opaque or f"{live.trailing} bytes too many"
+            return ReplayedExchange(exchange, Outcome.DIFFERENT, f"the response does not decode: {problem}", live=live)
         names = self._values.captured_topics.get, self._values.live_topics.get
         found = compare_bodies(
             f"{captured.api}Response",

@@ -16,6 +16,7 @@ from kproxy.replay.captured import steps_of
 from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
 from kproxy.replay.reading import read_lines
 from kproxy.replay.run import Replay
+from tests.peers.kafka import RELEASES
 from tests.peers.lab import Lab
 
 pytestmark = pytest.mark.peers
@@ -38,10 +39,9 @@ async def replayed(client: str, address: TcpAddress) -> list[ReplayedExchange]:
     return [each async for each in Replay(open_connection, replayer, within=60).run(steps)]
 
 
+@pytest.mark.parametrize("lab", RELEASES[:1], indirect=True)  # that made the captures
 @pytest.mark.parametrize("client", ["kafkajs", "kafka-python", "sarama"])
 def test_a_capture_replays(client: str, lab: Lab) -> None:
-    if not lab.kafka.release.startswith("4.3"):
-        pytest.skip("Kafka 4.3.1 made the captures")
     results = asyncio.run(replayed(client, TcpAddress(*lab.kafka.direct)))
     differences = [(each.captured.line.api, one) for each in results for one in each.differences]
     assert [(api, one) for api, one in differences if api in CERTAIN] == []

@@ -50,8 +50,18 @@ def test_the_same_responses(kproxy: Run, kproxy_broker: BrokerThread, recorded: 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         "left out: 1 SaslHandshake v1: the login is not in the capture\n"
-        "3 requests sent: 3 responses equal, 0 different, 0 not compared; 1 requests left out\n"
+        "requests: 3 sent, 1 left out; responses: 3 equal, 0 different, 0 not compared\n"
     )
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1}, sasl=("PLAIN",), users={"alice": "sesame"})
+def test_a_login_of_the_user(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("sesame")
+    login = ("--sasl-mechanism", "plain", "--sasl-username", "alice", "--sasl-password-file", tmp_path / "password")
+    assert kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", *login).returncode == 0
+    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
+    assert done.returncode == 1
+    assert "Metadata v12: no response: the broker closed the connection  (request 1 of story-1)\n" in done.stdout
 
 
 @pytest.mark.kproxy_broker(topics={"orders": 1})
@@ -102,6 +112,13 @@ def test_a_trace_without_bytes(kproxy: Run, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (
         2, "kproxy: trace.jsonl: the trace has no bytes of requests: record it with --detail raw\n",
     )  # fmt: skip
+
+
+def test_a_damaged_trace(kproxy: Run, recorded: Path) -> None:
+    recorded.write_bytes(recorded.read_bytes().replace(b'"frame":"', b'"frame":"A'))
+    done = kproxy("replay", recorded, "localhost:1")
+    assert done.returncode == 2
+    assert "trace.jsonl: a line is damaged: " in done.stderr
 
 
 @pytest.mark.kproxy_broker

@@ -124,6 +124,17 @@ def test_offsets_on_request() -> None:
     ]
 
 
+def test_times_on_request() -> None:
+    story = """
+    > Produce v9 {"acks": -1, "topic_data": [{"partition_data": [{"records": [{"records": [{"timestamp": 1000}]}]}]}]}
+    > ListOffsets v6 {"topics": [{"partitions": [{"timestamp": 1000}, {"timestamp": -1}]}]}
+    """
+    produce, list_offsets = [read_request(Replayer(shift_ms=5).frame(each)).body for each in exchanges(story)]
+    [batch] = records.decode(bytes(produce["topic_data"][0]["partition_data"][0]["records"]))
+    assert [each["timestamp"] for each in batch["records"]] == [1005]
+    assert [each["timestamp"] for each in list_offsets["topics"][0]["partitions"]] == [1005, -1]
+
+
 def test_frames_without_such_values_are_sent_byte_for_byte() -> None:
     for story in ('> Heartbeat v4 {"group_id": "g", "member_id": "m"}', "> Metadata v9 {} with truncated:1"):
         [exchange] = exchanges(story)
