@@ -7,11 +7,11 @@ import zlib
 import google_crc32c
 
 from dissectors.records import batch, message_set
+from dissectors.records.batch_headers import PRODUCER_AT
 from dissectors.records.formats import CONTROL, TIMESTAMP_TYPE, TRANSACTIONAL
 
 _CASTAGNOLI, _IEEE = "CRC-32C (Castagnoli)", "CRC-32 (IEEE, as in zlib)"
 _ALL_BITS = 0xFFFFFFFF
-_PRODUCER_AT = 43  # producer_id, producer_epoch, base_sequence
 _NO_PRODUCER = b"\xff" * 14
 
 
@@ -64,5 +64,5 @@ def other_header(data: bytes, crc: int) -> str | None:
     for name, value in variants.items():
         if google_crc32c.value(value.to_bytes(2, "big") + data[batch.CRC_START + 2 :]) == crc:
             return name
-    without = data[batch.CRC_START : _PRODUCER_AT] + _NO_PRODUCER + data[_PRODUCER_AT + len(_NO_PRODUCER) :]
+    without = data[batch.CRC_START : PRODUCER_AT] + _NO_PRODUCER + data[PRODUCER_AT + len(_NO_PRODUCER) :]
     return "no producer id, epoch and sequence" if google_crc32c.value(without) == crc else None

@@ -25,8 +25,8 @@ from kproxy.outputs.stderr import warn
 
 #: Commands in the order of the help.
 COMMANDS = (
-    "tui", "web", "dissect", "explain", "diff", "export-test", "send", "probe", "rules", "quirks", "broker-features",
-    "analyze", "schemas", "ca", "completion", "help",
+    "tui", "web", "dissect", "explain", "diff", "export-test", "send", "probe", "replay", "rules", "quirks",
+    "broker-features", "analyze", "schemas", "ca", "completion", "help",
 )  # fmt: skip
 
 

@@ -57,21 +57,22 @@ class BrokerConnection:
         else:
             self._writer.close()
 
-    async def receive(self) -> bytes:
-        """The next frame, with its length prefix.
+    async def receive(self, within: float | None = None) -> bytes:
+        """The next frame, with its length prefix. `within` replaces the time limit of the connection.
 
         Raises:
             Silent: The connection was closed, or time ran out, before a whole frame arrived.
         """
+        within = self._within if within is None else within
         try:
-            async with asyncio.timeout(self._within):
+            async with asyncio.timeout(within):
                 while (size := self._size()) is None or len(self._received) < size:
                     data = await self._reader.read(_CHUNK)
                     if not data:
                         raise self._silent("the broker closed the connection", closed=True)
                     self._received += data
         except TimeoutError:
-            raise self._silent(f"no response within {self._within:g} s") from None
+            raise self._silent(f"no response within {within:g} s") from None
         except OSError as error:
             raise self._silent(f"the connection broke: {sockets.reason(error)}", closed=True) from None
         frame = bytes(self._received[:size])

@@ -1,0 +1,59 @@
+"""Changes the headers of record batches of format 2; their records, compressed or not, stay as they are.
+
+A CRC is computed anew, unless it was wrong before. Nothing raises on any bytes. Formats 0 and 1 stay unchanged.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import google_crc32c
+
+from dissectors.records.batch import CRC_START, HEADER
+from dissectors.records.formats import entries
+
+#: Offset of the producer id, its epoch and the base sequence.
+PRODUCER_AT: Final = 43
+_PRODUCER: Final = struct.Struct(">qh")
+#: The base timestamp and the maximum.
+_TIMES_AT: Final = 27
+_TIMES: Final = struct.Struct(">qq")
+_CRC: Final = struct.Struct(">I")
+_MAX_TIME: Final = (1 << 63) - 1
+
+
+def replace_producers(data: bytes | memoryview, replace: Callable[[int, int], tuple[int, int]]) -> bytes:
+    """Record data with other producers. `replace` returns the id and epoch to write in place of those of a batch."""
+    return _changed(data, PRODUCER_AT, _PRODUCER, replace)
+
+
+def shift_times(data: bytes | memoryview, ms: int) -> bytes:
+    """Record data whose timestamps are later by `ms`. Batches without timestamps (-1) stay unchanged."""
+
+    def shifted(base: int, maximum: int) -> tuple[int, int]:
+        if base < 0 or maximum < 0:
+            return base, maximum
+        return tuple(max(0, min(each + ms, _MAX_TIME)) for each in (base, maximum))  # type: ignore[return-value]
+
+    return _changed(data, _TIMES_AT, _TIMES, shifted)
+
+
+def _changed(
+    data: bytes | memoryview, at: int, fields: struct.Struct, change: Callable[[int, int], tuple[int, int]]
+) -> bytes:
+    made = bytearray(data)
+    for entry in entries(data, 0, len(data)):
+        if entry.magic != 2 or entry.end - entry.start < HEADER.size:
+            continue
+        before = fields.unpack_from(made, entry.start + at)
+        if (after := change(*before)) == before:
+            continue
+        covered = slice(entry.start + CRC_START, entry.end)
+        crc_at = entry.start + CRC_START - _CRC.size
+        was_valid = _CRC.unpack_from(made, crc_at)[0] == google_crc32c.value(bytes(made[covered]))
+        fields.pack_into(made, entry.start + at, *after)
+        if was_valid:
+            _CRC.pack_into(made, crc_at, google_crc32c.value(bytes(made[covered])))
+    return bytes(made)

@@ -1,0 +1,137 @@
+"""`kproxy replay`: sends captured requests to a broker again, and compares the responses."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kproxy.cli import client_options, options
+from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
+from kproxy.outputs.stderr import warn
+
+if TYPE_CHECKING:
+    from kproxy.client.connection import BrokerConnection
+    from kproxy.replay.captured import Step
+
+HELP = "send captured requests to a broker again, and compare the responses"
+
+_EXAMPLES = """
+Each request is sent after the responses that it followed in the capture, on as many connections as there. kproxy
+replaces what this broker chose differently: member ids, generations, producer ids and epochs, topic ids, leader epochs,
+fetch sessions. All other requests are sent as they were captured, also those that create and delete topics. Requests
+with secrets, SASL logins and requests between brokers are left out; pass --sasl-mechanism to log in.
+
+examples:
+  kproxy replay capture.pcap localhost:9092 --speed max
+  kproxy replay kproxy-trace/ localhost:9092                     # recorded with kproxy --detail raw
+  kproxy replay capture.pcap localhost:9092 -f 'api!=DeleteTopics'
+  kproxy replay capture.pcap localhost:9092 --json | jq 'select(.outcome == "different")'
+
+exit status: 0 all responses are as captured, 1 at least one differs or is missing, 2 usage error or unreadable input,
+3 the broker cannot be reached, 5 no request to send
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    options.completes(
+        parser.add_argument("file", metavar="FILE", help="pcap, pcapng or trace, or a directory of these"), options.FILE
+    )
+    parser.add_argument("address", metavar="HOST:PORT", help="the broker")
+    parser.add_argument("--speed", metavar="N", default="1",
+                        help="10: ten times as fast as captured; max: no pauses (default: %(default)s)")  # fmt: skip
+    parser.add_argument("--map-offsets", action="store_true",
+                        help="replace offsets, too, for a broker whose topics already have records")  # fmt: skip
+    parser.add_argument("--shift-times", action="store_true",
+                        help="produce records as if they were new: brokers delete old ones")  # fmt: skip
+    parser.add_argument(
+        "-f", "--filter", metavar="FILTER", help="send only matching requests, e.g. 'api!=DeleteTopics'"
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON line per request, then one with the summary")
+    options.add_capture(parser)
+    client_options.configure(parser)
+    parser.epilog = _EXAMPLES
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; return the exit status."""
+    speed = _speed(args.speed)
+    if args.timeout <= 0:
+        raise UserError(f"--timeout {args.timeout:g}: use a positive number of seconds")
+    address, tls, login = (
+        client_options.address_of(args.address),
+        client_options.tls_of(args),
+        client_options.login_of(args),
+    )
+    steps = _steps(args)
+
+    import asyncio
+
+    from kproxy.client.connection import connect
+    from kproxy.client.login import log_in
+    from kproxy.client.versions import advertised
+    from kproxy.outputs.replay_report import ReplayReport
+    from kproxy.replay.exchange import Outcome, Replayer
+    from kproxy.replay.run import Replay
+
+    async def open_connection() -> BrokerConnection:
+        connection = await connect(address, args.timeout, tls)
+        if login is not None:
+            await log_in(connection, login, await advertised(connection))
+        return connection
+
+    report = ReplayReport(sys.stdout, as_json=args.json)
+    shift_ms = time.time_ns() // 1_000_000 - steps[0].at // 1_000_000 if args.shift_times and steps else 0
+    replayer = Replayer(map_offsets=args.map_offsets, shift_ms=shift_ms)
+    replay = Replay(open_connection, replayer, speed=speed, within=args.timeout)
+
+    async def play() -> None:
+        async for result in replay.run(steps):
+            report.add(result)
+
+    asyncio.run(play())
+    report.end()
+    if report.counts[Outcome.DIFFERENT]:
+        return FINDINGS
+    return CLEAN if report.sent else NOTHING
+
+
+def _steps(args: argparse.Namespace) -> list[Step]:
+    from kproxy.capture.inputs import NO_INPUT, input_files
+    from kproxy.outputs.line_outputs import filter_for
+    from kproxy.replay.captured import NO_BYTES, steps_of
+    from kproxy.replay.reading import read_lines
+    from kproxy.trace.encoding import as_mapping
+
+    named = filter_for(args.filter)
+    wanted = None if named is None else lambda line: named.matches(as_mapping(line))
+    path = Path(args.file)
+    files = input_files(path) if path.is_dir() else [path]
+    if not files:
+        raise UserError(f"{path}: {NO_INPUT} in this directory")
+    numbers = itertools.count()
+    read = [read_lines(each, warn, numbers, ports=frozenset(args.port), keylog=args.keylog) for each in files]
+    try:
+        steps = steps_of((line for lines in read for line in lines), wanted)
+    except ValueError as error:  # base64 or a time
+        raise UserError(f"{path}: a line is damaged: {error}") from None
+    exchanges = [step.exchange for step in steps if step.exchange is not None]
+    if exchanges and all(each.left_out == NO_BYTES for each in exchanges):
+        raise UserError(f"{path}: the trace has no bytes of requests: record it with --detail raw")
+    return steps
+
+
+def _speed(text: str) -> float | None:
+    if text == "max":
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0
+    if not 0 < speed < float("inf"):
+        raise UserError(f"--speed {text}: use a positive number, e.g. 1 or 10, or max")
+    return speed

@@ -1,0 +1,114 @@
+"""The outcome of `kproxy replay` as text and JSON lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final, TextIO
+
+from dissectors import schemas
+from dissectors.wire.paths import parts, schema_path
+from kproxy.comparison.bodies import FieldDifference, Why
+from kproxy.outputs.text import Piece, painter
+from kproxy.replay.exchange import Outcome, ReplayedExchange
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.formatting import safe
+
+_MAX_VALUE: Final = 60
+_ONLY: Final = {Why.ONLY_IN_A: "only in the capture", Why.ONLY_IN_B: "only in the live response"}
+
+
+@dataclass(slots=True)
+class _Repeated:
+    """Differences of the same field in the same way: the first one, and their number."""
+
+    first: list[Piece]
+    where: str
+    count: int = 0
+
+
+class ReplayReport:
+    """Counts outcomes and prints them. Differences of a field are printed once, with their number.
+
+    Args:
+        file: Standard output.
+        as_json: JSON lines instead of text.
+    """
+
+    def __init__(self, file: TextIO, *, as_json: bool) -> None:
+        self._file, self._as_json = file, as_json
+        self._paint = painter(file)
+        self._different: dict[tuple[str, ...], _Repeated] = {}
+        self._left_out: Counter[tuple[str, str]] = Counter()
+        self.counts: Counter[Outcome] = Counter()
+
+    @property
+    def sent(self) -> int:
+        """The number of requests that were not left out."""
+        return self.counts.total() - self.counts[Outcome.LEFT_OUT]
+
+    def add(self, result: ReplayedExchange) -> None:
+        """Add one result; as JSON, print it."""
+        self.counts[result.outcome] += 1
+        if self._as_json:
+            self._file.write(encode_json(result_json(result)).decode() + "\n")
+        elif result.outcome is Outcome.LEFT_OUT:
+            self._left_out[result.captured.name, result.sentence] += 1
+        elif result.outcome is Outcome.DIFFERENT:
+            self._add_differences(result)
+
+    def end(self) -> None:
+        """Print the differences, what was left out, and the summary."""
+        if self._as_json:
+            summary = {outcome.value: self.counts[outcome] for outcome in Outcome}
+            self._file.write(encode_json({"summary": summary}).decode() + "\n")
+            return
+        for found in self._different.values():
+            more = f", and {found.count - 1} more" if found.count > 1 else ""
+            self._file.write(self._paint([*found.first, (f"  ({found.where}{more})", "dim")]) + "\n")
+        for (name, sentence), count in self._left_out.items():
+            self._file.write(self._paint([("left out: ", "dim"), (f"{count} {name}: {safe(sentence)}", "")]) + "\n")
+        equal, different, not_compared, left_out = (self.counts[outcome] for outcome in Outcome)
+        self._file.write(
+            f"requests: {self.sent} sent, {left_out} left out; "
+            f"responses: {equal} equal, {different} different, {not_compared} not compared\n"
+        )
+
+    def _add_differences(self, result: ReplayedExchange) -> None:
+        name = result.captured.name
+        where = f"request {result.captured.number} of {safe(result.captured.connection_id)}"
+        found = [((name, result.sentence), f": {result.sentence}")] if result.sentence else []
+        for each in result.differences:
+            codes = (str(each.a), str(each.b)) if each.why is Why.ERROR_CODE else ()
+            found.append(((name, schema_path(parts(each.path)), each.why, *codes), f" {each.path}: {_sides(each)}"))
+        for key, text in found:
+            first = [(name, "name"), (safe(text), "")]
+            self._different.setdefault(key, _Repeated(first, where)).count += 1
+
+
+def result_json(result: ReplayedExchange) -> dict[str, Any]:
+    """A result as an object: the request, its outcome, and how the live response differs from the captured one."""
+    line = result.captured.line
+    return {
+        "connection_id": line.connection_id, "request": result.captured.number, "api": line.api,
+        "api_version": line.api_version, "correlation_id": line.correlation_id, "outcome": result.outcome.value,
+        "sentence": result.sentence,
+        "differences": [
+            {"path": each.path, "why": _ONLY.get(each.why, each.why.value), "captured": each.a, "live": each.b}
+            for each in result.differences
+        ],
+    }  # fmt: skip
+
+
+def _sides(difference: FieldDifference) -> str:
+    if (only := _ONLY.get(difference.why)) is not None:
+        return f"{only}: {_text(difference.a if difference.why is Why.ONLY_IN_A else difference.b)}"
+    captured, live = _text(difference.a), _text(difference.b)
+    if difference.why is Why.ERROR_CODE:
+        captured, live = (schemas.error_name(code) or str(code) for code in (difference.a, difference.b))
+    return f"captured {captured}, live {live}"
+
+
+def _text(value: Any) -> str:
+    text = encode_json(value).decode()
+    return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."

@@ -1,0 +1,155 @@
+"""Trace lines as steps of a replay: captured requests and responses, in the order in which they were captured."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from dissectors import embedded
+from dissectors.messages import sensitive, summary
+from dissectors.messages.message import Message, read_request, read_response
+from dissectors.schemas.codes import ApiKey, Error
+from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
+from kproxy.trace.timestamps import nanoseconds
+
+#: Why a request of a trace with less detail than ``raw`` is left out.
+NO_BYTES: Final = "its bytes are not in the trace"
+#: The login of the capture, whose secrets no trace has.
+_LOGIN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+#: Requests that brokers send each other (authorized as ClusterAction). The broker under test sends its own.
+_BETWEEN_BROKERS: Final = frozenset(
+    {
+        "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "WriteTxnMarkers", "Vote",
+        "BeginQuorumEpoch", "EndQuorumEpoch", "AlterPartition", "Envelope", "FetchSnapshot", "BrokerRegistration",
+        "BrokerHeartbeat", "AllocateProducerIds", "ControllerRegistration", "AssignReplicasToDirs",
+        "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
+        "ReadShareGroupStateSummary",
+    }
+)  # fmt: skip
+#: Errors of a broker that is not ready: it has done nothing, and clients send the request again.
+NOT_READY: Final = frozenset(
+    {
+        Error.LEADER_NOT_AVAILABLE, Error.NOT_LEADER_OR_FOLLOWER, Error.COORDINATOR_LOAD_IN_PROGRESS,
+        Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR, Error.CONCURRENT_TRANSACTIONS,
+    }
+)  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class CapturedExchange:
+    """A captured request, and its response unless it has none.
+
+    `number` counts the requests of the connection from 1. `left_out` is the reason why the request is not sent.
+    """
+
+    line: RequestLine
+    number: int
+    request: Message | None
+    left_out: str = ""
+    response: Message | None = None
+    latency_us: int = 0
+
+    @property
+    def connection_id(self) -> str:
+        """The id of its connection in the trace."""
+        return self.line.connection_id
+
+    @property
+    def name(self) -> str:
+        """``Metadata v9``."""
+        return f"{self.line.api} v{self.line.api_version}" if self.line.api else "a SASL token"
+
+
+class Action(Enum):
+    """What happened in the capture: a request was sent, its response arrived, or a connection ended."""
+
+    SEND = auto()
+    RECEIVE = auto()
+    CLOSE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event of a capture at a time in ns. `exchange` is None if a connection ended."""
+
+    at: int
+    action: Action
+    connection_id: str
+    exchange: CapturedExchange | None = None
+
+
+def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] | None = None) -> list[Step]:
+    """The steps of trace lines at detail ``raw``, by time.
+
+    Args:
+        lines: From any number of traces or captures.
+        wanted: Whether to send the request of this line; None sends all.
+    """
+    steps = sorted(_steps(lines, wanted), key=lambda step: step.at)
+    return [step for step in steps if step.exchange is None or not step.exchange.left_out or step.action is Action.SEND]
+
+
+def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iterator[Step]:
+    counts: dict[str, int] = {}
+    sent: dict[tuple[str, int], CapturedExchange] = {}
+    for line in lines:
+        connection_id = line.connection_id
+        if isinstance(line, RequestLine):
+            number = counts[connection_id] = counts.get(connection_id, 0) + 1
+            exchange = sent[connection_id, line.offset] = _exchange(line, number, wanted)
+            yield Step(nanoseconds(line.ts), Action.SEND, connection_id, exchange)
+        elif isinstance(line, ResponseLine) and line.request_offset is not None:
+            answered = sent.get((connection_id, line.request_offset))
+            if answered is None or answered.request is None:
+                continue
+            if line.frame is not None:
+                frame = base64.b64decode(line.frame)
+                answered.response = read_response(frame, answered.request.api_key, answered.request.version)
+                if _was_not_ready(answered.response):
+                    answered.left_out = answered.left_out or "the captured broker was not ready"
+            answered.latency_us = line.latency_us or 0
+            yield Step(nanoseconds(line.ts), Action.RECEIVE, connection_id, answered)
+        elif isinstance(line, CloseLine):
+            yield Step(nanoseconds(line.ts), Action.CLOSE, connection_id)
+
+
+def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | None) -> CapturedExchange:
+    request = None if line.frame is None else read_request(base64.b64decode(line.frame))
+    if line.api_key in _LOGIN or line.api is None:
+        left_out = "the login is not in the capture"
+    elif request is None:
+        left_out = line.not_decoded or NO_BYTES
+    elif sensitive.holds_secret(request) or embedded.holds_secret_topic(request):
+        left_out = "its secrets are redacted"
+    elif _is_between_brokers(request):
+        left_out = "brokers send it to each other"
+    elif wanted is not None and not wanted(line):
+        left_out = "--filter does not match"
+    else:
+        left_out = ""
+    return CapturedExchange(line, number, request, left_out)
+
+
+def _is_between_brokers(request: Message) -> bool:
+    if request.api == "AddPartitionsToTxn":
+        return request.version >= 4  # KIP-890: clients send up to version 3
+    if request.api == "Fetch":
+        return request.body.get("replica_id", -1) >= 0 or "replica_state" in request.body  # KIP-903
+    return request.api in _BETWEEN_BROKERS
+
+
+def _was_not_ready(response: Message) -> bool:
+    codes = {each.code for each in summary.errors(response)}
+    return bool(codes) and codes <= NOT_READY and not _has_stored(response)
+
+
+def _has_stored(response: Message) -> bool:
+    """Whether this is a Produce response with a partition that has stored its records."""
+    return response.api == "Produce" and any(
+        not partition["error_code"]
+        for topic in response.body.get("responses", ())
+        for partition in topic["partition_responses"]
+    )

@@ -1,0 +1,143 @@
+"""One exchange of a replay: the request to send, and how the live response differs from the captured one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final
+
+from dissectors import embedded
+from dissectors.messages import summary
+from dissectors.messages.message import Message, read_response
+from dissectors.schemas.codes import Error
+from kproxy.client.exchange import wrong_correlation_id
+from kproxy.comparison.bodies import FieldDifference, compare_bodies
+from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
+from kproxy.replay import produce_again
+from kproxy.replay.captured import NOT_READY, CapturedExchange
+from kproxy.replay.live_values import LiveValues
+
+#: Errors after which the request is sent again, unless the captured response has them.
+_RETRIED: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID}
+#: Requests that would be out of turn in their session the second time.
+_ONCE: Final = frozenset({"Fetch", "ShareFetch", "ShareAcknowledge"})
+
+
+class Outcome(StrEnum):
+    """What became of a captured request. Only `DIFFERENT` is a failure."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    NOT_COMPARED = "not compared"
+    LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedExchange:
+    """The outcome of one captured request. `sentence` explains it unless `differences` do."""
+
+    captured: CapturedExchange
+    outcome: Outcome
+    sentence: str = ""
+    differences: list[FieldDifference] = field(default_factory=list)
+    live: Message | None = None
+
+
+class Replayer:
+    """Makes the requests to send and judges the responses. It does no I/O.
+
+    Args:
+        map_offsets: Whether offsets are replaced like ids, and not compared.
+        shift_ms: How much later produced records are than in the capture.
+    """
+
+    def __init__(self, *, map_offsets: bool = False, shift_ms: int = 0) -> None:
+        self._values = LiveValues(offsets=map_offsets, shift_ms=shift_ms)
+        self._so_far: dict[CapturedExchange, dict[str, Any]] = {}
+        self._may_differ = MAY_DIFFER | {ValueKind.OFFSET} if map_offsets else MAY_DIFFER
+
+    def frame(self, exchange: CapturedExchange) -> bytes:
+        """The frame to send for an exchange that is not left out, with its length prefix."""
+        request, captured = exchange.request, exchange.response
+        assert request is not None
+        if request.api != "Produce" or captured is None or not (request.well_formed and captured.well_formed):
+            return self._values.applied(request)
+        if NOT_READY.isdisjoint(each.code for each in summary.errors(captured)):
+            return self._values.applied(request)
+        # Only the partitions that were ready: the client produced to the others again.
+        self._so_far[exchange] = self._with_live_ids(captured.body, "responses")
+        return self._values.applied(request, produce_again.limited(request.body, produce_again.stored(captured.body)))
+
+    def again(self, exchange: CapturedExchange, frame: bytes) -> bytes | None:
+        """The frame to send again because the broker was not ready, unless the captured one was not either.
+
+        Of a Produce request, only the partitions with an error are sent again.
+        """
+        request, captured = exchange.request, exchange.response
+        if request is None or captured is None or not request.well_formed or captured.api in _ONCE:
+            return None
+        live = self._read(exchange, frame)
+        new = {each.code for each in summary.errors(live)} - {each.code for each in summary.errors(captured)}
+        if not live.well_formed or not new or not new <= _RETRIED:
+            return None
+        if live.api != "Produce":
+            return self._values.applied(request)
+        self._so_far[exchange] = {name: value for name, value in live.body.items() if name != "node_endpoints"}
+        expected = produce_again.failed(self._with_live_ids(captured.body, "responses"))
+        partitions = produce_again.failed(live.body) - expected
+        return self._values.applied(
+            request, produce_again.limited(self._with_live_ids(request.body, "topic_data"), partitions)
+        )
+
+    def _with_live_ids(self, body: dict[str, Any], array: str) -> dict[str, Any]:
+        return produce_again.with_ids(body, array, partial(self._values.counterpart, ValueKind.TOPIC_ID))
+
+    def received(self, exchange: CapturedExchange, frame: bytes) -> ReplayedExchange:
+        """Learn from the live response, and compare it with the captured one."""
+        request, captured, live = exchange.request, exchange.response, self._read(exchange, frame)
+        assert request is not None
+        if (wrong := wrong_correlation_id(request.frame, frame)) is not None:
+            return ReplayedExchange(exchange, Outcome.DIFFERENT, wrong, live=live)
+        if captured is None:
+            return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the capture has no response", live=live)
+        if not captured.well_formed:
+            return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the captured response does not decode", live=live)
+        if not live.well_formed:
+            problem = live.error.message if live.error else live.opaque or f"{live.trailing} bytes too many"
+            return ReplayedExchange(exchange, Outcome.DIFFERENT, f"the response does not decode: {problem}", live=live)
+        names = self._values.captured_topics.get, self._values.live_topics.get
+        found = compare_bodies(
+            f"{captured.api}Response",
+            body := embedded.presentable(captured, names[0]),
+            _in_order(
+                body, embedded.presentable(live, names[1]), partial(self._values.counterpart, ValueKind.MEMBER_ID)
+            ),
+            may_differ=self._may_differ,
+            topic_names=names,
+        )
+        self._values.learn(request, captured, found.pairs)
+        outcome = Outcome.DIFFERENT if found.differences else Outcome.EQUAL
+        return ReplayedExchange(exchange, outcome, "", found.differences, live)
+
+    def _read(self, exchange: CapturedExchange, frame: bytes) -> Message:
+        assert exchange.request is not None
+        live = read_response(frame, exchange.request.api_key, exchange.request.version)
+        if live.well_formed and (before := self._so_far.get(exchange)) is not None:
+            live.body = produce_again.merged(before, live.body)
+        return live
+
+
+def _in_order(captured: Any, live: Any, live_member: Callable[[str], str]) -> Any:
+    """The live value with the members of groups in the captured order, because brokers list them in any."""
+    if isinstance(captured, dict) and isinstance(live, dict):
+        return {name: _in_order(captured.get(name), value, live_member) for name, value in live.items()}
+    if not isinstance(captured, list) or not isinstance(live, list):
+        return live
+    if all(isinstance(each, dict) and "member_id" in each for each in (*captured, *live)):
+        order = {live_member(each["member_id"]): number for number, each in enumerate(captured)}
+        live = sorted(live, key=lambda each: order.get(each["member_id"], len(order)))
+    if len(captured) != len(live):
+        return live
+    return [_in_order(one, other, live_member) for one, other in zip(captured, live, strict=True)]

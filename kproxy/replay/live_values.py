@@ -1,0 +1,199 @@
+"""Replaces the values in captured requests that the captured broker chose, by those that the live broker chose."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Any, Final
+
+from dissectors.messages.message import Message
+from dissectors.records.batch_headers import replace_producers, shift_times
+from dissectors.wire.encode import encode
+from dissectors.wire.errors import EncodeError
+from dissectors.wire.layout import NULL_UUID
+from dissectors.wire.paths import parts
+from kproxy.comparison.bodies import ValuePair
+from kproxy.comparison.kinds import ValueKind, is_unset, kind_of
+
+Row = dict[str, Any]
+
+
+class Scope(Enum):
+    """What a value belongs to: epoch 3 of a member is not epoch 3 of another."""
+
+    BROKER = auto()
+    MEMBER = auto()
+    PARTITION = auto()
+    PRODUCER = auto()
+
+
+#: The kinds of values that requests repeat from responses.
+SCOPES: Final = {
+    ValueKind.EPOCH: Scope.PARTITION,
+    ValueKind.GENERATION: Scope.MEMBER,
+    ValueKind.INSTANCE_ID: Scope.BROKER,
+    ValueKind.MEMBER_ID: Scope.BROKER,
+    ValueKind.OFFSET: Scope.PARTITION,
+    ValueKind.PRODUCER_EPOCH: Scope.PRODUCER,
+    ValueKind.PRODUCER_ID: Scope.BROKER,
+    ValueKind.SESSION_ID: Scope.BROKER,
+    ValueKind.TOPIC_ID: Scope.BROKER,
+}
+
+#: Offsets in responses that tell where the same records are at the live broker. Others depend on the moment.
+_RECORD_OFFSETS: Final = frozenset(
+    {("Produce", "base_offset"), ("ListOffsets", "offset"), ("OffsetFetch", "committed_offset")}
+)
+
+#: The captured value that identifies each scope at a field.
+_Place = dict[Scope, Any]
+
+
+class LiveValues:
+    """Learns from pairs of responses, a captured and a live one; applies it to captured requests.
+
+    Args:
+        offsets: Whether to replace offsets, too.
+        shift_ms: How much later the records of requests are than in the capture.
+    """
+
+    def __init__(self, *, offsets: bool = False, shift_ms: int = 0) -> None:
+        self._offsets, self._shift_ms = offsets, shift_ms
+        self._known: defaultdict[tuple[ValueKind, Any], dict[Any, Any]] = defaultdict(dict)
+        #: Topic id -> name.
+        self.captured_topics: dict[str, str] = {}
+        self.live_topics: dict[str, str] = {}
+
+    def learn(self, request: Message, captured: Message, pairs: Iterable[ValuePair]) -> None:
+        """Learn from the values of a captured response and those at the same places in the live one.
+
+        Args:
+            request: The captured request.
+            captured: Its captured response.
+            pairs: See `kproxy.comparison.bodies.compare_bodies`, with the captured response as A.
+        """
+        around = self._place({}, request.body)
+        others = []
+        for pair in pairs:
+            path = parts(pair.path)
+            if pair.kind is ValueKind.MEMBER_ID and path != ["member_id"]:
+                others.append(pair)
+            elif pair.kind in SCOPES and (place := self._place_of(path, captured.body, around)) is not None:
+                self._note(captured.api, path, pair, place)
+        if captured.api == "JoinGroup":
+            self._learn_members([each for each in others if each.path.startswith("members")])
+
+    def _learn_members(self, pairs: list[ValuePair]) -> None:
+        """Learn the ids of the other members, which the leader gets in any order, unless they are known."""
+        known = self._known[ValueKind.MEMBER_ID, None]
+        captured = [each.a for each in pairs if each.a not in known]
+        live = [each.b for each in pairs if each.b not in known.values()]
+        known.update(zip(captured, live, strict=False))
+
+    def counterpart(self, kind: ValueKind, value: Any, scope: Any = None) -> Any:
+        """The live value, or the captured one if none was learned."""
+        known = self._known.get((kind, scope), {})
+        if value in known:
+            return known[value]
+        if kind is ValueKind.OFFSET and known:  # records that follow known ones
+            captured, live = next(reversed(known.items()))
+            return max(value - captured + live, 0)
+        return value
+
+    def applied(self, request: Message, body: Row | None = None) -> bytes:
+        """The frame to send, with its length prefix: the same one if it has no such values, or does not decode.
+
+        Args:
+            request: As captured.
+            body: To send in place of that of the request.
+        """
+        if request.layout is None or not request.well_formed:
+            return request.frame
+        body = self._replaced(f"{request.api}Request", request.body if body is None else body, {})
+        if body is request.body:
+            return request.frame
+        try:
+            frame = request.frame[4 : request.body_start] + encode(request.layout, body)
+        except EncodeError:  # an offset beyond 64 bits
+            return request.frame
+        return len(frame).to_bytes(4, "big") + frame
+
+    def _place(self, place: _Place, row: Row) -> _Place:
+        """The place of the fields of a struct in a place."""
+        found = dict(place)
+        if row.get("member_id"):
+            found[Scope.MEMBER] = row["member_id"]
+        for each in ("producer_id", "v3_and_below_producer_id"):
+            if each in row:
+                found[Scope.PRODUCER] = row[each]
+        topic_id = row.get("topic_id")
+        name = row.get("topic") or row.get("name") or self.captured_topics.get(topic_id or "", topic_id)
+        if isinstance(name, str):
+            found[Scope.PARTITION] = name
+            if topic_id not in (None, NULL_UUID, name):
+                self.captured_topics[topic_id] = name
+        index = next((row[each] for each in ("partition_index", "partition", "index") if each in row), None)
+        if isinstance(index, int):
+            found[Scope.PARTITION] = (found.get(Scope.PARTITION), index)
+        return found
+
+    def _place_of(self, path: list[str], body: Row, around: _Place) -> _Place | None:
+        """The place of a field; None if it is in a payload or in records."""
+        place, value = around, body
+        for part in path[:-1]:
+            if isinstance(value, dict) and part in value:
+                place, value = self._place(place, value), value[part]
+            elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+                value = value[int(part)]
+            else:
+                return None
+        return self._place(place, value) if isinstance(value, dict) else None
+
+    def _note(self, api: str, path: list[str], pair: ValuePair, place: _Place) -> None:
+        kind, captured, live = pair.kind, pair.a, pair.b
+        if kind is ValueKind.OFFSET and (api, path[-1]) not in _RECORD_OFFSETS:
+            return
+        known = self._known[kind, place.get(SCOPES[kind])]
+        known.pop(captured, None)  # so that the newest is last
+        known[captured] = live
+        if kind is ValueKind.TOPIC_ID and captured in self.captured_topics:
+            self.live_topics[live] = self.captured_topics[captured]
+
+    def _replaced(self, message: str, row: Row, place: _Place) -> Row:
+        """The struct with its values replaced; the same object if none is."""
+        place = self._place(place, row)
+        made = row
+        for name, value in row.items():
+            if (new := self._value(message, name, value, place)) is not value:
+                made = {**made, name: new}
+        return made
+
+    def _value(self, message: str, name: str, value: Any, place: _Place) -> Any:
+        if isinstance(value, dict):
+            return self._replaced(message, value, place)
+        if isinstance(value, list):
+            elements = [self._value(message, name, each, place) for each in value]
+            return value if all(map(_is, elements, value)) else elements
+        if isinstance(value, memoryview):  # records
+            data = shift_times(replace_producers(value, self._producer), self._shift_ms)
+            return value if data == value else data
+        if (message, name) == ("ListOffsetsRequest", "timestamp"):  # below 0, it is not a time
+            return value + self._shift_ms if self._shift_ms and value > 0 else value
+        kind = kind_of(message, name)
+        if kind not in SCOPES or is_unset(kind, value) or (kind is ValueKind.OFFSET and not self._offsets):
+            return value
+        if value == 0 and kind is ValueKind.GENERATION:  # a member that joins
+            return value
+        new = self.counterpart(kind, value, place.get(SCOPES[kind]))
+        return value if new == value else new
+
+    def _producer(self, producer_id: int, epoch: int) -> tuple[int, int]:
+        return (
+            self.counterpart(ValueKind.PRODUCER_ID, producer_id),
+            self.counterpart(ValueKind.PRODUCER_EPOCH, epoch, producer_id),
+        )
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,66 @@
+"""Produce requests of which some partitions were not ready: clients produce only to these again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Row = dict[str, Any]
+#: A topic (its name, or its id from version 13 on) and a partition.
+_Partition = tuple[str, int]
+
+
+def failed(response: Row) -> set[_Partition]:
+    """The partitions with an error in a response."""
+    return {key for key, partition in _partitions(response) if partition["error_code"]}
+
+
+def stored(response: Row) -> set[_Partition]:
+    """The partitions without an error in a response."""
+    return {key for key, partition in _partitions(response) if not partition["error_code"]}
+
+
+def limited(request: Row, partitions: set[_Partition]) -> Row:
+    """The body of a request with only these partitions."""
+    topics = [
+        {**topic, "partition_data": data}
+        for topic in request["topic_data"]
+        if (data := [each for each in topic["partition_data"] if (_name(topic), each["index"]) in partitions])
+    ]
+    return {**request, "topic_data": topics}
+
+
+def merged(before: Row, after: Row) -> Row:
+    """The body of a response in which the partitions of `after` take the place of those of `before`."""
+    newer = dict(_partitions(after))
+    topics = [
+        {
+            **topic,
+            "partition_responses": [
+                newer.get((_name(topic), each["index"]), each) for each in topic["partition_responses"]
+            ],
+        }
+        for topic in before["responses"]
+    ]
+    return {**before, **after, "responses": topics}
+
+
+def with_ids(body: Row, array: str, other: Callable[[str], str]) -> Row:
+    """A body whose array of topics has other topic ids."""
+    return {
+        **body,
+        array: [
+            {**topic, "topic_id": other(topic["topic_id"])} if "topic_id" in topic else topic for topic in body[array]
+        ],
+    }
+
+
+def _partitions(response: Row) -> Iterator[tuple[_Partition, Row]]:
+    for topic in response["responses"]:
+        for partition in topic["partition_responses"]:
+            yield (_name(topic), partition["index"]), partition
+
+
+def _name(topic: Row) -> str:
+    name: str = topic.get("name") or topic.get("topic_id", "")
+    return name

@@ -1,0 +1,150 @@
+"""Replays steps at a broker: sends requests in their captured order, each after the responses that it followed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from kproxy.client.connection import BrokerConnection, Silent
+from kproxy.client.exchange import expects_response
+from kproxy.errors import UserError
+from kproxy.replay.captured import Action, CapturedExchange, Step
+from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
+
+_RETRY_S = 0.1
+
+
+@dataclass(slots=True)
+class _LiveConnection:
+    """`waiting` are the requests whose responses are still to come, in their order. `broken` ends the connection."""
+
+    connection: BrokerConnection | None = None
+    waiting: deque[CapturedExchange] = field(default_factory=deque)
+    broken: str = ""
+
+
+class Replay:
+    """Replays steps, once.
+
+    Args:
+        connect: Opens a connection, and logs in.
+        replayer: Makes requests and judges responses.
+        speed: 2 is twice as fast as captured; None does not wait.
+        within: The seconds that a response may take beyond the time that it took in the capture.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[BrokerConnection]],
+        replayer: Replayer,
+        *,
+        speed: float | None = None,
+        within: float = 10,
+    ) -> None:
+        self._connect, self._replayer, self._speed, self._within = connect, replayer, speed, within
+        self._connections: dict[str, _LiveConnection] = {}
+        self._reached = False
+        self._given_up: set[CapturedExchange] = set()
+
+    async def run(self, steps: Sequence[Step]) -> AsyncIterator[ReplayedExchange]:
+        """Replay; yield each exchange when its outcome is known.
+
+        Raises:
+            UserError: The first connection, or its login, fails.
+        """
+        began = time.monotonic()
+        try:
+            for step in steps:
+                if self._speed is not None and step.action is Action.SEND:
+                    due = began + (step.at - steps[0].at) / 1e9 / self._speed
+                    await asyncio.sleep(due - time.monotonic())
+                if step.exchange is None:
+                    for result in self._close(step.connection_id):
+                        yield result
+                elif step.action is Action.SEND:
+                    if (outcome := await self._send(step.exchange)) is not None:
+                        yield outcome
+                else:
+                    async for result in self._receive(step.exchange):
+                        yield result
+            for connection_id in [*self._connections]:
+                for result in self._close(connection_id):
+                    yield result
+        finally:
+            for each in self._connections.values():
+                if each.connection is not None:
+                    each.connection.close()
+
+    async def _send(self, exchange: CapturedExchange) -> ReplayedExchange | None:
+        """Send a request. The result is None if its response decides the outcome."""
+        if exchange.left_out:
+            return ReplayedExchange(exchange, Outcome.LEFT_OUT, exchange.left_out)
+        live = await self._live(exchange.connection_id)
+        if live.connection is None or live.broken:
+            return ReplayedExchange(exchange, Outcome.DIFFERENT, f"not sent: {live.broken}")
+        frame = self._replayer.frame(exchange)
+        live.connection.send(frame)
+        if not expects_response(frame):
+            return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "it has no response")
+        live.waiting.append(exchange)
+        return None
+
+    async def _live(self, connection_id: str) -> _LiveConnection:
+        live = self._connections.get(connection_id)
+        if live is None:
+            live = _LiveConnection()
+            try:
+                live.connection = await self._connect()
+            except UserError as error:
+                if not self._reached:
+                    raise
+                live.broken = str(error)
+            self._reached = True
+            self._connections[connection_id] = live
+        return live
+
+    async def _receive(self, exchange: CapturedExchange) -> AsyncIterator[ReplayedExchange]:
+        """Receive responses up to that of this exchange."""
+        live = self._connections.get(exchange.connection_id)
+        within = self._within + exchange.latency_us / 1e6
+        give_up_at = time.monotonic() + within
+        while live is not None and live.connection is not None and exchange in live.waiting:
+            try:
+                frame = await live.connection.receive(within)
+            except Silent as silent:
+                if silent.closed:
+                    live.broken = str(silent)
+                    ended, live.waiting = live.waiting, deque()
+                else:  # the response may still come, before the next one
+                    ended = deque([exchange])
+                for each in ended:
+                    if each not in self._given_up:
+                        yield ReplayedExchange(each, Outcome.DIFFERENT, f"no response: {silent}")
+                self._given_up |= set(ended)
+                return
+            oldest = live.waiting[0]
+            is_alone = len(live.waiting) == 1 and time.monotonic() < give_up_at
+            if is_alone and (again := self._replayer.again(oldest, frame)) is not None:
+                await asyncio.sleep(_RETRY_S)
+                live.connection.send(again)
+                continue
+            live.waiting.popleft()
+            result = self._replayer.received(oldest, frame)
+            if oldest not in self._given_up:
+                yield result
+
+    def _close(self, connection_id: str) -> list[ReplayedExchange]:
+        """Close a connection. Requests without a captured response are not waited for."""
+        live = self._connections.pop(connection_id, None)
+        if live is None:
+            return []
+        if live.connection is not None:
+            live.connection.close()
+        return [
+            ReplayedExchange(each, Outcome.NOT_COMPARED, "the capture has no response")
+            for each in live.waiting
+            if each not in self._given_up
+        ]

@@ -1,0 +1,133 @@
+"""`kproxy replay` at the built-in broker."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kproxy.broker.threaded import BrokerThread
+from kproxy.trace.encoding import encode_line
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.replay.told import lines
+
+ROOT = Path(__file__).parents[3]
+STORY = """
+> Metadata v12 {"topics": [{"name": "orders"}]}
+< {"brokers": [{"node_id": 1, "host": "kafka", "port": 9092}], "cluster_id": "x", "controller_id": 1,
+  "topics": [{"name": "orders", "topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "topic_authorized_operations": -2147483648,
+  "partitions": [{"partition_index": 0, "leader_id": 1, "leader_epoch": 5, "replica_nodes": [1], "isr_nodes": [1]}]}]}
+> SaslHandshake v1 {"mechanism": "PLAIN"}
+< {}
+> Produce v9 {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": "orders", "partition_data": [{"index": 0,
+  "records": [{"records": [{"value": "v"}]}]}]}]}
+< {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "base_offset": %d, "log_start_offset": 0}]}]}
+2> Fetch v13 {"max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1000, "topics": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA",
+  "partitions": [{"partition": 0, "current_leader_epoch": 5, "fetch_offset": 0, "partition_max_bytes": 1000}]}]}
+2< {"responses": [{"topic_id": "BBBBBBBBBBBBBBBBBBBBBA", "partitions": [{"partition_index": 0, "high_watermark": 1,
+  "last_stable_offset": 1, "log_start_offset": 0, "aborted_transactions": null, "records": [{
+  "records": [{"value": "v"}], "partition_leader_epoch": 5}]}]}]}
+"""
+
+
+def trace(path: Path, base_offset: int = 0) -> Path:
+    path.write_bytes(b"".join(map(encode_line, lines(STORY % base_offset))))
+    return path
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    return trace(tmp_path / "trace.jsonl")
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1})
+def test_the_same_responses(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path) -> None:
+    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "left out: 1 SaslHandshake v1: the login is not in the capture\n"
+        "requests: 3 sent, 1 left out; responses: 3 equal, 0 different, 0 not compared\n"
+    )
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1}, sasl=("PLAIN",), users={"alice": "sesame"})
+def test_a_login_of_the_user(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("sesame")
+    login = ("--sasl-mechanism", "plain", "--sasl-username", "alice", "--sasl-password-file", tmp_path / "password")
+    assert kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", *login).returncode == 0
+    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max")
+    assert done.returncode == 1
+    assert "Metadata v12: no response: the broker closed the connection  (request 1 of story-1)\n" in done.stdout
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1})
+def test_other_responses(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+    recorded = trace(tmp_path / "trace.jsonl", base_offset=7)
+    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "1000", "-f", "api!=Fetch")
+    assert done.returncode == 1
+    [first, *_] = done.stdout.splitlines()
+    assert first == (
+        "Produce v9 responses[0].partition_responses[0].base_offset: captured 7, live 0  (request 3 of story-1)"
+    )
+    assert "left out: 1 Fetch v13: --filter does not match\n" in done.stdout
+    done = kproxy("replay", recorded, kproxy_broker.bootstrap, "--speed", "max", "--json")
+    *results, summary = map(json.loads, done.stdout.splitlines())
+    assert [(each["api"], each["outcome"]) for each in results] == [
+        ("Metadata", "equal"), ("SaslHandshake", "left out"), ("Produce", "different"), ("Fetch", "different"),
+    ]  # fmt: skip
+    assert results[2]["differences"] == [
+        {"path": "responses[0].partition_responses[0].base_offset", "why": "value", "captured": 7, "live": 1}
+    ]
+    assert summary == {"summary": {"equal": 1, "different": 2, "not compared": 0, "left out": 1}}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (("missing.pcap", "localhost:9092"), 2, "missing.pcap: No such file"),
+        ((ROOT / "README.md", "localhost:9092"), 2, "README.md"),
+        ((ROOT / "docs", "localhost:9092"), 2, "no trace (*.jsonl) and no capture"),
+        ((ROOT / "captures/trace-1.jsonl", "localhost:9092", "--speed", "0"), 2, "--speed 0: use a positive number"),
+        ((ROOT / "captures/trace-1.jsonl", "localhost"), 2, "localhost"),
+        ((ROOT / "captures/trace-1.jsonl", "localhost:1"), 3, "cannot connect to localhost:1"),
+        ((ROOT / "captures/http-on-kafkas-port.pcap.gz", "localhost:1"), 5, ""),
+    ],
+)
+def test_mistakes(kproxy: Run, words: tuple[object, ...], status: int, sentence: str) -> None:
+    done = kproxy("replay", *words)
+    assert done.returncode == status
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == bool(sentence)
+
+
+def test_a_trace_without_bytes(kproxy: Run, tmp_path: Path) -> None:
+    told = lines("> Heartbeat v4 {}")
+    told[-1].frame = None  # type: ignore[union-attr]
+    (tmp_path / "trace.jsonl").write_bytes(b"".join(map(encode_line, told)))
+    done = kproxy("replay", "trace.jsonl", "localhost:1")
+    assert (done.returncode, done.stderr) == (
+        2, "kproxy: trace.jsonl: the trace has no bytes of requests: record it with --detail raw\n",
+    )  # fmt: skip
+
+
+def test_a_damaged_trace(kproxy: Run, recorded: Path) -> None:
+    recorded.write_bytes(recorded.read_bytes().replace(b'"frame":"', b'"frame":"A'))
+    done = kproxy("replay", recorded, "localhost:1")
+    assert done.returncode == 2
+    assert "trace.jsonl: a line is damaged: " in done.stderr
+
+
+@pytest.mark.kproxy_broker
+def test_the_commands_of_the_page(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+    page = (ROOT / "docs/replay.md").read_text()
+    commands = re.findall(r"^    \$ kproxy (replay .*)$", page, re.MULTILINE)
+    assert len(commands) >= 4
+    shutil.copy(ROOT / "captures/librdkafka-metadata-three-bytes-too-many.pcap.gz", tmp_path / "capture.pcap.gz")
+    for command in commands:
+        done = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
+        assert done.returncode in (0, 1), command + done.stdout + done.stderr
+        assert done.stderr == ""

@@ -1,0 +1,73 @@
+"""The steps of a capture: their order, and the requests that are left out with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from kproxy.replay.captured import Action, steps_of
+from tests.kproxy.replay.told import exchanges, lines, steps
+
+JOINS = """
+> Metadata v9 {}
+2> Metadata v9 {}
+> Heartbeat v4 {}
+< {}
+< {}
+2< {}
+close
+"""
+
+
+def test_steps_are_those_of_the_capture() -> None:
+    found = [(step.action, step.connection_id, step.exchange and step.exchange.number) for step in steps(JOINS)]
+    assert found == [
+        (Action.SEND, "story-1", 1), (Action.SEND, "story-2", 1), (Action.SEND, "story-1", 2),
+        (Action.RECEIVE, "story-1", 1), (Action.RECEIVE, "story-1", 2), (Action.RECEIVE, "story-2", 1),
+        (Action.CLOSE, "story-1", None),
+    ]  # fmt: skip
+
+
+def test_lines_of_several_files_are_sorted_by_time() -> None:
+    told = lines(JOINS)
+    by_connection = sorted(told, key=lambda line: line.connection_id, reverse=True)
+    assert [step.at for step in steps_of(by_connection)] == [step.at for step in steps_of(told)]
+
+
+@pytest.mark.parametrize(
+    ("story", "left_out"),
+    [
+        ('> SaslHandshake v1 {"mechanism": "PLAIN"}', "the login is not in the capture"),
+        ('> SaslAuthenticate v2 {"auth_bytes": "00 61 00 62"}', "the login is not in the capture"),
+        ('> RenewDelegationToken v2 {"hmac": "00 ff"}', "its secrets are redacted"),
+        ('> IncrementalAlterConfigs v1 {"resources": [{"configs": [{"name": "ssl.key.password", "value": "x"}]}]}',
+         "its secrets are redacted"),
+        ('> IncrementalAlterConfigs v1 {"resources": [{"configs": [{"name": "retention.ms", "value": "1"}]}]}', ""),
+        ("> WriteTxnMarkers v1 {}", "brokers send it to each other"),
+        ("> AddPartitionsToTxn v4 {}", "brokers send it to each other"),
+        ("> AddPartitionsToTxn v3 {}", ""),
+        ('> Fetch v11 {"replica_id": 2}', "brokers send it to each other"),
+        ("> Fetch v17 {}", ""),
+        ('> Heartbeat v4 {}\n< {"error_code": 16}', "the captured broker was not ready"),
+        ('> Heartbeat v4 {}\n< {"error_code": 25}', ""),
+        ('> Produce v3 {"acks": -1}\n< {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}]}]}',
+         "the captured broker was not ready"),
+        ('> Produce v3 {"acks": -1}\n< {"responses": [{"name": "t", "partition_responses": [{"error_code": 6}, {}]}]}',
+         ""),
+    ],
+)  # fmt: skip
+def test_what_is_left_out(story: str, left_out: str) -> None:
+    [exchange] = exchanges(story)
+    assert exchange.left_out == left_out
+
+
+def test_a_request_that_the_filter_does_not_match() -> None:
+    [exchange] = exchanges("> Heartbeat v4 {}", lambda line: False)
+    assert exchange.left_out == "--filter does not match"
+
+
+def test_frames_without_bytes() -> None:
+    told = lines("> Heartbeat v4 {}")
+    told[-1].frame = None  # type: ignore[union-attr]
+    [step] = steps_of(told)
+    assert step.exchange is not None
+    assert step.exchange.left_out == "its bytes are not in the trace"

@@ -1,0 +1,115 @@
+"""The order in which requests are sent, and what becomes of requests without a response."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kproxy.client.connection import Silent
+from kproxy.errors import UNREACHABLE, UserError
+from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
+from kproxy.replay.run import Replay
+from tests.kproxy.frames import response
+from tests.kproxy.replay.told import steps
+
+PIPELINED = """
+> Heartbeat v4 {}
+> Heartbeat v4 {}
+< {}
+2> Heartbeat v4 {}
+< {}
+> Heartbeat v4 {}
+2< {}
+"""
+
+
+class Connection:
+    """A broker that answers each heartbeat when asked, and writes down what happens in which order."""
+
+    def __init__(self, log: list[str], name: str, errors: list[int | Silent] | None = None) -> None:
+        self.log, self.name, self.errors = log, name, errors or []
+        self.sent: list[bytes] = []
+
+    def send(self, frame: bytes) -> None:
+        self.log.append(f"{self.name}>")
+        self.sent.append(frame)
+
+    async def receive(self, within: float | None = None) -> bytes:
+        self.log.append(f"{self.name}<")
+        error = self.errors.pop(0) if self.errors else 0
+        if isinstance(error, Silent):
+            raise error
+        correlation_id = int.from_bytes(self.sent.pop(0)[8:12], "big")
+        return response("Heartbeat", 4, {"error_code": error}, correlation_id=correlation_id)
+
+    def close(self) -> None:
+        self.log.append(f"{self.name}x")
+
+
+async def replayed(story: str, connect: Callable[[], Awaitable[Any]]) -> list[ReplayedExchange]:
+    return [each async for each in Replay(connect, Replayer(), speed=None, within=1).run(steps(story))]
+
+
+def opener(log: list[str], *errors: list[int | Silent]) -> Callable[[], Awaitable[Any]]:
+    connections = iter([Connection(log, f"{number}", each) for number, each in enumerate(errors, 1)])
+
+    async def connect() -> Any:
+        return next(connections)
+
+    return connect
+
+
+async def test_requests_follow_the_responses_that_they_followed() -> None:
+    log: list[str] = []
+    results = await replayed(PIPELINED, opener(log, [], []))
+    assert log == ["1>", "1>", "1<", "2>", "1<", "1>", "2<", "1x", "2x"]
+    assert [(each.captured.connection_id[-1], each.captured.number, each.outcome) for each in results] == [
+        ("1", 1, "equal"), ("1", 2, "equal"), ("2", 1, "equal"), ("1", 3, "not compared"),
+    ]  # fmt: skip
+    assert results[-1].sentence == "the capture has no response"
+
+
+async def test_a_broker_that_is_not_ready_is_asked_again() -> None:
+    log: list[str] = []
+    [result] = await replayed("> Heartbeat v4 {}\n< {}", opener(log, [14, 16, 0]))
+    assert log == ["1>", "1<"] * 3 + ["1x"]
+    assert result.outcome is Outcome.EQUAL
+
+
+async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
+    log: list[str] = []
+    late = Silent("no response within 1 s", closed=False)
+    results = await replayed("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener(log, [late, 25, 0]))
+    assert [(each.outcome, each.sentence) for each in results] == [
+        (Outcome.DIFFERENT, "no response: no response within 1 s"), (Outcome.EQUAL, ""),
+    ]  # fmt: skip
+
+
+async def test_a_closed_connection() -> None:
+    closed = Silent("the broker closed the connection", closed=True)
+    results = await replayed(
+        "> Heartbeat v4 {}\n> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener([], [closed])
+    )
+    assert [each.sentence for each in results] == [
+        "no response: the broker closed the connection", "no response: the broker closed the connection",
+        "not sent: the broker closed the connection",
+    ]  # fmt: skip
+    assert {each.outcome for each in results} == {Outcome.DIFFERENT}
+
+
+async def test_what_is_left_out_opens_no_connection() -> None:
+    [result] = await replayed("> SaslHandshake v1 {}\n< {}", opener([]))
+    assert (result.outcome, result.sentence) == (Outcome.LEFT_OUT, "the login is not in the capture")
+
+
+async def test_a_broker_that_goes_away() -> None:
+    log: list[str] = []
+    opened = iter([Connection(log, "1")])
+
+    async def connect() -> Any:
+        for connection in opened:
+            return connection
+        raise UserError("cannot connect", UNREACHABLE)
+
+    results = await replayed("> Heartbeat v4 {}\n< {}\n2> Heartbeat v4 {}\n2< {}", connect)
+    assert [each.sentence for each in results] == ["", "not sent: cannot connect"]

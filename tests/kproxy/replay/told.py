@@ -1,0 +1,48 @@
+"""Captures for tests of the replay, told as stories (`tests.kproxy.stories`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dissectors.messages.message import read_request
+from kproxy.inspection.inspector import Inspector
+from kproxy.replay.captured import Action, CapturedExchange, Step, steps_of
+from kproxy.replay.exchange import ReplayedExchange, Replayer
+from kproxy.trace.lines import Detail, Line
+from tests.kproxy.stories import Teller
+
+
+def lines(story: str) -> list[Line]:
+    teller = Teller(Inspector("story", Detail.RAW))
+    teller.tell(story)
+    return teller.lines
+
+
+def steps(story: str, wanted: Callable[[Line], bool] | None = None) -> list[Step]:
+    return steps_of(lines(story), wanted)
+
+
+def exchanges(story: str, wanted: Callable[[Line], bool] | None = None) -> list[CapturedExchange]:
+    return [step.exchange for step in steps(story, wanted) if step.exchange and step.action is Action.SEND]
+
+
+def replayed(
+    captured: str, live: str, *, map_offsets: bool = False
+) -> tuple[list[dict[str, Any]], list[ReplayedExchange]]:
+    """The bodies of the requests that are sent, and the results, if the broker answers as in the story `live`."""
+    replayer = Replayer(map_offsets=map_offsets)
+    answers = iter(exchanges(live))
+    sent, results = [], []
+    responses = {}
+    for step in steps(captured):
+        assert step.exchange is not None
+        if step.action is Action.SEND:
+            frame = replayer.frame(step.exchange)
+            sent.append(read_request(frame).body)
+            answer = next(answers).response
+            assert answer is not None
+            responses[step.exchange] = answer.frame
+        else:
+            results.append(replayer.received(step.exchange, responses[step.exchange]))
+    return sent, results

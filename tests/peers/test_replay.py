@@ -1,0 +1,53 @@
+"""Captures of real clients replay at real Kafka: what differs is what else that cluster has."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from dissectors.wire.paths import parts, schema_path
+from kproxy.client.connection import BrokerConnection, connect
+from kproxy.comparison.bodies import Why
+from kproxy.proxy.address import TcpAddress
+from kproxy.replay.captured import steps_of
+from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
+from kproxy.replay.reading import read_lines
+from kproxy.replay.run import Replay
+from tests.peers.kafka import RELEASES
+from tests.peers.lab import Lab
+
+pytestmark = pytest.mark.peers
+
+PCAP = Path(__file__).parents[1] / "data/pcap"
+#: Answers that depend on nothing but the requests before them.
+CERTAIN = {
+    "CreateTopics", "InitProducerId", "Produce", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn",
+    "CreatePartitions", "IncrementalAlterConfigs", "AlterConfigs",
+}  # fmt: skip
+
+
+async def replayed(client: str, address: TcpAddress) -> list[ReplayedExchange]:
+    steps = steps_of(read_lines(PCAP / f"{client}-4.3.1.pcap.gz", pytest.fail))
+    replayer = Replayer(shift_ms=(time.time_ns() - steps[0].at) // 1_000_000)
+
+    async def open_connection() -> BrokerConnection:
+        return await connect(address, 60)
+
+    return [each async for each in Replay(open_connection, replayer, within=60).run(steps)]
+
+
+@pytest.mark.parametrize("lab", RELEASES[:1], indirect=True)  # that made the captures
+@pytest.mark.parametrize("client", ["kafkajs", "kafka-python", "sarama"])
+def test_a_capture_replays(client: str, lab: Lab) -> None:
+    results = asyncio.run(replayed(client, TcpAddress(*lab.kafka.direct)))
+    differences = [(each.captured.line.api, one) for each in results for one in each.differences]
+    assert [(api, one) for api, one in differences if api in CERTAIN] == []
+    others = [each for each in results if each.outcome is Outcome.DIFFERENT and not each.differences]
+    assert others == []
+    codes = {(api, schema_path(parts(one.path))) for api, one in differences if one.why is Why.ERROR_CODE}
+    assert codes <= {("Heartbeat", "error_code"), ("Metadata", "topics[].error_code")}  # a rebalance, a topic left over
+    counts = [each.outcome for each in results]
+    assert counts.count(Outcome.EQUAL) > 0.8 * len(results)
