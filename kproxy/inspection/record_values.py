@@ -9,7 +9,6 @@ from dissectors import values
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
 from dissectors.embedded.registry import Row, Rows
 from dissectors.messages.message import Message
-from dissectors.messages.sensitive import withheld
 from dissectors.values import SchemaKey, Value, ValueContext
 from kproxy.inspection.masks import MASKED, Masks
 from kproxy.registry import SchemaSource
@@ -55,9 +54,6 @@ class RecordValues:
                     header["value"] = (
                         _masked_entry() if is_masked else entry(values.decode(bytes(data), ValueContext()))
                     )
-        if self.masks:
-            for _, batches in found:
-                _withhold(batches)
         return body
 
     def _keys(self, contexts: list[tuple[str | None, Row, tuple[tuple[str, bytes | None], ...]]]) -> set[SchemaKey]:
@@ -131,13 +127,3 @@ def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:
         (each["key"], bytes(each["value"]) if isinstance(each["value"], bytes | memoryview) else None)
         for each in record.get("headers", ())
     )
-
-
-def _withhold(rows: list[Row]) -> None:
-    """Replace all bytes that are left in record data: ends that are cut off, records that do not decode."""
-    for row in rows:
-        for name, value in row.items():
-            if name == "records" and isinstance(value, list):
-                _withhold(value)
-            elif isinstance(value, bytes | memoryview):
-                row[name] = withheld(value)

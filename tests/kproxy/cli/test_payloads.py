@@ -11,7 +11,7 @@ import pytest
 from dissectors.records import encode
 from tests.kproxy.capture.packets import SYN, pcap, sent
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.frames import request
+from tests.kproxy.frames import framed, request
 
 ORDER = (
     '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "card", "type": "string"}]}'
@@ -27,7 +27,7 @@ RECORDS = [
     },
     {"key": b"k2", "value": None},
     {"key": b"k3", "value": b"\0\0\0\0\x12planted-without-schema"},
-    {"key": b"k4", "value": b'{"card": {"number": "planted-json"}, "id": 5}'},
+    {"key": b"k4", "value": b'{"id": 5, "card": {"number": "planted"}}'},
 ]
 
 
@@ -86,7 +86,7 @@ def test_records_of_a_capture(kproxy: Run, capture: Path) -> None:
         "problem": f"{capture.parent / 'schemas'} has no schema with id 18",
         "offset": 1,
     }
-    assert fourth["value"] == {"format": "json", "data": {"card": {"number": "planted-json"}, "id": 5}}
+    assert fourth["value"] == {"format": "json", "data": {"id": 5, "card": {"number": "planted"}}}
 
 
 def test_as_text(kproxy: Run, capture: Path) -> None:
@@ -97,6 +97,7 @@ def test_as_text(kproxy: Run, capture: Path) -> None:
 def test_masked_fields_are_nowhere(kproxy: Run, capture: Path) -> None:
     masks = [f"--mask={each}" for each in ("value.**.card", "key", "orders:header.tr*")]
     broken = [produce(correlation_id=number, flip=at) for number, at in enumerate((20, 61, 62, 70, 90, 120), 3)]
+    broken.append(framed(produce(correlation_id=9)[4:] + b"\0\1\2"))  # its finding is next to the last value
     several = written(capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)]))
     for options in (["--json"], ["--json", "--fields", "findings,body"], [], ["-v"]):
         done = kproxy("dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *masks, several)
