@@ -6,14 +6,19 @@ change the encoding are left out, and so are services and extensions.
 
 from __future__ import annotations
 
+import base64
+import re
 from typing import Any
 
+from antlr4.error.ErrorListener import ErrorListener
 from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
 from proto_schema_parser import ast
 from proto_schema_parser.parser import Parser
 
 from dissectors.values.errors import SchemaError
 
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
     name: getattr(_Field, f"TYPE_{name.upper()}")
@@ -32,13 +37,21 @@ _EDITIONS = {"2023": descriptor_pb2.EDITION_2023, "2024": descriptor_pb2.EDITION
 def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     """The descriptor of a file; `name` is the path by which others import it.
 
+    Args:
+        name: The path.
+        text: The file, or its descriptor in base64, as Confluent's client for Python registers it.
+
     Raises:
-        SchemaError: It is not a ``.proto`` file.
+        SchemaError: It is neither.
     """
+    if _BASE64.fullmatch(text):
+        return _serialized(name, text)
     try:
-        parsed = Parser().parse(text)
+        parsed = Parser(setup_lexer=_raise_errors, setup_parser=_raise_errors).parse(text)
+    except SchemaError:
+        raise
     except Exception as error:  # noqa: BLE001  # the parser's own errors have no common class
-        raise SchemaError(f"it is not a .proto file ({str(error)[:80]})") from None
+        raise SchemaError(f"it is not a .proto file ({type(error).__name__})") from None
     made = descriptor_pb2.FileDescriptorProto(
         name=name, syntax=parsed.syntax or ("editions" if parsed.edition else "proto2")
     )
@@ -60,6 +73,27 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
                 _message(made.message_type.add(), element, made.syntax)
             case ast.Enum():
                 _enum(made.enum_type.add(), element)
+    return made
+
+
+class _Listener(ErrorListener):  # type: ignore[misc]  # antlr4 has no types
+    def syntaxError(self, *at: Any) -> None:  # noqa: N802
+        _, _, line, column, *_ = at
+        raise SchemaError(f"it is not a .proto file from line {line}, column {column + 1} on")
+
+
+def _raise_errors(recognizer: Any) -> None:
+    """Stop at the first error; otherwise, it is printed, and the parser guesses what was meant."""
+    recognizer.removeErrorListeners()
+    recognizer.addErrorListener(_Listener())
+
+
+def _serialized(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
+    try:
+        made = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+    except (ValueError, DecodeError):
+        raise SchemaError("it is base64, but not of a descriptor") from None
+    made.name = name
     return made
 
 

@@ -163,7 +163,9 @@ class SchemaRegistry:
         if place is not None:
             known[place] = schema  # before its references, which may be a circle
         declared = answer.get("references") or []
-        for reference in declared if isinstance(declared, list) else [None]:
+        if not isinstance(declared, list):
+            declared = [None]
+        for reference in declared:
             try:
                 name, of = str(reference["name"]), (str(reference["subject"]), str(reference["version"]))
             except (TypeError, KeyError):
