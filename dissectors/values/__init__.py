@@ -13,24 +13,32 @@ from dissectors.values.envelope import Envelope, envelope_of, payload_of, schema
 from dissectors.values.errors import MissingPackage
 from dissectors.values.plain_formats import decode_plain
 from dissectors.values.schema_formats import format_of
-from dissectors.values.value import DEFAULT_LIMITS, Limits, Problem, Schema, SchemaKey, Value, ValueContext
+from dissectors.values.value import (
+    DEFAULT_LIMITS,
+    DecodedValue,
+    Schema,
+    SchemaKey,
+    ValueContext,
+    ValueLimits,
+    ValueProblem,
+)
 from dissectors.wire.errors import DecodeError
 
 __all__ = [
     "DEFAULT_LIMITS",
-    "Limits",
+    "DecodedValue",
     "MissingPackage",
-    "Problem",
     "Schema",
     "SchemaKey",
-    "Value",
     "ValueContext",
+    "ValueLimits",
+    "ValueProblem",
     "decode",
     "schema_keys",
 ]
 
 
-def decode(data: bytes | None, context: ValueContext) -> Value:
+def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
     """Decode a key or value.
 
     Args:
@@ -45,17 +53,17 @@ def decode(data: bytes | None, context: ValueContext) -> Value:
         MissingPackage: A schema needs a package that is not installed.
     """
     if data is None:
-        return Value("null", None)
+        return DecodedValue("null", None)
     limits = context.limits
     if len(data) > limits.size:
-        problem = Problem(f"not decoded: {len(data)} bytes, the limit is {limits.size}")
-        return Value("bytes", data[: limits.size], problem=problem, is_cut=True)
-    value = _enveloped(data, context) if data else Value("empty", "")
+        problem = ValueProblem(f"not decoded: {len(data)} bytes, the limit is {limits.size}")
+        return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
+    value = _enveloped(data, context) if data else DecodedValue("empty", "")
     tree, is_cut = bounded(value.data, limits)
     return replace(value, data=tree, is_cut=is_cut)
 
 
-def _enveloped(data: bytes, context: ValueContext) -> Value:
+def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
     envelope = envelope_of(data, context)
     if envelope is None:
         return decode_plain(data, context)
@@ -64,7 +72,7 @@ def _enveloped(data: bytes, context: ValueContext) -> Value:
     try:
         payload = payload_of(data, envelope, context.limits.size)
     except DecodeError as error:
-        return Value("bytes", data, schema=key, problem=Problem(error.message, error.offset))
+        return DecodedValue("bytes", data, schema=key, problem=ValueProblem(error.message, error.offset))
     if not isinstance(schema, Schema):
         return _without_schema(payload, envelope, schema, context)
     value = _by_schema(payload, schema, envelope, context)
@@ -79,22 +87,22 @@ def _enveloped(data: bytes, context: ValueContext) -> Value:
     return replace(value, schema=key, subject=schema.subject, problem=problem)
 
 
-def _by_schema(payload: bytes, schema: Schema, envelope: Envelope, context: ValueContext) -> Value:
+def _by_schema(payload: bytes, schema: Schema, envelope: Envelope, context: ValueContext) -> DecodedValue:
     if context.header(f"apicurio.{context.part}.encoding") == b"JSON":
         return decode_plain(payload, context)
     if (format_ := format_of(schema)) is None:
-        return Value("bytes", payload, problem=Problem(f"schemas of type {schema.type} are not supported"))
+        return DecodedValue("bytes", payload, problem=ValueProblem(f"schemas of type {schema.type} are not supported"))
     try:
         return format_(payload, schema, context, envelope.indexes)
     except MissingPackage:
         raise
     except Exception as error:  # noqa: BLE001  # a bug in a library that reads bytes of anyone
-        return Value("bytes", payload, problem=Problem(f"decoding failed with {type(error).__name__}"))
+        return DecodedValue("bytes", payload, problem=ValueProblem(f"decoding failed with {type(error).__name__}"))
 
 
-def _without_schema(payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext) -> Value:
+def _without_schema(payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext) -> DecodedValue:
     """The payload without its envelope, as far as it decodes without the schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema
-    problem = Problem(reason or f"no schema with {key} is known", 1 if envelope.start else None)
+    problem = ValueProblem(reason or f"no schema with {key} is known", 1 if envelope.start else None)
     return replace(inner, schema=key, is_guess=inner.is_guess or not envelope.is_marked, problem=problem)

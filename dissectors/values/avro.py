@@ -17,7 +17,7 @@ from dissectors.values.avro_schema import AvroType, parse
 from dissectors.values.errors import SchemaError
 from dissectors.values.logical import logical_value
 from dissectors.values.schema_formats import schema_format
-from dissectors.values.value import Limits, Problem, Schema, Value, ValueContext
+from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueLimits, ValueProblem
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
 
@@ -26,21 +26,23 @@ _parse = functools.lru_cache(256)(parse)
 
 
 @schema_format("AVRO")
-def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> Value:
+def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
     """A value in Avro's binary encoding. Enums are their symbols, unions their value, decimals text."""
     try:
         type_ = _parse(schema)
     except SchemaError as error:
-        return Value("avro", payload, problem=Problem(f"the schema cannot be used: {error}"))
+        return DecodedValue("avro", payload, problem=ValueProblem(f"the schema cannot be used: {error}"))
     reader = _Reader(payload, context.limits)
     try:
         data = reader.read(type_, 0)
     except DecodeError as error:
-        return Value("avro", reader.partial, type=type_.name, problem=Problem(error.message, error.offset))
+        return DecodedValue("avro", reader.partial, type=type_.name, problem=ValueProblem(error.message, error.offset))
     problem = None
     if left := len(payload) - reader.pos:
-        problem = Problem(f"{left} byte{'s' * (left != 1)} left after the value: probably another schema", reader.pos)
-    return Value(
+        problem = ValueProblem(
+            f"{left} byte{'s' * (left != 1)} left after the value: probably another schema", reader.pos
+        )
+    return DecodedValue(
         "avro",
         data,
         type=type_.name,
@@ -58,7 +60,7 @@ class _Reader:
         partial: The fields of the outermost record that were read.
     """
 
-    def __init__(self, data: bytes, limits: Limits) -> None:
+    def __init__(self, data: bytes, limits: ValueLimits) -> None:
         self._data = data
         self._limits = limits
         self._nodes = 0

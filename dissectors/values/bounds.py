@@ -1,16 +1,16 @@
-"""Limits trees, and turns everything in them into plain values."""
+"""ValueLimits trees, and turns everything in them into plain values."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dissectors.values.value import Limits, Tree
+from dissectors.values.value import Tree, ValueLimits
 
 _MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # what JSON encoders write as a number
 CUT = "(cut)"
 
 
-def bounded(tree: Any, limits: Limits) -> tuple[Tree, bool]:
+def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool]:
     """A copy with text as keys and plain values, and whether something was left out of it.
 
     What is nested too deeply becomes ``(cut)``, and so does what follows after too many values. Numbers of more than 64
@@ -21,7 +21,7 @@ def bounded(tree: Any, limits: Limits) -> tuple[Tree, bool]:
 
 
 class _Copy:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ValueLimits) -> None:
         self._limits = limits
         self._left = limits.nodes
         self.is_cut = False

@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.values import debezium
-from dissectors.values.value import Value, ValueContext
+from dissectors.values.value import DecodedValue, ValueContext
 
 
-def with_schema(found: Any, context: ValueContext) -> Value | None:
+def with_schema(found: Any, context: ValueContext) -> DecodedValue | None:
     """The payload; the schema's name is its type. A schema of null is valid with a payload of null alone."""
     if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
         return None
     schema, payload = found["schema"], found["payload"]
     if schema is None and payload is None:
-        return Value("connect-json", None)
+        return DecodedValue("connect-json", None)
     if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
         return None
     name = schema.get("name")
-    return debezium.change_event(payload) or Value(
+    return debezium.change_event(payload) or DecodedValue(
         "connect-json", payload, type=name if isinstance(name, str) else None
     )

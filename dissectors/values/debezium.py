@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissectors.values.value import Value
+from dissectors.values.value import DecodedValue
 
 _OPERATIONS = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
 
 
-def change_event(found: Any) -> Value | None:
+def change_event(found: Any) -> DecodedValue | None:
     """A change event, from JSON or from the payload of Connect's JSON. The type is the kind of change.
 
     Source: Debezium's Envelope: ``op`` and ``source`` are required.
@@ -19,4 +19,4 @@ def change_event(found: Any) -> Value | None:
     operation = found.get("op")
     if not isinstance(operation, str) or operation not in _OPERATIONS or "connector" not in found["source"]:
         return None
-    return Value("debezium", found, type=_OPERATIONS[operation])
+    return DecodedValue("debezium", found, type=_OPERATIONS[operation])

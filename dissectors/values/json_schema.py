@@ -13,22 +13,22 @@ from referencing.jsonschema import DRAFT7
 from dissectors.values.errors import SchemaError
 from dissectors.values.json_text import parse_json
 from dissectors.values.schema_formats import schema_format
-from dissectors.values.value import Problem, Schema, Value, ValueContext
+from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
 
 
 @schema_format("JSON")
-def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> Value:
+def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
     """JSON, validated. The problem is the first violation, without the value that violates it."""
     try:
         found = parse_json(payload)
     except (ValueError, RecursionError):
-        return Value("json-schema", payload, problem=Problem("the payload is not JSON", 0))
+        return DecodedValue("json-schema", payload, problem=ValueProblem("the payload is not JSON", 0))
     try:
         validator, title = _validator(schema)
         problem = _violation(validator, found)
     except SchemaError as error:
-        title, problem = None, Problem(f"the schema cannot be used: {error}")
-    return Value("json-schema", found, type=title, problem=problem)
+        title, problem = None, ValueProblem(f"the schema cannot be used: {error}")
+    return DecodedValue("json-schema", found, type=title, problem=problem)
 
 
 @functools.lru_cache(256)
@@ -56,7 +56,7 @@ def _parsed(text: str) -> Any:
         raise SchemaError("it is not JSON") from None
 
 
-def _violation(validator: Any, found: Any) -> Problem | None:
+def _violation(validator: Any, found: Any) -> ValueProblem | None:
     try:
         error = next(validator.iter_errors(found), None)
     except Exception as failure:  # noqa: BLE001  # references without a target, recursive schemas, invalid patterns
@@ -64,4 +64,4 @@ def _violation(validator: Any, found: Any) -> Problem | None:
     if error is None:
         return None
     path = ".".join(map(str, error.absolute_path)) or "the value"
-    return Problem(f"{path} violates {error.validator!r} of its JSON Schema")
+    return ValueProblem(f"{path} violates {error.validator!r} of its JSON Schema")

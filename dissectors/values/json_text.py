@@ -7,11 +7,11 @@ from typing import Any
 
 from dissectors.values import cloud_events, connect_json, debezium
 from dissectors.values.plain_formats import plain_format
-from dissectors.values.value import Value, ValueContext
+from dissectors.values.value import DecodedValue, ValueContext
 
 
 @plain_format(rank=20)
-def json_text(data: bytes, context: ValueContext) -> Value | None:
+def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
     """An object or array. Lone numbers and strings are text: they may mean anything."""
     if data.lstrip(b" \t\r\n\xef\xbb\xbf")[:1] not in (b"{", b"["):
         return None
@@ -20,7 +20,7 @@ def json_text(data: bytes, context: ValueContext) -> Value | None:
         cloud_events.structured(found)
         or connect_json.with_schema(found, context)
         or debezium.change_event(found)
-        or Value("json", found)
+        or DecodedValue("json", found)
     )
 
 

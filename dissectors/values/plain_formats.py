@@ -8,11 +8,11 @@ import importlib
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from dissectors.values.value import Value, ValueContext
+from dissectors.values.value import DecodedValue, ValueContext
 
 #: (bytes, context) -> value; None if the bytes are not of this format. The bytes are not empty. It may raise: then
 #: they are not of this format either.
-PlainFormat: TypeAlias = Callable[[bytes, ValueContext], Value | None]
+PlainFormat: TypeAlias = Callable[[bytes, ValueContext], DecodedValue | None]
 
 _FORMATS: dict[PlainFormat, int] = {}
 #: CBOR needs a package that may not be installed.
@@ -29,10 +29,10 @@ def plain_format(rank: int) -> Callable[[PlainFormat], PlainFormat]:
     return register
 
 
-def decode_plain(data: bytes, context: ValueContext) -> Value:
+def decode_plain(data: bytes, context: ValueContext) -> DecodedValue:
     """The value by the first format that fits; ``bytes`` if none does. Never raises."""
     if not data:
-        return Value("empty", b"")
+        return DecodedValue("empty", b"")
     for format_ in _formats():
         try:
             found = format_(data, context)
@@ -40,7 +40,7 @@ def decode_plain(data: bytes, context: ValueContext) -> Value:
             continue
         if found is not None:
             return found
-    return Value("bytes", data, is_guess=True)
+    return DecodedValue("bytes", data, is_guess=True)
 
 
 @functools.cache

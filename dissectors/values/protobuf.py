@@ -15,7 +15,7 @@ from dissectors.values.envelope import message_indexes
 from dissectors.values.errors import SchemaError
 from dissectors.values.proto_text import file_descriptor
 from dissectors.values.schema_formats import schema_format
-from dissectors.values.value import Problem, Schema, Value, ValueContext
+from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
 from dissectors.wire.errors import DecodeError
 
 _Path: TypeAlias = tuple[int, ...]
@@ -25,7 +25,7 @@ _MOST_FILES = 200
 
 
 @schema_format("PROTOBUF")
-def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> Value:
+def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
     """A message; enums are their names, timestamps and durations text, fields without presence have their defaults."""
     try:
         if indexes is not None:
@@ -34,30 +34,30 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
             path, start = message_indexes(payload)
     except DecodeError as error:
         at = None if indexes is not None else error.offset
-        return Value("protobuf", payload, problem=Problem(error.message, at))
+        return DecodedValue("protobuf", payload, problem=ValueProblem(error.message, at))
     try:
         classes = _classes(schema)
     except SchemaError as error:
-        return Value("protobuf", payload[start:], problem=Problem(f"the schema cannot be used: {error}"))
+        return DecodedValue("protobuf", payload[start:], problem=ValueProblem(f"the schema cannot be used: {error}"))
     if not (made := classes.get(path)):
         text = f"the schema has no message with index {'.'.join(map(str, path))}"
-        return Value("protobuf", payload[start:], problem=Problem(text, None if indexes is not None else 0))
+        return DecodedValue("protobuf", payload[start:], problem=ValueProblem(text, None if indexes is not None else 0))
     values = [_read(payload, start, each) for each in made]
     return next((value for value in values if value.problem is None), values[0])
 
 
-def _read(payload: bytes, start: int, made: Any) -> Value:
+def _read(payload: bytes, start: int, made: Any) -> DecodedValue:
     name = made.DESCRIPTOR.full_name
     message = made()
     try:
         message.ParseFromString(payload[start:])
     except ProtobufError:
         text = f"these bytes are not a {name}"
-        return Value("protobuf", payload[start:], type=name, problem=Problem(text, start))
+        return DecodedValue("protobuf", payload[start:], type=name, problem=ValueProblem(text, start))
     problem = None
     if unknown := sorted({*_unknown_fields(message)}):
         numbers = ", ".join(map(str, unknown[:5]))
-        problem = Problem(f"fields that {name} does not have: {numbers}; probably another message or schema")
+        problem = ValueProblem(f"fields that {name} does not have: {numbers}; probably another message or schema")
     written = message.SerializeToString(deterministic=True)
     reencoding = "equal"
     if written != payload[start:] and message.SerializeToString() != payload[start:]:
@@ -67,7 +67,7 @@ def _read(payload: bytes, start: int, made: Any) -> Value:
             if len(written) == size
             else f"differs: {len(written)} bytes instead of {size}, as for defaults that are written"
         )
-    return Value("protobuf", _tree(message), type=name, problem=problem, reencoding=reencoding)
+    return DecodedValue("protobuf", _tree(message), type=name, problem=problem, reencoding=reencoding)
 
 
 @functools.lru_cache(256)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from dissectors.values.errors import MissingPackage
-from dissectors.values.value import Schema, Value, ValueContext
+from dissectors.values.value import DecodedValue, Schema, ValueContext
 
 #: (payload, schema, context, message indexes from a header) -> value, without the facts of the envelope; offsets count
 #: from the payload.
-SchemaFormat: TypeAlias = Callable[[bytes, Schema, ValueContext, bytes | None], Value]
+SchemaFormat: TypeAlias = Callable[[bytes, Schema, ValueContext, bytes | None], DecodedValue]
 
 _FORMATS: dict[str, SchemaFormat] = {}
 #: The modules are loaded when they are needed: the packages that they import may not be installed.

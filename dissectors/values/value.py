@@ -40,7 +40,7 @@ class Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ValueLimits:
     """How much of a value is decoded: bytes, levels of nesting, and scalars and containers in total."""
 
     size: int = 1 << 20
@@ -48,7 +48,7 @@ class Limits:
     nodes: int = 10_000
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ValueLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ValueContext:
     is_key: bool = False
     headers: tuple[tuple[str, bytes | None], ...] = ()
     schemas: Mapping[SchemaKey, Schema | str] = field(default_factory=lambda: MappingProxyType({}))
-    limits: Limits = DEFAULT_LIMITS
+    limits: ValueLimits = DEFAULT_LIMITS
 
     @property
     def part(self) -> str:
@@ -71,7 +71,7 @@ class ValueContext:
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
-class Problem(NamedTuple):
+class ValueProblem(NamedTuple):
     """Why a value does not decode, or not completely. The text has no part of the value.
 
     `offset` counts from the first byte of the key or value, with its envelope; None if it is unknown.
@@ -82,7 +82,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class DecodedValue:
     """A decoded key, value or header.
 
     Attributes:
@@ -103,6 +103,6 @@ class Value:
     schema: SchemaKey | None = None
     subject: str | None = None
     type: str | None = None
-    problem: Problem | None = None
+    problem: ValueProblem | None = None
     reencoding: str | None = None
     is_cut: bool = False

@@ -9,7 +9,7 @@ from dissectors import values
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
 from dissectors.embedded.registry import Row, Rows
 from dissectors.messages.message import Message
-from dissectors.values import SchemaKey, Value, ValueContext
+from dissectors.values import DecodedValue, SchemaKey, ValueContext
 from kproxy.inspection.masks import MASKED, Masks
 from kproxy.registry import SchemaSource
 
@@ -65,7 +65,7 @@ class RecordValues:
             for key in values.schema_keys(bytes(data), ValueContext(topic, part == "key", headers))
         }
 
-    def _shown(self, value: Value, topic: str | None, part: str) -> dict[str, Any]:
+    def _shown(self, value: DecodedValue, topic: str | None, part: str) -> dict[str, Any]:
         if not self.masks.applies(topic, part):
             return entry(value)
         if value.problem is not None:  # where the masked fields are is doubtful
@@ -73,7 +73,7 @@ class RecordValues:
         return entry(value) | {"data": self.masks.masked(value.data, topic, part)}
 
 
-def entry(value: Value) -> dict[str, Any]:
+def entry(value: DecodedValue) -> dict[str, Any]:
     """A value as an object of a trace; what is false or unknown is left out."""
     made: dict[str, Any] = {"format": value.format, "data": value.data}
     if value.is_guess:

@@ -24,7 +24,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
-from dissectors.values import Schema, SchemaKey, Value, ValueContext, decode, schema_keys
+from dissectors.values import DecodedValue, Schema, SchemaKey, ValueContext, decode, schema_keys
 
 pytestmark = pytest.mark.peers
 
@@ -74,7 +74,7 @@ def expected_order(tree: dict[str, Any]) -> dict[str, Any]:
     return order(tree) | text | {"at": "2026-11-23T10:00:00.000005Z"}
 
 
-def decoded(client: SchemaRegistryClient, data: bytes, headers: list[tuple[str, bytes]]) -> Value:
+def decoded(client: SchemaRegistryClient, data: bytes, headers: list[tuple[str, bytes]]) -> DecodedValue:
     """The value, by the schemas of the mock registry."""
     context = ValueContext("orders", headers=tuple(headers))
     key = schema_keys(data, context)[0]

@@ -9,7 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from dissectors.values import Limits, Problem, Schema, SchemaKey, Value, ValueContext, decode, schema_keys
+from dissectors.values import (
+    DecodedValue,
+    Schema,
+    SchemaKey,
+    ValueContext,
+    ValueLimits,
+    ValueProblem,
+    decode,
+    schema_keys,
+)
 
 ID = SchemaKey("id", 17)
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -46,7 +55,7 @@ def confluent(payload: bytes, number: int = 17) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + payload
 
 
-AVRO = Value("avro", ORDER_DATA, schema=ID, subject="orders-value", type="shop.Order", reencoding="equal")
+AVRO = DecodedValue("avro", ORDER_DATA, schema=ID, subject="orders-value", type="shop.Order", reencoding="equal")
 
 
 def test_avro_with_confluents_prefix() -> None:
@@ -95,7 +104,7 @@ def test_an_unframed_value_is_decoded_by_the_schema_of_its_subject_as_a_guess() 
 )
 def test_avro_that_does_not_fit_names_the_field_and_the_byte(payload: bytes, text: str, offset: int, data: Any) -> None:
     value = decode(confluent(payload), known(ORDER))
-    assert (value.problem, value.data, value.reencoding) == (Problem(text, offset), data, None)
+    assert (value.problem, value.data, value.reencoding) == (ValueProblem(text, offset), data, None)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +172,7 @@ ORDER_MESSAGE = bytes.fromhex("08111001220909000000000000e03f2a02080132020703" +
 
 def test_protobuf() -> None:
     value = decode(confluent(b"\0" + ORDER_MESSAGE), known(PROTO))
-    assert value == Value(
+    assert value == DecodedValue(
         "protobuf",
         {
             "id": 17,
@@ -224,12 +233,12 @@ JSON_SCHEMA = Schema(
     ("payload", "problem"),
     [
         (b'{"id": 17, "by": {"name": "Ann"}}', None),
-        (b'{"id": 17, "by": {"name": 5}}', Problem("by.name violates 'type' of its JSON Schema")),
-        (b'{"by": {}}', Problem("the value violates 'required' of its JSON Schema")),
-        (b"{", Problem("the payload is not JSON", 5)),
+        (b'{"id": 17, "by": {"name": 5}}', ValueProblem("by.name violates 'type' of its JSON Schema")),
+        (b'{"by": {}}', ValueProblem("the value violates 'required' of its JSON Schema")),
+        (b"{", ValueProblem("the payload is not JSON", 5)),
     ],
 )
-def test_json_schema(payload: bytes, problem: Problem | None) -> None:
+def test_json_schema(payload: bytes, problem: ValueProblem | None) -> None:
     value = decode(confluent(payload), known(JSON_SCHEMA))
     assert (value.format, value.problem) == ("json-schema", problem)
 
@@ -243,8 +252,8 @@ def test_a_json_schema_that_refers_to_itself_or_to_nothing() -> None:
 
 def test_an_id_that_nobody_registered() -> None:
     value = decode(confluent(b'{"a": 1}'), known("the registry has no schema with id 17"))
-    assert value == Value(
-        "json", {"a": 1}, is_guess=True, schema=ID, problem=Problem("the registry has no schema with id 17", 1)
+    assert value == DecodedValue(
+        "json", {"a": 1}, is_guess=True, schema=ID, problem=ValueProblem("the registry has no schema with id 17", 1)
     )
 
 
@@ -254,25 +263,25 @@ EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), (
 @pytest.mark.parametrize(
     ("data", "headers", "expected"),
     [
-        (None, (), Value("null", None)),
-        (b"", (), Value("empty", "")),
-        (b'{"a": [1, null]}', (), Value("json", {"a": [1, None]})),
-        (b"[NaN]", (), Value("text", "[NaN]", is_guess=True)),
-        (b"17", (), Value("text", "17", is_guess=True)),
-        ("Grüße\n".encode(), (), Value("text", "Grüße\n", is_guess=True)),
-        (b"\x81\xa1a\x01", (), Value("msgpack", {"a": 1}, is_guess=True)),
-        (b"\xa1\x61a\x01", (), Value("cbor", {"a": 1}, is_guess=True)),
-        (b"\xd9\xd9\xf7\x01", (), Value("cbor", 1)),
-        (b"\x00\x01\xff", (), Value("bytes", b"\x00\x01\xff", is_guess=True)),
+        (None, (), DecodedValue("null", None)),
+        (b"", (), DecodedValue("empty", "")),
+        (b'{"a": [1, null]}', (), DecodedValue("json", {"a": [1, None]})),
+        (b"[NaN]", (), DecodedValue("text", "[NaN]", is_guess=True)),
+        (b"17", (), DecodedValue("text", "17", is_guess=True)),
+        ("Grüße\n".encode(), (), DecodedValue("text", "Grüße\n", is_guess=True)),
+        (b"\x81\xa1a\x01", (), DecodedValue("msgpack", {"a": 1}, is_guess=True)),
+        (b"\xa1\x61a\x01", (), DecodedValue("cbor", {"a": 1}, is_guess=True)),
+        (b"\xd9\xd9\xf7\x01", (), DecodedValue("cbor", 1)),
+        (b"\x00\x01\xff", (), DecodedValue("bytes", b"\x00\x01\xff", is_guess=True)),
         (
             b'{"schema": {"type": "struct", "name": "T"}, "payload": {"a": 1}}',
             (),
-            Value("connect-json", {"a": 1}, type="T"),
+            DecodedValue("connect-json", {"a": 1}, type="T"),
         ),
         (
             b'{"op": "u", "before": null, "after": {"a": 1}, "source": {"connector": "mysql"}}',
             (),
-            Value(
+            DecodedValue(
                 "debezium",
                 {"op": "u", "before": None, "after": {"a": 1}, "source": {"connector": "mysql"}},
                 type="update",
@@ -281,7 +290,7 @@ EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), (
         (
             b'{"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.paid"}',
             (),
-            Value(
+            DecodedValue(
                 "cloudevents",
                 {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.paid"},
                 type="order.paid",
@@ -290,7 +299,7 @@ EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), (
         (
             b'{"a": 1}',
             EVENT,
-            Value(
+            DecodedValue(
                 "cloudevents",
                 {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.paid", "data": {"a": 1}},
                 type="order.paid",
@@ -298,12 +307,12 @@ EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), (
         ),
     ],
 )
-def test_plain_values(data: bytes | None, headers: tuple[tuple[str, bytes], ...], expected: Value) -> None:
+def test_plain_values(data: bytes | None, headers: tuple[tuple[str, bytes], ...], expected: DecodedValue) -> None:
     assert decode(data, ValueContext("orders", headers=headers)) == expected
 
 
 def test_limits() -> None:
-    limits = Limits(size=1000, depth=3, nodes=10)
+    limits = ValueLimits(size=1000, depth=3, nodes=10)
     assert decode(b"x" * 1001, ValueContext(limits=limits)).is_cut
     deep = decode(b'{"a": {"b": {"c": {"d": 1}}}}', ValueContext(limits=limits))
     assert (deep.data, deep.is_cut) == ({"a": {"b": {"c": "(cut)"}}}, True)
