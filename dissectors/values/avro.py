@@ -8,13 +8,12 @@ Source: the Avro 1.12 specification, "Binary Encoding" and "Logical Types".
 
 from __future__ import annotations
 
-import functools
 import struct
 from typing import Any
 
 from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.values.avro_schema import AvroType, parse
-from dissectors.values.errors import SchemaError
+from dissectors.values.errors import SchemaError, cached
 from dissectors.values.logical import logical_value
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueLimits, ValueProblem
@@ -22,7 +21,7 @@ from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
-_parse = functools.lru_cache(256)(parse)
+_parse = cached(parse)
 
 
 @schema_format("AVRO")

@@ -84,7 +84,7 @@ def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
         key = SchemaKey("glue", _uuid(data[2:_GLUE_PREFIX]))
         yield Envelope(key, _GLUE_PREFIX, is_marked=False, is_compressed=data[1] == _ZLIB)
     if context.topic is not None:
-        yield Envelope(SchemaKey("subject", f"{context.topic}-{context.part}"), is_marked=False)
+        yield Envelope(SchemaKey("subject", f"{context.topic}-{context.part}"), is_marked=False, indexes=b"\0")
 
 
 def _is_probable(data: bytes, envelope: Envelope) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from typing import Any
 
@@ -10,7 +9,7 @@ from jsonschema.validators import Draft7Validator, validator_for
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 
-from dissectors.values.errors import SchemaError
+from dissectors.values.errors import SchemaError, cached
 from dissectors.values.json_text import parse_json
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
@@ -31,7 +30,7 @@ def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: 
     return DecodedValue("json-schema", found, type=title, problem=problem)
 
 
-@functools.lru_cache(256)
+@cached
 def _validator(schema: Schema) -> tuple[Any, str | None]:
     resources = []
     waiting = dict(schema.references)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -12,7 +11,7 @@ from google.protobuf.message import DecodeError as ProtobufError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from dissectors.values.envelope import message_indexes
-from dissectors.values.errors import SchemaError
+from dissectors.values.errors import SchemaError, cached
 from dissectors.values.proto_text import file_descriptor
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
@@ -70,7 +69,7 @@ def _read(payload: bytes, start: int, made: Any) -> DecodedValue:
     return DecodedValue("protobuf", _tree(message), type=name, problem=problem, reencoding=reencoding)
 
 
-@functools.lru_cache(256)
+@cached
 def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
     """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
     pool = descriptor_pool.DescriptorPool()

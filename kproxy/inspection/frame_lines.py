@@ -10,7 +10,6 @@ from dissectors import embedded
 from dissectors.connections import addresses
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.embedded import redaction
-from dissectors.embedded.locations import embedded_locations
 from dissectors.findings import Finding
 from dissectors.messages import summary
 from dissectors.messages.message import Message
@@ -209,15 +208,11 @@ class FrameLines:
         if event.damaged or (message is not None and message.opaque):
             return None  # bytes that are not decoded may be a secret
         if message is not None:
-            return None if self._masks_records(message) else redaction.redacted_frame(message)
+            if self._record_values is not None and self._record_values.may_mask(message):
+                return None
+            return redaction.redacted_frame(message)
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
-
-    def _masks_records(self, message: Message) -> bool:
-        """Whether the frame may have records of which parts are masked."""
-        if self._record_values is None or not self._record_values.masks or message.layout is None:
-            return False
-        return bool(embedded_locations(message.layout))
 
     def _topics(self, message: Message, request: Message | None = None) -> list[TopicEntry]:
         topics = summary.topics(message, request)

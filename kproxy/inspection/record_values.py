@@ -37,12 +37,14 @@ class RecordValues:
         """
         if message.layout is None or not (locations := embedded_locations(message.layout)):
             return body
-        found = [*_record_data(body, locations, (), topic_name)]
-        if found and self.masks and (message.error or message.trailing):
+        if self.may_mask(message) and (message.error or message.trailing or message.diagnosis):
             return None
-        records = [(topic, record) for topic, batches in found for record in _records(batches)]
-        contexts = [(topic, record, _headers(record)) for topic, record in records]
-        schemas = self._source.lookup(self._keys(contexts)) if records else {}
+        contexts = [
+            (topic, record, _headers(record))
+            for topic, batches in _record_data(body, locations, (), topic_name)
+            for record in _records(batches)
+        ]
+        schemas = self._source.lookup(self._keys(contexts)) if contexts else {}
         for topic, record, headers in contexts:
             for part in _PARTS:
                 if isinstance(data := record.get(part), bytes | memoryview):
@@ -55,6 +57,10 @@ class RecordValues:
                         _masked_entry() if is_masked else entry(values.decode(bytes(data), ValueContext()))
                     )
         return body
+
+    def may_mask(self, message: Message) -> bool:
+        """Whether the message may have records of which parts are masked."""
+        return bool(self.masks) and message.layout is not None and _has_records(embedded_locations(message.layout))
 
     def _keys(self, contexts: list[tuple[str | None, Row, tuple[tuple[str, bytes | None], ...]]]) -> set[SchemaKey]:
         return {
@@ -98,6 +104,11 @@ def _schema(key: SchemaKey) -> dict[str, int | str]:
 
 def _masked_entry() -> dict[str, Any]:
     return {"format": MASKED, "data": MASKED}
+
+
+def _has_records(locations: tuple[EmbeddedLocation, ...]) -> bool:
+    """Whether a message with these locations has fields with record data."""
+    return any(_has_records(each.below) if each.below else each.reader is None for each in locations)
 
 
 def _record_data(

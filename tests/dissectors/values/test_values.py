@@ -19,6 +19,7 @@ from dissectors.values import (
     decode,
     schema_keys,
 )
+from dissectors.values.errors import SchemaError, cached
 
 ID = SchemaKey("id", 17)
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -90,6 +91,7 @@ def test_an_unframed_value_is_decoded_by_the_schema_of_its_subject_as_a_guess() 
     value = decode(ORDER_BYTES, known(ORDER, SchemaKey("subject", "orders-value")))
     assert (value.data, value.is_guess, value.subject) == (ORDER_DATA, True, "orders-value")
     assert decode(b"hello", known(ORDER, SchemaKey("subject", "orders-value"))).format == "text"
+    assert decode(ORDER_MESSAGE, known(PROTO, SchemaKey("subject", "orders-value"))).type == "shop.Order"
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,20 @@ def test_a_schema_that_cannot_be_used_is_a_problem(declared: str) -> None:
     value = decode(confluent(b"x"), known(Schema("AVRO", declared)))
     assert value.problem is not None
     assert value.problem.text.startswith("the schema cannot be used: ")
+
+
+def test_an_invalid_schema_is_parsed_once() -> None:
+    parsed = []
+
+    @cached
+    def parse(schema: Schema) -> None:
+        parsed.append(schema)
+        raise SchemaError("it is wrong")
+
+    for _ in range(2):
+        with pytest.raises(SchemaError, match="it is wrong"):
+            parse(LIST)
+    assert parsed == [LIST]
 
 
 LIST = Schema("AVRO", '{"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}')

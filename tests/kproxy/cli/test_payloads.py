@@ -94,6 +94,11 @@ def test_as_text(kproxy: Run, capture: Path) -> None:
     assert "card: planted-4111-1111" in done.stdout
 
 
+def is_broken(line: dict[str, Any]) -> bool:
+    """Whether it is the frame with bytes after its last field."""
+    return any(each["code"] == "L001" for each in line.get("findings", ()))
+
+
 def test_masked_fields_are_nowhere(kproxy: Run, capture: Path) -> None:
     masks = [f"--mask={each}" for each in ("value.**.card", "key", "orders:header.tr*")]
     broken = [produce(correlation_id=number, flip=at) for number, at in enumerate((20, 61, 62, 70, 90, 120), 3)]
@@ -104,6 +109,7 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path) -> None:
         assert done.returncode == 1, done.stderr  # the broken ones
         assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
         if options == ["--json"]:
+            assert not any("body" in line for line in map(json.loads, done.stdout.splitlines()) if is_broken(line))
             first, *_, third, fourth = records(done.stdout)
             assert first["value"]["data"] == {"id": 17, "card": "(masked)"}
             assert third["value"] == {"format": "(masked)", "data": "(masked)", "schema": {"id": 18}}

@@ -32,7 +32,7 @@ class Registry:
 
     def client(self, **settings: Any) -> SchemaRegistry:
         access = RegistryAccess(self.url, settings.pop("authorization", None))
-        return SchemaRegistry(access, now=lambda: self.now, **settings)
+        return SchemaRegistry(access, now=lambda: self.now, **{"seconds": 60.0, **settings})
 
 
 @pytest.fixture
