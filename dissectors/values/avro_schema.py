@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dissectors.values.errors import SchemaError
@@ -35,7 +35,7 @@ class AvroType:
     items: AvroType | None = None
     branches: tuple[AvroType, ...] = ()
     #: Whether values take no bytes, so that their number is not bounded by the data.
-    is_empty: bool = field(default=False)
+    is_empty: bool = False
 
 
 def parse(schema: Schema) -> AvroType:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.values import debezium
-from dissectors.values.value import DecodedValue, ValueContext
+from dissectors.values.value import DecodedValue
 
 
-def with_schema(found: Any, context: ValueContext) -> DecodedValue | None:
+def with_schema(found: Any) -> DecodedValue | None:
     """The payload; the schema's name is its type. A schema of null is valid with a payload of null alone."""
     if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
         return None

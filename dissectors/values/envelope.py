@@ -49,8 +49,13 @@ class Envelope:
 
 
 def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
-    """The keys of the schemas that decoding may need; `context.schemas` is not read."""
-    return [envelope.schema for envelope in _candidates(data, context)] if data else []
+    """The keys of the schemas that decoding may need; `context.schemas` is not read.
+
+    Improbable prefixes are left out, so that binary data does not make anyone search for thousands of schemas.
+    """
+    if not data:
+        return []
+    return [each.schema for each in _candidates(data, context) if each.is_marked or _is_worth_asking(data, each)]
 
 
 def envelope_of(data: bytes, context: ValueContext) -> Envelope | None:
@@ -76,7 +81,7 @@ def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
     if data[0] == _MAGIC_ID and len(data) >= PREFIX:
         if number := int.from_bytes(data[1:PREFIX], "big"):
             yield Envelope(SchemaKey("id", number), PREFIX, is_marked=False)
-        elif number := int.from_bytes(data[1:_LONG_PREFIX], "big"):
+        elif len(data) > _LONG_PREFIX and (number := int.from_bytes(data[1:_LONG_PREFIX], "big")):
             yield Envelope(SchemaKey("global_id", number), _LONG_PREFIX, is_marked=False)
     elif data[0] == _MAGIC_GUID and len(data) >= _GUID_PREFIX:
         yield Envelope(SchemaKey("guid", _uuid(data[1:_GUID_PREFIX])), _GUID_PREFIX, is_marked=False)
@@ -85,6 +90,12 @@ def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
         yield Envelope(key, _GLUE_PREFIX, is_marked=False, is_compressed=data[1] == _ZLIB)
     if context.topic is not None:
         yield Envelope(SchemaKey("subject", f"{context.topic}-{context.part}"), is_marked=False, indexes=b"\0")
+
+
+def _is_worth_asking(data: bytes, envelope: Envelope) -> bool:
+    if envelope.schema.form == "guid":
+        return 1 <= data[7] >> 4 <= 8 and data[9] >> 6 == 2  # version and variant of RFC 9562
+    return envelope.schema.form == "subject" or _is_probable(data, envelope)
 
 
 def _is_probable(data: bytes, envelope: Envelope) -> bool:

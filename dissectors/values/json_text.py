@@ -18,7 +18,7 @@ def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
     found = parse_json(data)
     return (
         cloud_events.structured(found)
-        or connect_json.with_schema(found, context)
+        or connect_json.with_schema(found)
         or debezium.change_event(found)
         or DecodedValue("json", found)
     )

@@ -15,13 +15,6 @@ class SchemaSource(Protocol):
         """The schemas with these keys or, as a sentence, why there is none. Never raises."""
 
 
-class NoSchemas:
-    """The source of those who have none."""
-
-    def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
-        return {}
-
-
 class Sources:
     """Several sources: the first that has a schema counts, and of the reasons the last."""
 

@@ -82,6 +82,13 @@ def test_other_envelopes(key: SchemaKey, data: bytes, headers: tuple[tuple[str, 
     assert schema_keys(data, ValueContext(headers=headers))[0] == key
 
 
+@pytest.mark.parametrize(
+    "data", [(1000).to_bytes(8, "big"), (1 << 40).to_bytes(8, "big"), b"\1" + bytes(30), b"\3\0" + bytes(30)]
+)
+def test_binary_data_makes_nobody_search_for_schemas(data: bytes) -> None:
+    assert schema_keys(data, ValueContext()) == []
+
+
 def test_headers_of_the_value_say_nothing_of_the_key() -> None:
     headers = (("__value_schema_id", b"\1" + bytes(16)), ("content-type", b"avro/binary+" + b"0" * 32))
     assert schema_keys(b"abc", ValueContext(is_key=True, headers=headers)) == []
