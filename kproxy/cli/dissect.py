@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-from kproxy.cli import options
+from kproxy.cli import options, payload_options
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
 
@@ -29,6 +29,7 @@ examples:
   kproxy dissect capture.pcap
   kproxy dissect -f 'api=Fetch and latency>50ms' *.pcap.gz
   kproxy dissect --json --detail full capture.pcapng | jq .body
+  kproxy dissect --json --payloads --schemas schemas/ capture.pcap | jq '.. | .records? // empty'
   kproxy dissect --fields ts,api,latency_us,error kproxy-trace/
   kproxy dissect --findings --ignore X --fail-on warning capture.pcap
   kproxy dissect --findings --format sarif *.pcap.gz > kproxy.sarif
@@ -95,6 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write a self-contained HTML page to standard output, e.g. to attach to an issue",
     )
+    payload_options.configure(parser)
     options.add_selection(parser)
     options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
@@ -103,6 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     selection = options.selection_of(args)
+    payload_options.check(args)
     inputs = [*_inputs(args.files)]
     if args.jobs < 1:
         raise UserError(f"invalid number of jobs {args.jobs}: use 1 or more")
@@ -209,7 +212,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
     shown = OutputOptions(
         was_named,
         json=args.json,
-        verbose=args.verbose,
+        verbose=args.verbose or args.payloads,
         quiet=args.quiet,
         headings=headings,
         fields=tuple(name.strip() for name in (args.fields or "").split(",") if name.strip()),
@@ -250,6 +253,8 @@ def _lines(name: str, flow_ids: Iterator[int], args: argparse.Namespace, output:
         try:
             traced = open_trace(source, shown, partial(_report, output))
             if traced.lines is not None:
+                if args.payloads:
+                    raise UserError(f"{shown}: --payloads reads captures, and this is a trace")
                 yield from traced.lines
                 output.end()
             else:
@@ -269,8 +274,14 @@ def _captured(
     from kproxy.trace.lines import Detail
 
     needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
+    detail = Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
     inspector = Inspector(
-        stem_of(name), output.detail(Detail(args.detail)), excerpts=args.findings, frames=args.frames, needs=needs
+        stem_of(name),
+        output.detail(detail),
+        excerpts=args.findings,
+        frames=args.frames,
+        needs=needs,
+        record_values=payload_options.record_values_of(args),
     )
     with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
         lines = CaptureLines(

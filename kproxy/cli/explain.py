@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kproxy.cli import options
+from kproxy.cli import options, payload_options
 from kproxy.errors import CLEAN, FINDINGS, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from dissectors.failures import Failure
     from kproxy.inspection.explain import AnsweredRequest, Explanation
+    from kproxy.inspection.record_values import RecordValues
     from kproxy.outputs.finding_selection import Selection
     from kproxy.trace.lines import FindingEntry
 
@@ -30,6 +32,7 @@ examples:
   xxd request.bin | kproxy explain -
   kproxy explain --api ApiVersions --version 0 00000010 0000002a 0000 00000001 0012 0000 0003
   kproxy explain --request "$(cat request.hex)" - < response.hex
+  kproxy explain --payloads --schemas schemas/ - < produce.hex
   kproxy explain --json - < frames.jsonl        # {"id", "frame", "request"?, "type"?, "api_key"?, "version"?} a line
 
 exit status: 0 decoded to the last byte, 1 decoding failed or a finding of at least --fail-on, 2 usage error
@@ -48,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print JSON; with '-', also accepts JSON Lines and answers each line"
     )
+    payload_options.configure(parser, masks=False)
     options.add_selection(parser)
     options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
@@ -59,10 +63,11 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.inspection.pasted_frames import MIN_FRAME, PastedFrame, framed, paired
 
     selection = options.selection_of(args)
+    record_values = payload_options.record_values_of(args)
     if args.hex == ["-"]:
         text = sys.stdin.read(_MAX_INPUT)
         if args.json and text.lstrip().startswith("{"):
-            return _lines(text, selection)
+            return _lines(text, selection, record_values)
     else:
         text = " ".join(args.hex)
     pieces, answered = _unhex(text), _answered_request(args)
@@ -95,7 +100,8 @@ def run(args: argparse.Namespace) -> int:
         if number and not args.json:
             print()  # noqa: T201
         try:
-            status = max(status, _show(frame, request, selection, missing=missing, as_json=args.json))
+            shown = _show(frame, request, selection, record_values, missing=missing, as_json=args.json)
+            status = max(status, shown)
         except UserError as error:
             if len(frames) == 1:
                 raise
@@ -113,16 +119,34 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _show(frame: bytes, answered: AnsweredRequest, selection: Selection, *, missing: bool, as_json: bool) -> int:
+def _show(
+    frame: bytes,
+    answered: AnsweredRequest,
+    selection: Selection,
+    record_values: RecordValues | None,
+    *,
+    missing: bool,
+    as_json: bool,
+) -> int:
     from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings, write_explanation
+    from kproxy.outputs.values import write_values
 
-    explanation = _explain(frame, answered, missing=missing)
+    explanation = _with_values(_explain(frame, answered, missing=missing), record_values)
     findings = shown_findings(explanation, selection)
     if as_json:
         sys.stdout.buffer.write(_encode({"id": None, **explanation_json(explanation, findings)}))
     else:
         write_explanation(explanation, findings, sys.stdout)
+        if record_values is not None:
+            write_values(explanation.body, sys.stdout)
     return FINDINGS if is_failure(explanation, findings, selection) else CLEAN
+
+
+def _with_values(explanation: Explanation, record_values: RecordValues | None) -> Explanation:
+    if record_values is None:
+        return explanation
+    body = record_values.decode(explanation.message, explanation.body, lambda _: None)
+    return replace(explanation, body=body or {})
 
 
 def _unhex(text: str) -> list[bytes]:
@@ -180,7 +204,7 @@ def _encode(value: dict[str, Any]) -> bytes:
     return encode_json(value) + b"\n"
 
 
-def _lines(text: str, selection: Selection) -> int:
+def _lines(text: str, selection: Selection, record_values: RecordValues | None) -> int:
     """Answer JSON Lines with JSON Lines. An invalid line gets an error, and the exit status is 2."""
     from kproxy.outputs.explained_frame import explanation_json, is_failure, shown_findings
 
@@ -189,7 +213,7 @@ def _lines(text: str, selection: Selection) -> int:
         if not line.strip():
             continue
         try:
-            explanation = _answer(line)
+            explanation = _with_values(_answer(line), record_values)
             findings = shown_findings(explanation, selection)
             answer = _encode({"id": _identity(line), **explanation_json(explanation, findings)})
             failed = FINDINGS if is_failure(explanation, findings, selection) else CLEAN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dissectors import embedded
 from dissectors.connections import addresses
@@ -27,6 +27,9 @@ from kproxy.trace.lines import (
     TopicEntry,
 )
 from kproxy.trace.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from kproxy.inspection.record_values import RecordValues
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -54,13 +57,23 @@ class FrameLines:
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         facts: Whether lines have the facts in bodies: topics, groups, errors, brokers.
+        record_values: Decodes the records in bodies; None leaves them as bytes.
 
     Attributes:
         with_frame: Whether lines have the bytes of their frames. It may change at any time.
     """
 
-    def __init__(self, cluster: RunState, detail: Detail, *, excerpts: bool, facts: bool = True) -> None:
+    def __init__(
+        self,
+        cluster: RunState,
+        detail: Detail,
+        *,
+        excerpts: bool,
+        facts: bool = True,
+        record_values: RecordValues | None = None,
+    ) -> None:
         self._run_state = cluster
+        self._record_values = record_values
         self._detail = detail
         self._facts = facts
         self._excerpts = excerpts or detail is not Detail.SUMMARY
@@ -195,6 +208,8 @@ class FrameLines:
         if event.damaged or (message is not None and message.opaque):
             return None  # bytes that are not decoded may be a secret
         if message is not None:
+            if self._record_values is not None and self._record_values.may_mask(message):
+                return None
             return redaction.redacted_frame(message)
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
@@ -223,7 +238,10 @@ class FrameLines:
         if line.not_decoded:
             return
         if self._detail is not Detail.SUMMARY:
-            line.body = embedded.presentable(message, self._run_state.topic_names.get)
+            topic_names = self._run_state.topic_names.get
+            line.body = embedded.presentable(message, topic_names)
+            if self._record_values is not None:
+                line.body = self._record_values.decode(message, line.body, topic_names)
         if self.with_frame:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dissectors import rules
 from dissectors.connections.connection import Connection
@@ -43,6 +43,9 @@ from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine, RequestLine, ResponseLine, StallLine
 from kproxy.trace.timestamps import timestamp
 
+if TYPE_CHECKING:
+    from kproxy.inspection.record_values import RecordValues
+
 #: The trackers whose state the inspector reads itself.
 _TRACKERS: Final = (AdvertisedAddresses, Authentication, Brokers, ConnectionsByClient, InFlight)
 #: Those of them that lines need, apart from findings.
@@ -60,6 +63,7 @@ class Inspector:
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         frames: The initial value of `frames`.
         needs: The parts of the inspection that are needed. Lines lack what the other parts add.
+        record_values: Decodes the records in bodies. It may do I/O, which a live proxy's inspector must not.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Inspector:
         excerpts: bool = False,
         frames: bool = False,
         needs: Needs = EVERYTHING,
+        record_values: RecordValues | None = None,
     ) -> None:
         self._name = name
         self._detail = detail
@@ -77,7 +82,9 @@ class Inspector:
         self._run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
         self._check = rules.check if needs.findings else _check_failures
         self._run = ConnectionState(self._run_state)  # of no connection
-        self._frame_lines = FrameLines(self._run_state, detail, excerpts=excerpts, facts=needs.facts)
+        self._frame_lines = FrameLines(
+            self._run_state, detail, excerpts=excerpts, facts=needs.facts, record_values=record_values
+        )
         self._stall_lines = StallLines()
         self._connections: dict[int, InspectedConnection] = {}
         self.frames = frames

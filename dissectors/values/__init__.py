@@ -1,0 +1,108 @@
+"""Keys, values and headers of records: their envelopes, formats and schemas.
+
+`decode` is pure: schemas are given to it, and `schema_keys` names those that it may use. A format with a schema is a
+function with `schema_format` in a file of its own, another one a function with `plain_format`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dissectors.values.bounds import bounded
+from dissectors.values.envelope import Envelope, envelope_of, payload_of, schema_keys
+from dissectors.values.errors import MissingPackage
+from dissectors.values.plain_formats import decode_plain
+from dissectors.values.schema_formats import format_of
+from dissectors.values.value import (
+    DEFAULT_LIMITS,
+    DecodedValue,
+    Schema,
+    SchemaKey,
+    ValueContext,
+    ValueLimits,
+    ValueProblem,
+)
+from dissectors.wire.errors import DecodeError
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "DecodedValue",
+    "MissingPackage",
+    "Schema",
+    "SchemaKey",
+    "ValueContext",
+    "ValueLimits",
+    "ValueProblem",
+    "decode",
+    "schema_keys",
+]
+
+
+def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
+    """Decode a key or value.
+
+    Args:
+        data: The bytes; None for null, which is the format ``null``: as a value of a compacted topic, a tombstone.
+        context: Topic, headers, and the schemas that are known.
+
+    Returns:
+        The value. What does not decode has a problem and the data that could be read, or the bytes. Offsets count from
+        the first byte of `data`. Never raises on any bytes or schemas.
+
+    Raises:
+        MissingPackage: A schema needs a package that is not installed.
+    """
+    if data is None:
+        return DecodedValue("null", None)
+    limits = context.limits
+    if len(data) > limits.size:
+        problem = ValueProblem(f"not decoded: {len(data)} bytes, the limit is {limits.size}")
+        return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
+    value = _enveloped(data, context) if data else DecodedValue("empty", "")
+    tree, is_cut = bounded(value.data, limits)
+    return replace(value, data=tree, is_cut=is_cut)
+
+
+def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
+    envelope = envelope_of(data, context)
+    if envelope is None:
+        return decode_plain(data, context)
+    key = envelope.schema
+    schema = context.schemas.get(key)
+    try:
+        payload = payload_of(data, envelope, context.limits.size)
+    except DecodeError as error:
+        return DecodedValue("bytes", data, schema=key, problem=ValueProblem(error.message, error.offset))
+    if not isinstance(schema, Schema):
+        return _without_schema(payload, envelope, schema, context)
+    value = _by_schema(payload, schema, envelope, context)
+    if key.form == "subject":
+        if value.problem is not None:  # nothing in the bytes says that they have this schema
+            return decode_plain(data, context)
+        return replace(value, is_guess=True, subject=str(key.value))
+    problem = value.problem
+    if problem is not None and problem.offset is not None:
+        at = None if envelope.is_compressed else problem.offset + envelope.start
+        problem = problem._replace(offset=at)
+    return replace(value, schema=key, subject=schema.subject, problem=problem)
+
+
+def _by_schema(payload: bytes, schema: Schema, envelope: Envelope, context: ValueContext) -> DecodedValue:
+    if context.header(f"apicurio.{context.part}.encoding") == b"JSON":
+        return decode_plain(payload, context)
+    if (format_ := format_of(schema)) is None:
+        return DecodedValue("bytes", payload, problem=ValueProblem(f"schemas of type {schema.type} are not supported"))
+    try:
+        return format_(payload, schema, context, envelope.indexes)
+    except MissingPackage:
+        raise
+    except Exception as error:  # noqa: BLE001  # a bug in a library that reads bytes of anyone
+        return DecodedValue("bytes", payload, problem=ValueProblem(f"decoding failed with {type(error).__name__}"))
+
+
+def _without_schema(payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext) -> DecodedValue:
+    """The payload without its envelope, as far as it decodes without the schema."""
+    inner = decode_plain(payload, context)
+    key = envelope.schema
+    problem = ValueProblem(reason or f"no schema with {key} is known", 1 if envelope.start else None)
+    return replace(inner, schema=key, is_guess=inner.is_guess or not envelope.is_marked, problem=problem)

@@ -1,0 +1,153 @@
+"""Avro schemas: JSON text to types with resolved names.
+
+Source: the Avro 1.12 specification, "Schema Declaration" and "Names".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.values.errors import SchemaError
+from dissectors.values.value import Schema
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_MOST_NESTED = 100
+
+
+@dataclass(slots=True, eq=False)
+class AvroType:
+    """A type. It is recursive through `fields`, `items` and `branches`, which are set after construction.
+
+    `kind` is a primitive, or ``record``, ``enum``, ``array``, ``map``, ``union`` or ``fixed``. `items` is the type of
+    the elements of an array or map. `scale` belongs to the logical type ``decimal``.
+    """
+
+    kind: str
+    name: str | None = None
+    logical: str | None = None
+    scale: int = 0
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    fields: tuple[tuple[str, AvroType], ...] = ()
+    items: AvroType | None = None
+    branches: tuple[AvroType, ...] = ()
+    #: Whether values take no bytes, so that their number is not bounded by the data.
+    is_empty: bool = False
+
+
+def parse(schema: Schema) -> AvroType:
+    """Parse a schema. Named types that it does not define are looked up in its references.
+
+    Raises:
+        SchemaError: It is invalid, or a name is unknown.
+    """
+    return _Parser(schema.references).text(schema.text)
+
+
+class _Parser:
+    def __init__(self, references: Mapping[str, Schema]) -> None:
+        self._references = dict(references)
+        self._named: dict[str, AvroType] = {}
+
+    def text(self, text: str, depth: int = 0) -> AvroType:
+        try:
+            declared = json.loads(text)
+        except (ValueError, RecursionError):
+            raise SchemaError("it is not JSON") from None
+        return self._type(declared, "", depth)
+
+    def _type(self, declared: Any, namespace: str, depth: int) -> AvroType:
+        if depth > _MOST_NESTED:
+            raise SchemaError("it is nested too deeply")
+        if isinstance(declared, str):
+            return (
+                AvroType(declared, is_empty=declared == "null")
+                if declared in PRIMITIVES
+                else self._by_name(declared, namespace, depth)
+            )
+        if isinstance(declared, list):
+            return AvroType("union", branches=tuple(self._type(each, namespace, depth + 1) for each in declared))
+        if not isinstance(declared, dict) or "type" not in declared:
+            raise SchemaError("a type is neither a name, a list nor an object with a type")
+        kind = declared["type"]
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._definition(declared, namespace, depth)
+        if kind in ("array", "map"):
+            name = "items" if kind == "array" else "values"
+            return AvroType(kind, items=self._type(_member(declared, name), namespace, depth + 1))
+        made = self._type(kind, namespace, depth + 1)
+        if made.kind in PRIMITIVES:
+            _set_logical(made, declared)
+        return made
+
+    def _definition(self, declared: dict[str, Any], namespace: str, depth: int) -> AvroType:
+        name = full_name(declared, namespace)
+        kind = "record" if declared["type"] == "error" else declared["type"]
+        made = self._named[name] = AvroType(kind, name)
+        namespace = name.rpartition(".")[0]
+        if kind == "enum":
+            made.symbols = tuple(map(str, _list(declared, "symbols")))
+        elif kind == "fixed":
+            made.size = _integer(declared, "size")
+            made.is_empty = made.size == 0
+            _set_logical(made, declared)
+        else:
+            made.fields = tuple(
+                (str(_member(each, "name")), self._type(_member(each, "type"), namespace, depth + 1))
+                for each in _list(declared, "fields")
+            )
+            made.is_empty = all(each.is_empty for _, each in made.fields)
+        return made
+
+    def _by_name(self, name: str, namespace: str, depth: int) -> AvroType:
+        names = [name] if "." in name or not namespace else [f"{namespace}.{name}", name]
+        for each in names:
+            if each in self._named:
+                return self._named[each]
+        for each in names:
+            if (reference := self._references.pop(each, None)) is not None:
+                nested = _Parser({**reference.references, **self._references})
+                nested._named = self._named
+                made = nested.text(reference.text, depth + 1)
+                return self._named.get(each, made)
+        raise SchemaError(f"it uses {names[0]}, which is neither defined nor referenced")
+
+
+def full_name(declared: dict[str, Any], namespace: str = "") -> str:
+    """The name of a record, enum or fixed type with its namespace.
+
+    Raises:
+        SchemaError: It has none.
+    """
+    name = str(_member(declared, "name"))
+    namespace = str(declared.get("namespace", namespace) or "")
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _set_logical(made: AvroType, declared: dict[str, Any]) -> None:
+    logical, scale = declared.get("logicalType"), declared.get("scale", 0)
+    if isinstance(logical, str):
+        made.logical = logical
+    if isinstance(scale, int):
+        made.scale = scale
+
+
+def _member(declared: Any, name: str) -> Any:
+    if not isinstance(declared, dict) or name not in declared:
+        raise SchemaError(f"{name} is missing")
+    return declared[name]
+
+
+def _list(declared: dict[str, Any], name: str) -> list[Any]:
+    if not isinstance(found := _member(declared, name), list):
+        raise SchemaError(f"{name} is not a list")
+    return found
+
+
+def _integer(declared: dict[str, Any], name: str) -> int:
+    if not isinstance(found := _member(declared, name), int) or found < 0:
+        raise SchemaError(f"{name} is not a count")
+    return found

@@ -1,0 +1,61 @@
+"""ValueLimits trees, and turns everything in them into plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.values.value import Tree, ValueLimits
+
+_MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # what JSON encoders write as a number
+CUT = "(cut)"
+
+
+def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool]:
+    """A copy with text as keys and plain values, and whether something was left out of it.
+
+    What is nested too deeply becomes ``(cut)``, and so does what follows after too many values. Numbers of more than 64
+    bits, dates and other objects become text. Cycles end at the limit of depth.
+    """
+    copy = _Copy(limits)
+    return copy.of(tree, 0), copy.is_cut
+
+
+class _Copy:
+    def __init__(self, limits: ValueLimits) -> None:
+        self._limits = limits
+        self._left = limits.nodes
+        self.is_cut = False
+
+    def of(self, value: Any, depth: int) -> Tree:
+        self._left -= 1
+        if isinstance(value, str | bool | float | bytes) or value is None:
+            return value
+        if isinstance(value, int):
+            return value if _MIN_INT <= value <= _MAX_INT else hex(value)
+        if not isinstance(value, dict | list | tuple):
+            return _text(value)
+        if depth >= self._limits.depth or self._left <= 0:
+            self.is_cut = True
+            return CUT
+        if isinstance(value, dict):
+            made: dict[str, Any] = {}
+            for key, each in value.items():
+                if self._left <= 0:
+                    self.is_cut = True
+                    break
+                made[key if isinstance(key, str) else _text(key)] = self.of(each, depth + 1)
+            return made
+        items = []
+        for each in value:
+            if self._left <= 0:
+                self.is_cut = True
+                break
+            items.append(self.of(each, depth + 1))
+        return items
+
+
+def _text(value: Any) -> str:
+    try:
+        return str(value.isoformat() if hasattr(value, "isoformat") else value)
+    except Exception:  # noqa: BLE001  # objects of libraries, made from any bytes
+        return f"({type(value).__name__})"

@@ -1,0 +1,35 @@
+"""CloudEvents: structured (one JSON object) and binary (attributes in headers, the data in the value).
+
+Source: CloudEvents 1.0, its JSON event format and its Kafka protocol binding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.values.plain_formats import decode_plain, plain_format
+from dissectors.values.value import DecodedValue, ValueContext
+
+_REQUIRED = frozenset({"specversion", "id", "source", "type"})
+_PREFIX = "ce_"
+
+
+def structured(found: Any) -> DecodedValue | None:
+    """An event in the JSON format: it has all required attributes."""
+    if isinstance(found, dict) and found.keys() >= _REQUIRED:
+        return DecodedValue("cloudevents", found, type=str(found["type"]))
+    return None
+
+
+@plain_format(rank=10)
+def binary(data: bytes, context: ValueContext) -> DecodedValue | None:
+    """An event in binary mode: ``data`` is decoded by itself, beside the attributes."""
+    attributes = {
+        name.removeprefix(_PREFIX): (value or b"").decode()
+        for name, value in context.headers
+        if name.startswith(_PREFIX)
+    }
+    if context.is_key or not attributes.keys() >= _REQUIRED:
+        return None
+    inner = decode_plain(data, ValueContext(context.topic, limits=context.limits))
+    return DecodedValue("cloudevents", {**attributes, "data": inner.data}, inner.is_guess, type=attributes["type"])

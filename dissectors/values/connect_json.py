@@ -1,0 +1,26 @@
+"""Kafka Connect's JsonConverter with ``schemas.enable``: an object of ``schema`` and ``payload``.
+
+Source: Kafka's JsonConverter and JsonSchema.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dissectors.values import debezium
+from dissectors.values.value import DecodedValue
+
+
+def with_schema(found: Any) -> DecodedValue | None:
+    """The payload; the schema's name is its type. A schema of null is valid with a payload of null alone."""
+    if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
+        return None
+    schema, payload = found["schema"], found["payload"]
+    if schema is None and payload is None:
+        return DecodedValue("connect-json", None)
+    if not isinstance(schema, dict) or not isinstance(schema.get("type"), str):
+        return None
+    name = schema.get("name")
+    return debezium.change_event(payload) or DecodedValue(
+        "connect-json", payload, type=name if isinstance(name, str) else None
+    )

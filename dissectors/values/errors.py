@@ -1,0 +1,41 @@
+"""What stops the decoding of a value."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TypeVar
+
+from dissectors.values.value import Schema
+
+T = TypeVar("T")
+
+
+class SchemaError(ValueError):
+    """A schema is invalid, or uses another one that is missing. The message is a clause, e.g. ``it is not JSON``."""
+
+
+class MissingPackage(Exception):
+    """A package of the extra ``payloads`` is not installed."""
+
+
+def cached(parse: Callable[[Schema], T]) -> Callable[[Schema], T]:
+    """A function that parses schemas, with a cache of what it returns and of the SchemaErrors that it raises.
+
+    Without the latter, an invalid schema would be parsed again for each record.
+    """
+
+    @functools.lru_cache(256)
+    def attempt(schema: Schema) -> T | SchemaError:
+        try:
+            return parse(schema)
+        except SchemaError as error:
+            return SchemaError(*error.args)
+
+    def parsed(schema: Schema) -> T:
+        found = attempt(schema)
+        if isinstance(found, SchemaError):
+            raise SchemaError(*found.args)
+        return found
+
+    return parsed

@@ -1,0 +1,66 @@
+"""JSON that a JSON Schema describes. Validation needs the extra ``payloads``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jsonschema.validators import Draft7Validator, validator_for
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT7
+
+from dissectors.values.errors import SchemaError, cached
+from dissectors.values.json_text import parse_json
+from dissectors.values.schema_formats import schema_format
+from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
+
+
+@schema_format("JSON")
+def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
+    """JSON, validated. The problem is the first violation, without the value that violates it."""
+    try:
+        found = parse_json(payload)
+    except (ValueError, RecursionError):
+        return DecodedValue("json-schema", payload, problem=ValueProblem("the payload is not JSON", 0))
+    try:
+        validator, title = _validator(schema)
+        problem = _violation(validator, found)
+    except SchemaError as error:
+        title, problem = None, ValueProblem(f"the schema cannot be used: {error}")
+    return DecodedValue("json-schema", found, type=title, problem=problem)
+
+
+@cached
+def _validator(schema: Schema) -> tuple[Any, str | None]:
+    resources = []
+    waiting = dict(schema.references)
+    seen: set[str] = set()
+    while waiting:
+        name, reference = waiting.popitem()
+        if name not in seen:
+            seen.add(name)
+            resources.append((name, Resource.from_contents(_parsed(reference.text), default_specification=DRAFT7)))
+            waiting |= reference.references
+    declared = _parsed(schema.text)
+    title = declared.get("title") if isinstance(declared, dict) else None
+    registry: Registry[Any] = Registry().with_resources(resources)
+    class_ = validator_for(declared, default=Draft7Validator)
+    return class_(declared, registry=registry), title if isinstance(title, str) else None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise SchemaError("it is not JSON") from None
+
+
+def _violation(validator: Any, found: Any) -> ValueProblem | None:
+    try:
+        error = next(validator.iter_errors(found), None)
+    except Exception as failure:  # noqa: BLE001  # references without a target, recursive schemas, invalid patterns
+        raise SchemaError(f"{type(failure).__name__} while validating") from None
+    if error is None:
+        return None
+    path = ".".join(map(str, error.absolute_path)) or "the value"
+    return ValueProblem(f"{path} violates {error.validator!r} of its JSON Schema")

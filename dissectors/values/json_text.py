@@ -1,0 +1,38 @@
+"""JSON objects and arrays, and the formats that are JSON of a known shape."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dissectors.values import cloud_events, connect_json, debezium
+from dissectors.values.plain_formats import plain_format
+from dissectors.values.value import DecodedValue, ValueContext
+
+
+@plain_format(rank=20)
+def json_text(data: bytes, context: ValueContext) -> DecodedValue | None:
+    """An object or array. Lone numbers and strings are text: they may mean anything."""
+    if data.lstrip(b" \t\r\n\xef\xbb\xbf")[:1] not in (b"{", b"["):
+        return None
+    found = parse_json(data)
+    return (
+        cloud_events.structured(found)
+        or connect_json.with_schema(found)
+        or debezium.change_event(found)
+        or DecodedValue("json", found)
+    )
+
+
+def parse_json(data: bytes) -> Any:
+    """Parse JSON in UTF-8, with a byte order mark or without.
+
+    Raises:
+        ValueError: It is none, or has NaN or Infinity.
+        RecursionError: It is nested too deeply.
+    """
+    return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

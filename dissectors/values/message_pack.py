@@ -1,0 +1,25 @@
+"""MessagePack maps with text keys, and arrays of at least two elements."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dissectors.values.plain_formats import plain_format
+from dissectors.values.value import DecodedValue, ValueContext
+
+
+@plain_format(rank=40)
+def message_pack(data: bytes, context: ValueContext) -> DecodedValue | None:
+    """A map or array. Other bytes may decode as MessagePack by chance, so nothing else is accepted."""
+    if not (0x80 < data[0] < 0xA0 or 0xDC <= data[0] <= 0xDF):
+        return None
+    return guess("msgpack", msgspec.msgpack.decode(data))
+
+
+def guess(format_: str, found: object) -> DecodedValue | None:
+    """A value that is a map with text keys or an array of several elements; None for others."""
+    if isinstance(found, dict) and found and all(isinstance(key, str) for key in found):
+        return DecodedValue(format_, found, is_guess=True)
+    if isinstance(found, list) and len(found) > 1:
+        return DecodedValue(format_, found, is_guess=True)
+    return None

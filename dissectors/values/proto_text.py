@@ -1,0 +1,200 @@
+"""Schemas of Protobuf as text (``.proto``) to file descriptors, without ``protoc``.
+
+Names of types stay as they are written: `google.protobuf.descriptor_pool` resolves them. Options other than those that
+change the encoding are left out, and so are services and extensions.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from antlr4.error.ErrorListener import ErrorListener
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+from proto_schema_parser import ast
+from proto_schema_parser.parser import Parser
+
+from dissectors.values.errors import SchemaError
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    name: getattr(_Field, f"TYPE_{name.upper()}")
+    for name in (
+        *("double", "float", "bool", "string", "bytes", "int32", "int64", "uint32", "uint64", "sint32", "sint64"),
+        *("fixed32", "fixed64", "sfixed32", "sfixed64"),
+    )
+}
+_LABELS = {
+    ast.FieldCardinality.REQUIRED: _Field.LABEL_REQUIRED,
+    ast.FieldCardinality.REPEATED: _Field.LABEL_REPEATED,
+}
+_EDITIONS = {"2023": descriptor_pb2.EDITION_2023, "2024": descriptor_pb2.EDITION_2024}
+
+
+def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
+    """The descriptor of a file; `name` is the path by which others import it.
+
+    Args:
+        name: The path.
+        text: The file, or its descriptor in base64, as Confluent's client for Python registers it.
+
+    Raises:
+        SchemaError: It is neither.
+    """
+    if _BASE64.fullmatch(text):
+        return _serialized(name, text)
+    try:
+        parsed = Parser(setup_lexer=_raise_errors, setup_parser=_raise_errors).parse(text)
+    except SchemaError:
+        raise
+    except Exception as error:  # noqa: BLE001  # the parser's own errors have no common class
+        raise SchemaError(f"it is not a .proto file ({type(error).__name__})") from None
+    made = descriptor_pb2.FileDescriptorProto(
+        name=name, syntax=parsed.syntax or ("editions" if parsed.edition else "proto2")
+    )
+    if parsed.edition:
+        if parsed.edition not in _EDITIONS:
+            raise SchemaError(f"edition {parsed.edition} is unknown")
+        made.edition = _EDITIONS[parsed.edition]
+    for element in parsed.file_elements:
+        match element:
+            case ast.Package():
+                made.package = element.name
+            case ast.Import():
+                if element.public:
+                    made.public_dependency.append(len(made.dependency))
+                made.dependency.append(element.name)
+            case ast.Option():
+                _set_features(made.options, element)
+            case ast.Message():
+                _message(made.message_type.add(), element, made.syntax)
+            case ast.Enum():
+                _enum(made.enum_type.add(), element)
+    return made
+
+
+class _Listener(ErrorListener):  # type: ignore[misc]  # antlr4 has no types
+    def syntaxError(self, *at: Any) -> None:  # noqa: N802
+        _, _, line, column, *_ = at
+        raise SchemaError(f"it is not a .proto file from line {line}, column {column + 1} on")
+
+
+def _raise_errors(recognizer: Any) -> None:
+    """Stop at the first error; otherwise, it is printed, and the parser guesses what was meant."""
+    recognizer.removeErrorListeners()
+    recognizer.addErrorListener(_Listener())
+
+
+def _serialized(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
+    try:
+        made = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+    except (ValueError, DecodeError):
+        raise SchemaError("it is base64, but not of a descriptor") from None
+    made.name = name
+    return made
+
+
+def _message(made: Any, declared: Any, syntax: str) -> None:
+    made.name = declared.name
+    synthetic = []  # the oneofs of proto3's optional fields come after the others
+    for element in declared.elements:
+        match element:
+            case ast.Message():
+                _message(made.nested_type.add(), element, syntax)
+            case ast.Enum():
+                _enum(made.enum_type.add(), element)
+            case ast.Field():
+                field = _field(made.field.add(), element)
+                if syntax == "proto3" and element.cardinality is ast.FieldCardinality.OPTIONAL:
+                    field.proto3_optional = True
+                    synthetic.append(field)
+            case ast.MapField():
+                _map(made, element)
+            case ast.Group():
+                _group(made, element, syntax)
+            case ast.OneOf():
+                index = len(made.oneof_decl)
+                made.oneof_decl.add(name=element.name)
+                for each in element.elements:
+                    if isinstance(each, ast.Group):
+                        _group(made, each, syntax).oneof_index = index
+                    elif isinstance(each, ast.Field):
+                        _field(made.field.add(), each).oneof_index = index
+            case ast.ExtensionRange():
+                for numbers in element.ranges:
+                    first, _, last = numbers.partition(" to ")
+                    end = 1 << 29 if last == "max" else int(last or first) + 1
+                    made.extension_range.add(start=int(first), end=end)
+            case ast.Option():
+                if element.name == "message_set_wire_format":
+                    made.options.message_set_wire_format = element.value is True
+    for field in synthetic:
+        field.oneof_index = len(made.oneof_decl)
+        made.oneof_decl.add(name=f"_{field.name}")
+
+
+def _field(made: Any, declared: Any) -> Any:
+    made.name, made.number = declared.name, declared.number
+    made.label = _LABELS.get(declared.cardinality, _Field.LABEL_OPTIONAL)
+    _set_type(made, declared.type)
+    for option in declared.options:
+        if option.name == "packed":
+            made.options.packed = option.value is True
+        else:
+            _set_features(made.options, option)
+    return made
+
+
+def _set_type(made: Any, name: str) -> None:
+    if name in _SCALARS:
+        made.type = _SCALARS[name]
+    else:
+        made.type_name = name  # a message or an enum: the pool finds out
+
+
+def _map(made: Any, declared: Any) -> None:
+    entry = made.nested_type.add(
+        name="".join(each[:1].upper() + each[1:] for each in declared.name.split("_")) + "Entry"
+    )
+    entry.options.map_entry = True
+    for number, (name, type_) in enumerate((("key", declared.key_type), ("value", declared.value_type)), 1):
+        _set_type(entry.field.add(name=name, number=number, label=_Field.LABEL_OPTIONAL), type_)
+    made.field.add(
+        name=declared.name,
+        number=declared.number,
+        label=_Field.LABEL_REPEATED,
+        type=_Field.TYPE_MESSAGE,
+        type_name=entry.name,
+    )
+
+
+def _group(made: Any, declared: Any, syntax: str) -> Any:
+    _message(made.nested_type.add(), declared, syntax)
+    return made.field.add(
+        name=declared.name.lower(),
+        number=declared.number,
+        label=_LABELS.get(declared.cardinality, _Field.LABEL_OPTIONAL),
+        type=_Field.TYPE_GROUP,
+        type_name=declared.name,
+    )
+
+
+def _enum(made: Any, declared: Any) -> None:
+    made.name = declared.name
+    for element in declared.elements:
+        if isinstance(element, ast.EnumValue):
+            made.value.add(name=element.name, number=element.number)
+        elif isinstance(element, ast.Option) and element.name == "allow_alias":
+            made.options.allow_alias = element.value is True
+
+
+def _set_features(options: Any, option: Any) -> None:
+    """Set a feature of an edition, such as ``features.field_presence = EXPLICIT``."""
+    group, _, name = option.name.partition(".")
+    if group == "features" and name in options.features.DESCRIPTOR.fields_by_name:
+        enum = options.features.DESCRIPTOR.fields_by_name[name].enum_type
+        if enum is not None and (value := enum.values_by_name.get(str(getattr(option.value, "name", option.value)))):
+            setattr(options.features, name, value.number)

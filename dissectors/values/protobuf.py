@@ -1,0 +1,191 @@
+"""Protobuf messages, read by a schema in the form of a ``.proto`` file. Needs the extra ``payloads``."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError as ProtobufError
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from dissectors.values.envelope import message_indexes
+from dissectors.values.errors import SchemaError, cached
+from dissectors.values.proto_text import file_descriptor
+from dissectors.values.schema_formats import schema_format
+from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
+from dissectors.wire.errors import DecodeError
+
+_Path: TypeAlias = tuple[int, ...]
+
+_MAIN = "(schema).proto"
+_MOST_FILES = 200
+
+
+@schema_format("PROTOBUF")
+def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
+    """A message; enums are their names, timestamps and durations text, fields without presence have their defaults."""
+    try:
+        if indexes is not None:
+            (path, _), start = message_indexes(indexes), 0
+        else:
+            path, start = message_indexes(payload)
+    except DecodeError as error:
+        at = None if indexes is not None else error.offset
+        return DecodedValue("protobuf", payload, problem=ValueProblem(error.message, at))
+    try:
+        classes = _classes(schema)
+    except SchemaError as error:
+        return DecodedValue("protobuf", payload[start:], problem=ValueProblem(f"the schema cannot be used: {error}"))
+    if not (made := classes.get(path)):
+        text = f"the schema has no message with index {'.'.join(map(str, path))}"
+        return DecodedValue("protobuf", payload[start:], problem=ValueProblem(text, None if indexes is not None else 0))
+    values = [_read(payload, start, each) for each in made]
+    return next((value for value in values if value.problem is None), values[0])
+
+
+def _read(payload: bytes, start: int, made: Any) -> DecodedValue:
+    name = made.DESCRIPTOR.full_name
+    message = made()
+    try:
+        message.ParseFromString(payload[start:])
+    except ProtobufError:
+        text = f"these bytes are not a {name}"
+        return DecodedValue("protobuf", payload[start:], type=name, problem=ValueProblem(text, start))
+    problem = None
+    if unknown := sorted({*_unknown_fields(message)}):
+        numbers = ", ".join(map(str, unknown[:5]))
+        problem = ValueProblem(f"fields that {name} does not have: {numbers}; probably another message or schema")
+    written = message.SerializeToString(deterministic=True)
+    reencoding = "equal"
+    if written != payload[start:] and message.SerializeToString() != payload[start:]:
+        size = len(payload) - start
+        reencoding = (
+            "differs: fields or map entries are in another order"
+            if len(written) == size
+            else f"differs: {len(written)} bytes instead of {size}, as for defaults that are written"
+        )
+    return DecodedValue("protobuf", _tree(message), type=name, problem=problem, reencoding=reencoding)
+
+
+@cached
+def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
+    """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
+    pool = descriptor_pool.DescriptorPool()
+    file = file_descriptor(_MAIN, schema.text)
+    _add(pool, file, schema, set())
+    found: dict[tuple[int, ...], list[Any]] = {}
+    for paths, name in _declared(file):
+        descriptor = pool.FindMessageTypeByName(f"{file.package}.{name}".lstrip("."))
+        for path in dict.fromkeys(paths):
+            found.setdefault(path, []).append(message_factory.GetMessageClass(descriptor))
+    return found
+
+
+def _declared(file: Any) -> Iterator[tuple[tuple[_Path, _Path], str]]:
+    """The messages of a file: indexes and name.
+
+    Serializers disagree on the nested messages that stand for the entries of maps: those that work on descriptors count
+    them (Python, Go, .NET), Java's does not.
+    """
+    waiting: list[tuple[tuple[_Path, _Path], str, Any]] = [
+        (((index,), (index,)), each.name, each) for index, each in enumerate(file.message_type)
+    ]
+    for (counting, ignoring), name, declared in waiting:
+        yield (counting, ignoring), name
+        messages = 0
+        for index, each in enumerate(declared.nested_type):
+            if not each.options.map_entry:
+                waiting.append((((*counting, index), (*ignoring, messages)), f"{name}.{each.name}", each))
+                messages += 1
+
+
+def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
+    """Add a file, after those that it imports. Imports that nobody has are dropped: they may have options alone."""
+    if len(added) > _MOST_FILES:
+        raise SchemaError(f"it imports more than {_MOST_FILES} files")
+    kept = []
+    for name in file.dependency:
+        if name in added:
+            kept.append(name)
+            continue
+        if (known := _well_known(name)) is not None:
+            added.add(name)
+            _add(pool, known, schema, added)
+        elif (reference := schema.references.get(name)) is not None:
+            added.add(name)
+            _add(pool, file_descriptor(name, reference.text), reference, added)
+        else:
+            continue
+        kept.append(name)
+    if len(kept) < len(file.dependency):
+        public = [file.dependency[index] for index in file.public_dependency]
+        del file.dependency[:], file.public_dependency[:]
+        file.dependency.extend(kept)
+        file.public_dependency.extend(kept.index(name) for name in public if name in kept)
+    try:
+        pool.AddSerializedFile(file.SerializeToString())
+    except TypeError as error:
+        raise SchemaError(str(error)[:200]) from None
+
+
+def _well_known(name: str) -> Any:
+    """The descriptor of one of Protobuf's own files; None for others."""
+    if not name.startswith("google/protobuf/"):
+        return None
+    try:
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    except ImportError:
+        return None
+    file = descriptor_pb2.FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(file)
+    return file
+
+
+def _tree(message: Any) -> Any:
+    descriptor = message.DESCRIPTOR
+    if descriptor.full_name in ("google.protobuf.Timestamp", "google.protobuf.Duration"):
+        try:
+            return message.ToJsonString()
+        except ValueError:
+            pass  # out of range: as its fields
+    made: dict[str, Any] = {}
+    for field in descriptor.fields:
+        value = getattr(message, field.name)
+        if field.is_repeated:
+            if field.message_type is not None and field.message_type.GetOptions().map_entry:
+                of = field.message_type.fields_by_name["value"]
+                made[field.name] = {_key(key): _scalar(value[key], of) for key in value}
+            else:
+                made[field.name] = [_scalar(each, field) for each in value]
+        elif not field.has_presence or message.HasField(field.name):
+            made[field.name] = _scalar(value, field)
+    return made
+
+
+def _scalar(value: Any, field: Any) -> Any:
+    if field.message_type is not None:
+        return _tree(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return value if known is None else known.name
+    return value
+
+
+def _key(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown_fields(message: Any) -> Iterator[int]:
+    yield from (each.field_number for each in UnknownFieldSet(message))
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            if field.message_type.fields_by_name["value"].message_type is not None:
+                for each in value.values():
+                    yield from _unknown_fields(each)
+        else:
+            for each in value if field.is_repeated else (value,):
+                yield from _unknown_fields(each)

@@ -1,0 +1,160 @@
+"""The options for the keys and values of records: whether to decode them, by which schemas, and what to mask."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+from kproxy.cli import options
+from kproxy.errors import UserError
+
+if TYPE_CHECKING:
+    from kproxy.inspection.record_values import RecordValues
+    from kproxy.registry.http import RegistryAccess
+
+_SECRET = "KPROXY_REGISTRY_SECRET"  # noqa: S105
+_NEED_PAYLOADS = ("schemas", "registry", "mask")
+_NEED_REGISTRY = ("registry_user", "registry_secret_file", "registry_ca", "registry_cert", "registry_key")
+_PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser")
+
+
+def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
+    """Declare the options; those of a command that shows the bytes of frames have no `masks`."""
+    group = parser.add_argument_group("records")
+
+    def file(option: str, help_: str, metavar: str = "PEM") -> None:
+        options.completes(group.add_argument(option, metavar=metavar, help=help_), options.FILE)
+
+    group.add_argument("--payloads", action="store_true",
+                       help="decode keys, values and headers of records (implies --detail full)")  # fmt: skip
+    options.completes(
+        group.add_argument("--schemas", metavar="DIR",
+                           help="schemas by id or subject: 17.avsc, orders-value.proto, ..."),
+        options.DIRECTORY,
+    )  # fmt: skip
+    group.add_argument("--registry", metavar="URL", help="fetch schemas from this registry")
+    group.add_argument("--registry-user", metavar="NAME", help="log in to the registry as this user")
+    file("--registry-secret-file", f"a file with the user's password, or with a token (default: ${_SECRET})", "FILE")
+    file("--registry-ca", "the CAs that sign the registry's certificate (default: those of the system)")
+    file("--registry-cert", "a client certificate, for registries that require one")
+    file("--registry-key", "the private key of --registry-cert")
+    if masks:
+        group.add_argument(
+            "--mask",
+            metavar="PATH",
+            action="append",
+            default=[],
+            help="never show this part of records: value.card.number, orders:key, header.authorization; repeatable",
+        )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Check the options of `kproxy dissect`.
+
+    Raises:
+        UserError: Options cannot be combined.
+    """
+    if args.payloads and (other := next((name for name in ("findings", "html") if getattr(args, name)), None)):
+        raise UserError(f"use --payloads or --{other}, not both")
+    if args.mask and (args.detail == "raw" or args.frames):
+        raise UserError("--mask cannot mask the bytes of frames: do not pass --detail raw with it")
+    record_values_of(args)
+
+
+def record_values_of(args: argparse.Namespace) -> RecordValues | None:
+    """What decodes records; None without --payloads. Reads the files at the first call.
+
+    Raises:
+        UserError: Options cannot be combined, a file cannot be used, or a package is missing.
+    """
+    if not hasattr(args, "record_values"):  # inputs share its cache
+        args.record_values = _record_values(args)
+    made: RecordValues | None = args.record_values
+    return made
+
+
+def _record_values(args: argparse.Namespace) -> RecordValues | None:
+    if not args.payloads:
+        given = next((name for name in (*_NEED_PAYLOADS, *_NEED_REGISTRY) if getattr(args, name, None)), None)
+        if given:
+            raise UserError(f"--{given.replace('_', '-')} needs --payloads")
+        return None
+    if not args.registry and (given := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
+        raise UserError(f"--{given.replace('_', '-')} needs --registry URL")
+    if (args.schemas or args.registry) and (missing := _missing_package()):
+        from kproxy.io.extras import install_command
+
+        raise UserError(f"schemas need the package {missing}: {install_command('payloads')}")
+    from kproxy.inspection.masks import Masks
+    from kproxy.inspection.record_values import RecordValues
+    from kproxy.registry import SchemaSource, Sources
+
+    sources: list[SchemaSource] = []
+    if args.schemas:
+        from kproxy.registry.directory import SchemaDirectory
+
+        sources.append(SchemaDirectory(Path(args.schemas)))
+    if args.registry:
+        from kproxy.registry.http import SchemaRegistry
+
+        sources.append(SchemaRegistry(_access(args)))
+    return RecordValues(Sources(sources), Masks(getattr(args, "mask", ())))
+
+
+def _missing_package() -> str | None:
+    for name in _PACKAGES:
+        try:
+            if importlib.util.find_spec(name) is None:
+                return name
+        except ModuleNotFoundError:
+            return name
+    return None
+
+
+def _access(args: argparse.Namespace) -> RegistryAccess:
+    from kproxy.proxy.tls.contexts import TlsFileError, client_context
+    from kproxy.registry.http import RegistryAccess
+
+    try:
+        url = urlsplit(args.registry)
+        url.port  # noqa: B018  # raises
+    except ValueError:
+        url = urlsplit("")
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise UserError("--registry: pass a URL, such as http://localhost:8081")
+    if url.username or url.password:
+        raise UserError("--registry: pass the user with --registry-user, not in the URL, where others can see it")
+    if url.scheme == "http" and (args.registry_ca or args.registry_cert or args.registry_key):
+        raise UserError("--registry-ca, --registry-cert and --registry-key need an https:// URL")
+    if (args.registry_cert is None) != (args.registry_key is None):
+        raise UserError("--registry-cert and --registry-key must be used together")
+    tls = None
+    if url.scheme == "https":
+        files = (Path(name) if name else None for name in (args.registry_ca, args.registry_cert, args.registry_key))
+        try:
+            tls = client_context(*files, verify=True, prefix="--registry-")
+        except TlsFileError as error:
+            raise UserError(str(error)) from None
+    return RegistryAccess(urlunsplit(url), _authorization(args), tls)
+
+
+def _authorization(args: argparse.Namespace) -> str | None:
+    secret = os.environ.get(_SECRET)
+    if args.registry_secret_file is not None:
+        try:
+            secret = Path(args.registry_secret_file).read_text().strip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not text"
+            raise UserError(
+                f"--registry-secret-file {args.registry_secret_file}: {reason}; choose another file"
+            ) from None
+    if args.registry_user is None:
+        return f"Bearer {secret}" if secret else None
+    if not secret:
+        raise UserError(f"--registry-user needs a password: pass --registry-secret-file FILE, or set ${_SECRET}")
+    return "Basic " + base64.b64encode(f"{args.registry_user}:{secret}".encode()).decode()

@@ -1,0 +1,81 @@
+"""`--mask`: paths whose values never appear in an output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from kproxy.errors import UserError
+
+MASKED: Final = "(masked)"
+_PARTS: Final = ("key", "value", "header")
+_ANY_DEPTH: Final = "**"
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    topic: str
+    part: str
+    path: tuple[str, ...]
+
+
+class Masks:
+    """Fields to mask, each ``[TOPIC:]PART[.FIELD...]``.
+
+    PART is ``key``, ``value`` or ``header``. Below it are the names of fields, of a header its name. TOPIC and names
+    are patterns of a shell (``*``, ``?``, ``[a-z]``), and ``**`` stands for any number of fields. Elements of a list
+    count as their list. ``value`` alone masks the whole value.
+
+    Raises:
+        UserError: A mask is invalid.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._masks = [_parse(text) for text in texts]
+
+    def __bool__(self) -> bool:
+        return bool(self._masks)
+
+    def applies(self, topic: str | None, part: str) -> bool:
+        """Whether a mask may apply to a part of a topic's records. A topic of unknown name is as every topic."""
+        return any(self._of(topic, part))
+
+    def masked(self, data: Any, topic: str | None, part: str) -> Any:
+        """A copy of the tree without the masked fields. What is no tree of fields is masked completely."""
+        for mask in self._of(topic, part):
+            data = _masked(data, mask.path) if isinstance(data, dict | list) else MASKED
+        return data
+
+    def masks_header(self, topic: str | None, name: str) -> bool:
+        """Whether a header's value is masked."""
+        return any(not mask.path or fnmatchcase(name, mask.path[0]) for mask in self._of(topic, "header"))
+
+    def _of(self, topic: str | None, part: str) -> list[_Mask]:
+        return [mask for mask in self._masks if mask.part == part and (topic is None or fnmatchcase(topic, mask.topic))]
+
+
+def _parse(text: str) -> _Mask:
+    topic, colon, path = text.rpartition(":")
+    part, *names = path.split(".")
+    if part not in _PARTS or not all(names):
+        raise UserError(f"--mask {text}: pass [TOPIC:]key, value or header, then names: value.card.number")
+    if part == "header" and names:
+        names = [".".join(names)]  # names of headers have dots
+    return _Mask(topic if colon else "*", part, tuple(names))
+
+
+def _masked(data: Any, path: tuple[str, ...]) -> Any:
+    if not path:
+        return MASKED
+    if isinstance(data, list):
+        return [_masked(each, path) for each in data]
+    if not isinstance(data, dict):
+        return data
+    first, rest = path[0], path[1:]
+    if first == _ANY_DEPTH:
+        if rest:
+            data = _masked(data, rest)
+        return {name: _masked(each, path) if rest else MASKED for name, each in data.items()}
+    return {name: _masked(each, rest) if fnmatchcase(name, first) else each for name, each in data.items()}

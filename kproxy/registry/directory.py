@@ -1,0 +1,97 @@
+"""Schemas from the files of a directory.
+
+The name of a file has the schema's id, its subject, or both: ``17.avsc``, ``orders-value.proto``,
+``17.orders-value.json``. An id is a number (Confluent's or Apicurio's), a UUID (Confluent's GUID, or AWS Glue's) or 32
+hex digits (Azure's). Every file can be referenced: as an Avro type by its full name, else by its path in the directory.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from dissectors.values import Schema, SchemaKey
+from dissectors.values.avro_schema import full_name
+from dissectors.values.errors import SchemaError
+from kproxy.errors import UserError
+
+_TYPES: Final = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
+_ID = re.compile(r"(?P<number>\d{1,19})|(?P<uuid>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})|(?P<hex>[0-9a-f]{32})")
+_MOST_BYTES = 4 << 20
+_MOST_FILES = 10_000
+
+
+class SchemaDirectory:
+    """The schemas of a directory and its subdirectories, read once.
+
+    Raises:
+        UserError: The directory or a file cannot be read, or two files have the same id.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        references: dict[str, dict[str, Schema]] = {type_: {} for type_ in _TYPES.values()}
+        self._schemas: dict[SchemaKey, Schema] = {}
+        if not path.is_dir():
+            raise UserError(f"--schemas {path}: no such directory")
+        for file in _files(path):
+            type_ = _TYPES[file.suffix]
+            keys, subject = _names(file.stem)
+            schema = Schema(type_, _text(file), subject, references[type_])
+            references[type_][_reference_name(schema, file.relative_to(path))] = schema
+            for key in keys:
+                if key in self._schemas and key.form != "subject":  # files that others use may have equal names
+                    raise UserError(f"--schemas {path}: two files have the {key}; rename one of them")
+                self._schemas[key] = schema
+
+    def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
+        """The schemas with these keys."""
+        return {key: self._schemas.get(key, f"{self._path} has no schema with {key}") for key in keys}
+
+
+def _files(path: Path) -> list[Path]:
+    found = sorted(file for file in path.rglob("*") if file.suffix in _TYPES and file.is_file())
+    if not found:
+        raise UserError(f"--schemas {path}: no .avsc, .proto or .json file in this directory")
+    if len(found) > _MOST_FILES:
+        raise UserError(f"--schemas {path}: more than {_MOST_FILES} files; choose a directory of schemas alone")
+    return found
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8-sig") as opened:
+            text = opened.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"--schemas: {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"--schemas: {file} is not text in UTF-8") from None
+    if len(text) > _MOST_BYTES:
+        raise UserError(f"--schemas: {file} has more than 4 MiB, which no schema has")
+    return text
+
+
+def _names(stem: str) -> tuple[list[SchemaKey], str | None]:
+    """The keys in the name of a file, and its subject."""
+    first, _, rest = stem.partition(".")
+    match = _ID.fullmatch(first.lower())
+    if match is None:
+        return [SchemaKey("subject", stem)], stem
+    subject = rest or None
+    if match["number"]:
+        return [SchemaKey(form, int(first)) for form in ("id", "global_id", "content_id")], subject
+    if match["uuid"]:
+        return [SchemaKey(form, first.lower()) for form in ("guid", "glue")], subject
+    return [SchemaKey("azure", first.lower())], subject
+
+
+def _reference_name(schema: Schema, relative: Path) -> str:
+    if schema.type == "AVRO":
+        try:
+            return full_name(json.loads(schema.text))
+        except (SchemaError, ValueError, RecursionError):
+            pass  # it has no name, or cannot be used, which values that need it report
+    return relative.as_posix()

@@ -1,0 +1,230 @@
+"""Schemas from a registry over HTTP: Confluent's REST API, which most registries have, and Apicurio's own for its ids.
+
+A registry that is slow, down or wrong costs a bounded time: each request has a time limit, and after a failure the
+registry is left alone for a while, which doubles with each further one.
+
+Sources: Confluent's "Schema Registry API Reference" (``/schemas/ids``, ``/schemas/guids``, ``/subjects``), Apicurio's
+core API v3 (``/ids/globalIds``, ``/ids/contentIds``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import aiohttp
+
+from dissectors.values import Schema, SchemaKey
+
+_SECONDS = 5.0
+_MOST_BYTES: Final = 4 << 20
+_MOST_AT_ONCE: Final = 4
+_MOST_KEPT: Final = 1000
+_MOST_REFERENCES: Final = 200
+_FORGET_MISSING: Final = 60.0
+_BACK_OFF: Final = 1.0, 60.0
+
+_PATHS: Final = {
+    "id": "/schemas/ids/{}",
+    "guid": "/schemas/guids/{}",
+    "global_id": "/ids/globalIds/{}",
+    "content_id": "/ids/contentIds/{}",
+}
+_ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json;q=0.9, */*;q=0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAccess:
+    """The registry's URL, without credentials, and how to be let in.
+
+    `authorization` is the value of that header. `tls` has the CAs and the client's certificate.
+    """
+
+    url: str
+    authorization: str | None = None
+    tls: ssl.SSLContext | None = None
+
+
+class _Missing(Exception):
+    """The registry answered that there is no such schema."""
+
+
+class _Failed(Exception):
+    """The registry did not answer, or not with a schema. The message is a clause."""
+
+
+class SchemaRegistry:
+    """A registry.
+
+    Args:
+        access: Where it is.
+        seconds: The time limit of a request.
+        now: The monotonic clock in seconds.
+    """
+
+    def __init__(
+        self, access: RegistryAccess, *, seconds: float = _SECONDS, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._access = access
+        self._name = urlsplit(access.url).netloc
+        self._seconds = seconds
+        self._now = now
+        self._found: OrderedDict[SchemaKey, Schema] = OrderedDict()
+        self._missing: OrderedDict[SchemaKey, tuple[float, str]] = OrderedDict()
+        self._resting_until = float("-inf")
+        self._rest = 0.0
+        self._failure = ""
+
+    def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
+        """The schemas with these keys, from the cache or the registry; see `SchemaSource`."""
+        answers: dict[SchemaKey, Schema | str] = {}
+        wanted = []
+        for key in dict.fromkeys(keys):
+            if key in self._found:
+                self._found.move_to_end(key)
+                answers[key] = self._found[key]
+            elif key.form in ("glue", "azure"):
+                answers[key] = f"schemas with {key} are not fetched: put them into the directory of --schemas"
+            elif key in self._missing and self._missing[key][0] > self._now():
+                answers[key] = self._missing[key][1]
+            elif key.form in _PATHS:
+                wanted.append(key)
+        if wanted:
+            answers |= asyncio.run(self._fetch_all(wanted))
+        return answers
+
+    async def _fetch_all(self, keys: list[SchemaKey]) -> dict[SchemaKey, Schema | str]:
+        headers = {"Accept": _ACCEPT}
+        if self._access.authorization is not None:
+            headers["Authorization"] = self._access.authorization
+        limit = asyncio.Semaphore(_MOST_AT_ONCE)
+        async with aiohttp.ClientSession(
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=self._seconds),
+            connector=aiohttp.TCPConnector(ssl=self._access.tls or True, limit=_MOST_AT_ONCE),
+        ) as session:
+
+            async def one(key: SchemaKey) -> Schema | str:
+                async with limit:
+                    return await self._fetch(session, key)
+
+            found = await asyncio.gather(*map(one, keys))
+        return dict(zip(keys, found, strict=True))
+
+    async def _fetch(self, session: aiohttp.ClientSession, key: SchemaKey) -> Schema | str:
+        if self._now() < self._resting_until:
+            return self._failure
+        try:
+            schema = await self._schema(session, key)
+        except _Missing:
+            reason = f"the registry {self._name} has no schema with {key}"
+            _keep(self._missing, key, (self._now() + _FORGET_MISSING, reason))
+            return reason
+        except _Failed as error:
+            self._rest = min(max(self._rest * 2, _BACK_OFF[0]), _BACK_OFF[1])
+            self._resting_until = self._now() + self._rest
+            self._failure = f"the registry {self._name} {error}"
+            return self._failure
+        self._rest = 0.0
+        _keep(self._found, key, schema)
+        return schema
+
+    async def _schema(self, session: aiohttp.ClientSession, key: SchemaKey) -> Schema:
+        path = _PATHS[key.form].format(quote(str(key.value), safe=""))
+        if key.form in ("global_id", "content_id"):
+            text, type_ = await self._get(session, path)
+            references = _parsed((await self._get(session, f"{path}/references"))[0])
+            answer: Any = {"schema": text, "schemaType": type_, "references": references}
+        else:
+            answer = _parsed((await self._get(session, path))[0])
+        schema = await self._made(session, answer, {})
+        return replace(schema, subject=await self._subject(session, path)) if key.form == "id" else schema
+
+    async def _made(
+        self,
+        session: aiohttp.ClientSession,
+        answer: Any,
+        known: dict[tuple[str, str], Schema],
+        place: tuple[str, str] | None = None,
+    ) -> Schema:
+        """The schema in an answer, with its references; those in `known`, by subject and version, are not fetched."""
+        if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+            raise _Failed("answered something that is no schema")
+        references: dict[str, Schema] = {}
+        schema = Schema(str(answer.get("schemaType") or "AVRO"), answer["schema"], place and place[0], references)
+        if place is not None:
+            known[place] = schema  # before its references, which may be a circle
+        declared = answer.get("references") or []
+        if not isinstance(declared, list):
+            declared = [None]
+        for reference in declared:
+            try:
+                name, of = str(reference["name"]), (str(reference["subject"]), str(reference["version"]))
+            except (TypeError, KeyError):
+                raise _Failed("answered references without name, subject and version") from None
+            if len(known) >= _MOST_REFERENCES:
+                raise _Failed(f"answered a schema with more than {_MOST_REFERENCES} references")
+            if of not in known:
+                path = "/subjects/{}/versions/{}".format(*(quote(each, safe="") for each in of))
+                await self._made(session, _parsed((await self._get(session, path))[0]), known, of)
+            references[name] = known[of]
+        return schema
+
+    async def _subject(self, session: aiohttp.ClientSession, path: str) -> str | None:
+        """The first subject with the schema; None if the registry does not tell, as Karapace before 3.4."""
+        try:
+            subjects = _parsed((await self._get(session, f"{path}/subjects"))[0])
+        except (_Missing, _Failed):
+            return None
+        return str(subjects[0]) if isinstance(subjects, list) and subjects else None
+
+    async def _get(self, session: aiohttp.ClientSession, path: str) -> tuple[str, str | None]:
+        """The body of an answer, and the type of an Apicurio artifact."""
+        try:
+            async with session.get(self._access.url.rstrip("/") + path, allow_redirects=False) as response:
+                if response.status == 404:
+                    raise _Missing
+                if response.status != 200:
+                    hint = ": check its credentials" if response.status in (401, 403) else ""
+                    raise _Failed(f"answered with status {response.status}{hint}")
+                body = await response.content.read(_MOST_BYTES + 1)
+                while len(body) <= _MOST_BYTES and (more := await response.content.read(_MOST_BYTES + 1)):
+                    body += more
+                type_ = response.headers.get("X-Registry-ArtifactType")
+        except TimeoutError:
+            raise _Failed(f"did not answer within {self._seconds:g} s") from None
+        except aiohttp.ClientConnectorError as error:
+            raise _Failed(f"cannot be reached: {_reason(error.os_error)}") from None
+        except (aiohttp.ClientError, ValueError, OSError) as error:
+            raise _Failed(f"cannot be asked: {type(error).__name__}") from None
+        if len(body) > _MOST_BYTES:
+            raise _Failed("answered more than 4 MiB")
+        try:
+            return body.decode(), type_
+        except UnicodeDecodeError:
+            raise _Failed("answered something that is not text") from None
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else type(error).__name__
+
+
+def _keep(cache: OrderedDict[SchemaKey, Any], key: SchemaKey, entry: object) -> None:
+    cache[key] = entry
+    if len(cache) > _MOST_KEPT:
+        cache.popitem(last=False)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _Failed("answered something that is not JSON") from None

@@ -1,0 +1,54 @@
+"""Descriptors from text are those of protoc: ``protoc --descriptor_set_out=NAME.binpb NAME.proto`` made the files."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import google.protobuf.timestamp_pb2
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool
+
+from dissectors.values.errors import SchemaError
+from dissectors.values.proto_text import file_descriptor
+
+PROTOC = Path(__file__).parent / "protoc"
+
+
+def facts(message: Any) -> Any:
+    """What decoding depends on."""
+    fields = [
+        (
+            *(each.name, each.number, each.type, each.is_repeated, each.is_required, each.is_packed, each.has_presence),
+            *(of and of.full_name for of in (each.message_type, each.enum_type, each.containing_oneof)),
+        )
+        for each in message.fields
+    ]
+    enums = [(each.full_name, [(value.name, value.number) for value in each.values]) for each in message.enum_types]
+    return message.full_name, fields, enums, message.GetOptions().map_entry, [*map(facts, message.nested_types)]
+
+
+def messages(file: descriptor_pb2.FileDescriptorProto) -> list[Any]:
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(google.protobuf.timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    return [*map(facts, pool.FindFileByName(file.name).message_types_by_name.values())]
+
+
+@pytest.mark.parametrize("name", ["rich", "old", "edition"])
+def test_the_descriptors_of_protoc(name: str) -> None:
+    [expected] = descriptor_pb2.FileDescriptorSet.FromString((PROTOC / f"{name}.binpb").read_bytes()).file
+    text = (PROTOC / f"{name}.proto").read_text()
+    assert messages(file_descriptor(f"{name}.proto", text)) == messages(expected)
+    serialized = base64.b64encode(expected.SerializeToString()).decode()
+    assert messages(file_descriptor(f"{name}.proto", serialized)) == messages(expected)
+
+
+@pytest.mark.parametrize("text", ["", "message", "{", "YWJj", "=" * 8, 'edition = "1999";', "message M { int32 a = 1;"])
+def test_what_is_no_schema(text: str) -> None:
+    if text:
+        with pytest.raises(SchemaError):
+            file_descriptor("a.proto", text)
+    else:
+        assert not file_descriptor("a.proto", text).message_type

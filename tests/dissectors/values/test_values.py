@@ -1,0 +1,358 @@
+"""Keys and values as bytes of other writers: what `decode` makes of them, with and without schemas."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from dissectors.values import (
+    DecodedValue,
+    Schema,
+    SchemaKey,
+    ValueContext,
+    ValueLimits,
+    ValueProblem,
+    decode,
+    schema_keys,
+)
+from dissectors.values.errors import SchemaError, cached
+
+ID = SchemaKey("id", 17)
+GUID = "89791762-2336-4186-9674-299b90a802e2"
+ORDER = Schema(
+    "AVRO",
+    """{"type": "record", "name": "Order", "namespace": "shop", "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "note", "type": ["null", "string"]},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}}]}""",
+    subject="orders-value",
+)
+#: Made by fastavro's schemaless_writer.
+ORDER_BYTES = bytes.fromhex("2202020668692104d3f4f4d7e285e3680402610262000202780d00")
+ORDER_DATA = {
+    "id": 17,
+    "state": "PAID",
+    "note": "hi!",
+    "price": "-112.76",
+    "at": "2027-01-15T08:00:01.530Z",
+    "tags": ["a", "b"],
+    "counts": {"x": -7},
+}
+
+
+def known(schema: Schema | str, key: SchemaKey = ID, **settings: Any) -> ValueContext:
+    return ValueContext("orders", schemas={key: schema}, **settings)
+
+
+def confluent(payload: bytes, number: int = 17) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + payload
+
+
+AVRO = DecodedValue("avro", ORDER_DATA, schema=ID, subject="orders-value", type="shop.Order", reencoding="equal")
+
+
+def test_avro_with_confluents_prefix() -> None:
+    assert decode(confluent(ORDER_BYTES), known(ORDER)) == AVRO
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "headers"),
+    [
+        (SchemaKey("guid", GUID), ORDER_BYTES, (("__value_schema_id", b"\1" + bytes.fromhex(GUID.replace("-", ""))),)),
+        (SchemaKey("guid", GUID), b"\1" + bytes.fromhex(GUID.replace("-", "")) + ORDER_BYTES, ()),
+        (SchemaKey("global_id", 9), b"\0" + (9).to_bytes(8, "big") + ORDER_BYTES, ()),
+        (SchemaKey("global_id", 9), ORDER_BYTES, (("apicurio.value.globalId", (9).to_bytes(8, "big")),)),
+        (SchemaKey("content_id", 9), ORDER_BYTES, (("apicurio.value.contentId", (9).to_bytes(8, "big")),)),
+        (SchemaKey("glue", GUID), b"\3\0" + bytes.fromhex(GUID.replace("-", "")) + ORDER_BYTES, ()),
+        (SchemaKey("glue", GUID), b"\3\5" + bytes.fromhex(GUID.replace("-", "")) + zlib.compress(ORDER_BYTES), ()),
+        (SchemaKey("azure", "0" * 31 + "a"), ORDER_BYTES, (("content-type", b"avro/binary+" + b"0" * 31 + b"A"),)),
+    ],
+)
+def test_other_envelopes(key: SchemaKey, data: bytes, headers: tuple[tuple[str, bytes], ...]) -> None:
+    value = decode(data, known(ORDER, key, headers=headers))
+    assert (value.data, value.schema, value.problem) == (ORDER_DATA, key, None)
+    assert schema_keys(data, ValueContext(headers=headers))[0] == key
+
+
+@pytest.mark.parametrize(
+    "data", [(1000).to_bytes(8, "big"), (1 << 40).to_bytes(8, "big"), b"\1" + bytes(30), b"\3\0" + bytes(30)]
+)
+def test_binary_data_makes_nobody_search_for_schemas(data: bytes) -> None:
+    assert schema_keys(data, ValueContext()) == []
+
+
+def test_headers_of_the_value_say_nothing_of_the_key() -> None:
+    headers = (("__value_schema_id", b"\1" + bytes(16)), ("content-type", b"avro/binary+" + b"0" * 32))
+    assert schema_keys(b"abc", ValueContext(is_key=True, headers=headers)) == []
+
+
+def test_an_unframed_value_is_decoded_by_the_schema_of_its_subject_as_a_guess() -> None:
+    value = decode(ORDER_BYTES, known(ORDER, SchemaKey("subject", "orders-value")))
+    assert (value.data, value.is_guess, value.subject) == (ORDER_DATA, True, "orders-value")
+    assert decode(b"hello", known(ORDER, SchemaKey("subject", "orders-value"))).format == "text"
+    assert decode(ORDER_MESSAGE, known(PROTO, SchemaKey("subject", "orders-value"))).type == "shop.Order"
+
+
+@pytest.mark.parametrize(
+    ("payload", "text", "offset", "data"),
+    [
+        (ORDER_BYTES[:5], "note: length 3 does not fit: 1 bytes left", 8, {"id": 17, "state": "PAID"}),
+        (b"\x22\x08", "state: symbol 4 of an enum with 2", 6, {"id": 17}),
+        (b"\x22\2\6", "note: branch 3 of a union with 2", 7, {"id": 17, "state": "PAID"}),
+        (b"\xff" * 10, "id: a number has more than 64 bits", 5, {}),
+        (ORDER_BYTES + b"xy", "2 bytes left after the value: probably another schema", 32, ORDER_DATA),
+    ],
+)
+def test_avro_that_does_not_fit_names_the_field_and_the_byte(payload: bytes, text: str, offset: int, data: Any) -> None:
+    value = decode(confluent(payload), known(ORDER))
+    assert (value.problem, value.data, value.reencoding) == (ValueProblem(text, offset), data, None)
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (b"\x01\x02\x02\x00", "an array or map has a block with its size in bytes, at byte 0 after the envelope"),
+        (b"\x02\x02\x02\x04\x00", "an array or map is written in several blocks, at byte 2 after the envelope"),
+        (b"\x82\x00\x02\x00", "a number takes more bytes than it needs, at byte 0 after the envelope"),
+    ],
+)
+def test_avro_from_another_writer_says_why_it_encodes_differently(payload: bytes, why: str) -> None:
+    value = decode(confluent(payload), known(Schema("AVRO", '{"type": "array", "items": "int"}')))
+    assert value.problem is None
+    assert value.reencoding == f"differs: {why}"
+
+
+def test_avro_uses_referenced_types() -> None:
+    money = Schema("AVRO", '{"type": "fixed", "name": "shop.Money", "size": 2}')
+    schema = Schema("AVRO", '{"type": "array", "items": "shop.Money"}', references={"shop.Money": money})
+    assert decode(confluent(b"\x02ab\x00"), known(schema)).data == [b"ab"]
+
+
+@pytest.mark.parametrize("declared", ['"nobody"', "{", "[" * 9999, '{"type": "record", "name": "A"}', '{"a": 1}'])
+def test_a_schema_that_cannot_be_used_is_a_problem(declared: str) -> None:
+    value = decode(confluent(b"x"), known(Schema("AVRO", declared)))
+    assert value.problem is not None
+    assert value.problem.text.startswith("the schema cannot be used: ")
+
+
+def test_an_invalid_schema_is_parsed_once() -> None:
+    parsed = []
+
+    @cached
+    def parse(schema: Schema) -> None:
+        parsed.append(schema)
+        raise SchemaError("it is wrong")
+
+    for _ in range(2):
+        with pytest.raises(SchemaError, match="it is wrong"):
+            parse(LIST)
+    assert parsed == [LIST]
+
+
+LIST = Schema("AVRO", '{"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}')
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload", "text"),
+    [
+        (LIST, b"\2" * 100_000, "nested more than 64 levels deep"),
+        (Schema("AVRO", '{"type": "array", "items": "null"}'), b"\xfe" + b"\xff" * 7 + b"\1", "elements does not fit"),
+        (Schema("AVRO", '"bytes"'), b"\xfe" + b"\xff" * 7 + b"\1", "does not fit: 0 bytes left"),
+    ],
+)
+def test_avro_made_to_exhaust_its_reader(schema: Schema, payload: bytes, text: str) -> None:
+    problem = decode(confluent(payload), known(schema)).problem
+    assert problem is not None
+    assert problem.text.endswith(text)
+
+
+PROTO = Schema(
+    "PROTOBUF",
+    """syntax = "proto3"; package shop; import "money.proto"; import "google/protobuf/timestamp.proto";
+    import "nobody/has/this.proto";
+    message Order {
+      int64 id = 1; State state = 2; optional string note = 3; money.Money price = 4;
+      google.protobuf.Timestamp at = 5; repeated int32 counts = 6; map<string, Line> lines = 7;
+      oneof paid { string card = 8; bool cash = 9; }
+      enum State { NEW = 0; PAID = 1; }
+      message Line { uint32 amount = 1; message Inner { sint32 deep = 1; } }
+    }
+    message Second { bytes data = 1; }""",
+    references={
+        "money.proto": Schema("PROTOBUF", 'syntax = "proto3"; package money; message Money { double value = 1; }')
+    },
+)
+ORDER_MESSAGE = bytes.fromhex("08111001220909000000000000e03f2a02080132020703" + "3a090a0378797a1202080542023432")
+
+
+def test_protobuf() -> None:
+    value = decode(confluent(b"\0" + ORDER_MESSAGE), known(PROTO))
+    assert value == DecodedValue(
+        "protobuf",
+        {
+            "id": 17,
+            "state": "PAID",
+            "price": {"value": 0.5},
+            "at": "1970-01-01T00:00:01Z",
+            "counts": [7, 3],
+            "lines": {"xyz": {"amount": 5}},
+            "card": "42",
+        },
+        schema=ID,
+        type="shop.Order",
+        reencoding="equal",
+    )
+
+
+def test_protobuf_fields_in_another_order() -> None:
+    value = decode(confluent(b"\0" + b"\x10\x01\x08\x11"), known(PROTO))
+    assert (value.data["id"], value.data["state"]) == (17, "PAID")
+    assert value.reencoding == "differs: fields or map entries are in another order"
+
+
+@pytest.mark.parametrize(
+    ("payload", "type_", "text"),
+    [
+        (b"\2\2\x0a\1x", "shop.Second", None),
+        (b"\6\0\0\0\x08\1", "shop.Order.Line.Inner", None),  # as Java counts
+        (b"\6\0\2\0\x08\1", "shop.Order.Line.Inner", None),  # with the entries of maps, as Python counts
+        (b"\2\4\x0a\1x", None, "the schema has no message with index 2"),
+        (b"\2\2\x12\1x", "shop.Second", "fields that shop.Second does not have: 2; probably another message or schema"),
+        (b"\0\x08", "shop.Order", "these bytes are not a shop.Order"),
+        (b"\xff" * 5 + b"\x01", None, "a message index has more than 32 bits"),
+        (b"\x06\0", None, "the bytes end inside the message indexes"),
+    ],
+)
+def test_protobuf_message_indexes(payload: bytes, type_: str | None, text: str | None) -> None:
+    value = decode(confluent(payload), known(PROTO))
+    if type_ == "shop.Order.Line.Inner":
+        assert value.data == {"deep": -1}
+    assert value.type == type_
+    assert (value.problem and value.problem.text) == text
+
+
+def test_message_indexes_beside_a_guid_in_a_header() -> None:
+    header = b"\1" + bytes.fromhex(GUID.replace("-", "")) + b"\2\2"
+    context = known(PROTO, SchemaKey("guid", GUID), headers=(("__value_schema_id", header),))
+    assert decode(b"\x0a\1x", context).data == {"data": b"x"}
+
+
+JSON_SCHEMA = Schema(
+    "JSON",
+    '{"title": "Order", "properties": {"id": {"type": "integer"}, "by": {"$ref": "person.json"}}, "required": ["id"]}',
+    references={"person.json": Schema("JSON", '{"properties": {"name": {"type": "string"}}}')},
+)
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        (b'{"id": 17, "by": {"name": "Ann"}}', None),
+        (b'{"id": 17, "by": {"name": 5}}', ValueProblem("by.name violates 'type' of its JSON Schema")),
+        (b'{"by": {}}', ValueProblem("the value violates 'required' of its JSON Schema")),
+        (b"{", ValueProblem("the payload is not JSON", 5)),
+    ],
+)
+def test_json_schema(payload: bytes, problem: ValueProblem | None) -> None:
+    value = decode(confluent(payload), known(JSON_SCHEMA))
+    assert (value.format, value.problem) == ("json-schema", problem)
+
+
+def test_a_json_schema_that_refers_to_itself_or_to_nothing() -> None:
+    for target in ("#", "gone.json"):
+        problem = decode(confluent(b"{}"), known(Schema("JSON", f'{{"allOf": [{{"$ref": "{target}"}}]}}'))).problem
+        assert problem is not None
+        assert problem.text.startswith("the schema cannot be used: ")
+
+
+def test_an_id_that_nobody_registered() -> None:
+    value = decode(confluent(b'{"a": 1}'), known("the registry has no schema with id 17"))
+    assert value == DecodedValue(
+        "json", {"a": 1}, is_guess=True, schema=ID, problem=ValueProblem("the registry has no schema with id 17", 1)
+    )
+
+
+EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), ("ce_type", b"order.paid"))
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "expected"),
+    [
+        (None, (), DecodedValue("null", None)),
+        (b"", (), DecodedValue("empty", "")),
+        (b'{"a": [1, null]}', (), DecodedValue("json", {"a": [1, None]})),
+        (b"[NaN]", (), DecodedValue("text", "[NaN]", is_guess=True)),
+        (b"17", (), DecodedValue("text", "17", is_guess=True)),
+        ("Grüße\n".encode(), (), DecodedValue("text", "Grüße\n", is_guess=True)),
+        (b"\x81\xa1a\x01", (), DecodedValue("msgpack", {"a": 1}, is_guess=True)),
+        (b"\xa1\x61a\x01", (), DecodedValue("cbor", {"a": 1}, is_guess=True)),
+        (b"\xd9\xd9\xf7\x01", (), DecodedValue("cbor", 1)),
+        (b"\x00\x01\xff", (), DecodedValue("bytes", b"\x00\x01\xff", is_guess=True)),
+        (
+            b'{"schema": {"type": "struct", "name": "T"}, "payload": {"a": 1}}',
+            (),
+            DecodedValue("connect-json", {"a": 1}, type="T"),
+        ),
+        (
+            b'{"op": "u", "before": null, "after": {"a": 1}, "source": {"connector": "mysql"}}',
+            (),
+            DecodedValue(
+                "debezium",
+                {"op": "u", "before": None, "after": {"a": 1}, "source": {"connector": "mysql"}},
+                type="update",
+            ),
+        ),
+        (
+            b'{"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.paid"}',
+            (),
+            DecodedValue(
+                "cloudevents",
+                {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.paid"},
+                type="order.paid",
+            ),
+        ),
+        (
+            b'{"a": 1}',
+            EVENT,
+            DecodedValue(
+                "cloudevents",
+                {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order.paid", "data": {"a": 1}},
+                type="order.paid",
+            ),
+        ),
+    ],
+)
+def test_plain_values(data: bytes | None, headers: tuple[tuple[str, bytes], ...], expected: DecodedValue) -> None:
+    assert decode(data, ValueContext("orders", headers=headers)) == expected
+
+
+def test_limits() -> None:
+    limits = ValueLimits(size=1000, depth=3, nodes=10)
+    assert decode(b"x" * 1001, ValueContext(limits=limits)).is_cut
+    deep = decode(b'{"a": {"b": {"c": {"d": 1}}}}', ValueContext(limits=limits))
+    assert (deep.data, deep.is_cut) == ({"a": {"b": {"c": "(cut)"}}}, True)
+    wide = decode(msgspec.json.encode([*range(99)]), ValueContext(limits=limits))
+    assert (len(wide.data), wide.is_cut) == (9, True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_bytes_never_raise(seed: int) -> None:
+    chance = random.Random(seed)
+    starts = [b"", confluent(b""), b"\1" + bytes(16), b"\3\5" + bytes(16), b"{", b"\xd9\xd9\xf7", confluent(b"\0")]
+    keys = [ID, SchemaKey("guid", "00000000-0000-0000-0000-000000000000"), SchemaKey("subject", "orders-value")]
+    for schema in (ORDER, LIST, PROTO, JSON_SCHEMA, Schema("NEW", ""), "there is none"):
+        context = ValueContext("orders", schemas=dict.fromkeys(keys, schema))
+        for whole in (ORDER_BYTES, ORDER_MESSAGE, b'{"id": 17, "by": {}}'):
+            for start in starts:
+                broken = bytearray(whole)
+                broken[chance.randrange(len(whole))] = chance.randrange(256)
+                for payload in (bytes(broken), chance.randbytes(chance.randrange(64))):
+                    msgspec.json.encode(decode(start + payload, context).problem)

@@ -1,0 +1,180 @@
+"""`--payloads`: keys, values and headers of records, decoded, masked, and not there without it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors.records import encode
+from tests.kproxy.capture.packets import SYN, pcap, sent
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.frames import framed, request
+
+ORDER = (
+    '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "card", "type": "string"}]}'
+)
+CARD = b"planted-4111-1111"
+#: "planted" as it may show: as text, as hex, in base64 at each alignment.
+SHAPES = ["planted", b"planted".hex(), b"planted".hex(" "), "cGxhbnRl", "YW50ZW", "bGFudGVk"]
+RECORDS = [
+    {
+        "key": b"planted-key",
+        "value": b"\0\0\0\0\x11" + b"\x22" + bytes([2 * len(CARD)]) + CARD,
+        "headers": [{"key": "trace", "value": b"planted-header"}, {"key": "none", "value": None}],
+    },
+    {"key": b"k2", "value": None},
+    {"key": b"k3", "value": b"\0\0\0\0\x12planted-without-schema"},
+    {"key": b"k4", "value": b'{"id": 5, "card": {"number": "planted"}}'},
+]
+
+
+def produce(compression: str = "none", *, correlation_id: int = 1, flip: int | None = None) -> bytes:
+    data = bytearray(encode([{"compression": compression, "records": RECORDS}]))
+    if flip is not None:
+        data[flip] ^= 1
+    partition = {"index": 0, "records": bytes(data)}
+    body = {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": "orders", "partition_data": [partition]}]}
+    return request("Produce", 9, body, correlation_id=correlation_id)
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    frame = produce("gzip") + produce(correlation_id=2)
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "17.orders-value.avsc").write_text(ORDER)
+    return written(tmp_path / "orders.pcap", frame)
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(pcap([sent(0, flags=SYN), sent(1, data)]))
+    return path
+
+
+def records(text: str) -> list[dict[str, Any]]:
+    """The records of the last frame."""
+    bodies = [json.loads(line)["body"] for line in text.splitlines() if "body" in json.loads(line)]
+    found: list[dict[str, Any]] = bodies[-1]["topic_data"][0]["partition_data"][0]["records"][0]["records"]
+    return found
+
+
+def test_records_of_a_capture(kproxy: Run, capture: Path) -> None:
+    done = kproxy("dissect", "--json", "--payloads", "--schemas", capture.parent / "schemas", capture)
+    assert done.returncode == 0, done.stderr
+    first, second, third, fourth = records(done.stdout)
+    assert first["key"] == {"format": "text", "data": "planted-key", "guess": True}
+    assert first["value"] == {
+        "format": "avro",
+        "data": {"id": 17, "card": CARD.decode()},
+        "schema": {"id": 17},
+        "subject": "orders-value",
+        "type": "Order",
+        "reencoding": "equal",
+    }
+    assert first["headers"] == [
+        {"key": "trace", "value": {"format": "text", "data": "planted-header", "guess": True}},
+        {"key": "none", "value": None},
+    ]
+    assert second["value"] is None
+    assert third["value"] == {
+        "format": "text",
+        "data": "planted-without-schema",
+        "guess": True,
+        "schema": {"id": 18},
+        "problem": f"{capture.parent / 'schemas'} has no schema with id 18",
+        "offset": 1,
+    }
+    assert fourth["value"] == {"format": "json", "data": {"id": 5, "card": {"number": "planted"}}}
+
+
+def test_as_text(kproxy: Run, capture: Path) -> None:
+    done = kproxy("dissect", "--payloads", "--schemas", capture.parent / "schemas", capture)
+    assert "card: planted-4111-1111" in done.stdout
+
+
+def is_broken(line: dict[str, Any]) -> bool:
+    """Whether it is the frame with bytes after its last field."""
+    return any(each["code"] == "L001" for each in line.get("findings", ()))
+
+
+def test_masked_fields_are_nowhere(kproxy: Run, capture: Path) -> None:
+    masks = [f"--mask={each}" for each in ("value.**.card", "key", "orders:header.tr*")]
+    broken = [produce(correlation_id=number, flip=at) for number, at in enumerate((20, 61, 62, 70, 90, 120), 3)]
+    broken.append(framed(produce(correlation_id=9)[4:] + b"\0\1\2"))  # its finding is next to the last value
+    several = written(capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)]))
+    for options in (["--json"], ["--json", "--fields", "findings,body"], [], ["-v"]):
+        done = kproxy("dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *masks, several)
+        assert done.returncode == 1, done.stderr  # the broken ones
+        assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
+        if options == ["--json"]:
+            assert not any("body" in line for line in map(json.loads, done.stdout.splitlines()) if is_broken(line))
+            first, *_, third, fourth = records(done.stdout)
+            assert first["value"]["data"] == {"id": 17, "card": "(masked)"}
+            assert third["value"] == {"format": "(masked)", "data": "(masked)", "schema": {"id": 18}}
+            assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
+
+
+def test_without_payloads_the_summary_has_no_part_of_them(kproxy: Run, capture: Path) -> None:
+    for options in (["--json"], ["--findings"], [], ["--fields", "ts,topics"]):
+        done = kproxy("dissect", *options, capture)
+        assert done.returncode == 0, done.stderr
+        assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
+
+
+def test_explain(kproxy: Run, capture: Path) -> None:
+    options = ("--payloads", "--schemas", capture.parent / "schemas", "-")
+    done = kproxy("explain", *options, stdin=produce().hex())
+    path = "topic_data[0].partition_data[0].records[0].records"
+    rows = done.stdout.splitlines()
+    assert f'{path}[0].value  avro Order orders-value id 17  {{"id":17,"card":"planted-4111-1111"}}' in rows
+    assert f'{path}[0].headers[0].value  text?  "planted-header"' in rows
+    assert rows[-3] == f"    {capture.parent / 'schemas'} has no schema with id 18 at byte 1"
+    made = json.loads(kproxy("explain", "--json", *options, stdin=produce().hex()).stdout)
+    assert records(json.dumps(made))[0]["value"]["data"] == {"id": 17, "card": "planted-4111-1111"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--schemas", "x"], "--schemas needs --payloads"),
+        (["--mask", "value"], "--mask needs --payloads"),
+        (["--payloads", "--findings"], "use --payloads or --findings, not both"),
+        (["--payloads", "--html"], "use --payloads or --html, not both"),
+        (
+            ["--payloads", "--mask", "value", "--detail", "raw"],
+            "--mask cannot mask the bytes of frames: do not pass --detail raw with it",
+        ),
+        (["--payloads", "--schemas", "gone"], "--schemas gone: no such directory"),
+        (["--payloads", "--registry", "localhost:1"], "--registry: pass a URL, such as http://localhost:8081"),
+        (
+            ["--payloads", "--registry", "http://a:b@localhost"],
+            "--registry: pass the user with --registry-user, not in the URL, where others can see it",
+        ),
+        (["--payloads", "--registry-user", "a"], "--registry-user needs --registry URL"),
+        (
+            ["--payloads", "--registry", "http://localhost", "--registry-user", "a"],
+            "--registry-user needs a password: pass --registry-secret-file FILE, or set $KPROXY_REGISTRY_SECRET",
+        ),
+        (
+            ["--payloads", "--registry", "https://localhost", "--registry-cert", "a"],
+            "--registry-cert and --registry-key must be used together",
+        ),
+        (
+            ["--payloads", "--registry", "http://localhost", "--registry-ca", "a"],
+            "--registry-ca, --registry-cert and --registry-key need an https:// URL",
+        ),
+    ],
+)
+def test_options_that_cannot_be_used(kproxy: Run, capture: Path, options: list[str], sentence: str) -> None:
+    done = kproxy("dissect", *options, capture)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kproxy: {sentence}\n")
+
+
+def test_a_trace_has_no_bytes_of_records(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "a.jsonl"
+    trace.write_text(kproxy("dissect", "--json", capture).stdout)
+    done = kproxy("dissect", "--payloads", trace)
+    assert done.returncode == 2
+    assert done.stderr == f"kproxy: {trace}: --payloads reads captures, and this is a trace\n"

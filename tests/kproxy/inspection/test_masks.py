@@ -1,0 +1,52 @@
+"""`--mask`: which fields of a tree it covers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kproxy.errors import UserError
+from kproxy.inspection.masks import MASKED, Masks
+
+TREE = {"card": {"number": "4111", "by": [{"name": "Ann"}, {"name": "Bob"}]}, "number": 7}
+
+
+@pytest.mark.parametrize(
+    ("mask", "expected"),
+    [
+        ("value.card.number", TREE | {"card": TREE["card"] | {"number": MASKED}}),  # type: ignore[operator]
+        ("value.card.by.name", TREE | {"card": TREE["card"] | {"by": [{"name": MASKED}, {"name": MASKED}]}}),  # type: ignore[operator]
+        ("value.card.n*", TREE | {"card": TREE["card"] | {"number": MASKED}}),  # type: ignore[operator]
+        ("value.**.number", {"card": TREE["card"] | {"number": MASKED}, "number": MASKED}),  # type: ignore[operator]
+        ("value.**", {"card": MASKED, "number": MASKED}),
+        ("value", MASKED),
+        ("orders:value.card", TREE | {"card": MASKED}),
+        ("ord*:value.card", TREE | {"card": MASKED}),
+        ("other:value.card", TREE),
+        ("value.gone", TREE),
+        ("key.card", TREE),
+    ],
+)
+def test_fields(mask: str, expected: Any) -> None:
+    assert Masks([mask]).masked(TREE, "orders", "value") == expected
+
+
+def test_what_has_no_fields_is_masked_completely() -> None:
+    assert Masks(["value.card"]).masked("4111", "orders", "value") == MASKED
+
+
+def test_a_topic_whose_name_is_unknown_is_every_topic() -> None:
+    assert Masks(["orders:value.card"]).masked(TREE, None, "value")["card"] == MASKED
+
+
+def test_headers() -> None:
+    masks = Masks(["header.app.token", "orders:header.x-*"])
+    assert [masks.masks_header("orders", name) for name in ("app.token", "x-id", "other")] == [True, True, False]
+    assert not masks.masks_header("others", "x-id")
+
+
+@pytest.mark.parametrize("text", ["card", "value.", "orders:", "value..x", ""])
+def test_invalid_masks(text: str) -> None:
+    with pytest.raises(UserError, match=r"pass \[TOPIC:\]key, value or header"):
+        Masks([text])

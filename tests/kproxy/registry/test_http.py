@@ -1,0 +1,163 @@
+"""A registry that works, and one that is slow, down or wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from dissectors.values import Schema, SchemaKey
+from kproxy.registry.http import RegistryAccess, SchemaRegistry
+
+ID = SchemaKey("id", 17)
+Answer = tuple[int, bytes | dict[str, Any] | list[Any]]
+
+
+class Registry:
+    """What the server answers by path, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer | Callable[[], Answer]] = {}
+        self.asked: list[tuple[str, str | None]] = []
+        self.now = 0.0
+        self.url = ""
+
+    def paths(self) -> list[str]:
+        return [path for path, _ in self.asked]
+
+    def client(self, **settings: Any) -> SchemaRegistry:
+        access = RegistryAccess(self.url, settings.pop("authorization", None))
+        return SchemaRegistry(access, now=lambda: self.now, **{"seconds": 60.0, **settings})
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    made = Registry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            made.asked.append((self.path, self.headers["Authorization"]))
+            answer = made.answers.get(self.path, (404, {"error_code": 40403}))
+            status, body = answer() if callable(answer) else answer
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            if "Ids/" in self.path:
+                self.send_header("X-Registry-ArtifactType", "JSON")
+            self.end_headers()
+            with contextlib.suppress(OSError):  # the client gave up
+                self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        made.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield made
+        server.shutdown()
+        thread.join()
+
+
+def test_a_schema_with_its_references_is_fetched_once(registry: Registry) -> None:
+    reference = {"name": "shop.Money", "subject": "money", "version": 3}
+    registry.answers = {
+        "/schemas/ids/17": (200, {"schema": '"shop.Money"', "references": [reference]}),
+        "/schemas/ids/17/subjects": (200, ["orders-value"]),
+        "/subjects/money/versions/3": (200, {"schema": "{}", "id": 2, "references": [reference]}),  # a circle
+    }
+    client = registry.client(authorization="Basic YTpi")
+    schema = client.lookup([ID])[ID]
+    assert isinstance(schema, Schema)
+    assert (schema.type, schema.text, schema.subject) == ("AVRO", '"shop.Money"', "orders-value")
+    money = schema.references["shop.Money"]
+    assert (money.text, money.references["shop.Money"]) == ("{}", money)
+    assert client.lookup([ID])[ID] is schema
+    assert {each for _, each in registry.asked} == {"Basic YTpi"}
+    assert sorted(registry.paths()) == sorted(registry.answers)
+
+
+def test_guids_and_apicurios_ids(registry: Registry) -> None:
+    guid = "89791762-2336-4186-9674-299b90a802e2"
+    registry.answers = {
+        f"/schemas/guids/{guid}": (200, {"schema": "message M {}", "schemaType": "PROTOBUF"}),
+        "/ids/globalIds/9": (200, b'{"type": "object"}'),
+        "/ids/globalIds/9/references": (200, []),
+    }
+    found = registry.client().lookup([SchemaKey("guid", guid), SchemaKey("global_id", 9)])
+    assert [(each.type, each.text) for each in found.values() if isinstance(each, Schema)] == [
+        ("PROTOBUF", "message M {}"),
+        ("JSON", '{"type": "object"}'),
+    ]
+
+
+def test_an_unknown_id_is_asked_again_after_a_minute(registry: Registry) -> None:
+    client = registry.client()
+    reason = f"the registry {registry.url.removeprefix('http://')} has no schema with id 17"
+    assert client.lookup([ID, ID]) == client.lookup([ID]) == {ID: reason}
+    assert registry.paths() == ["/schemas/ids/17"]
+    registry.now = 61
+    registry.answers = {"/schemas/ids/17": (200, {"schema": "{}"})}
+    assert isinstance(client.lookup([ID])[ID], Schema)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((500, {}), "answered with status 500"),
+        ((401, {}), "answered with status 401: check its credentials"),
+        ((302, {}), "answered with status 302"),
+        ((200, b"<html>"), "answered something that is not JSON"),
+        ((200, b"[" * 10_000), "answered something that is not JSON"),
+        ((200, b"\xff"), "answered something that is not text"),
+        ((200, [17]), "answered something that is no schema"),
+        ((200, {"schema": "{}", "references": [1]}), "answered references without name, subject and version"),
+        ((200, {"schema": "{}", "references": 5}), "answered references without name, subject and version"),
+        ((200, b"x" * ((4 << 20) + 1)), "answered more than 4 MiB"),
+    ],
+)
+def test_after_a_failure_the_registry_is_left_alone_for_a_while(
+    registry: Registry, answer: Answer, reason: str
+) -> None:
+    registry.answers = {"/schemas/ids/17": answer}
+    client = registry.client()
+    failed = {ID: f"the registry {registry.url.removeprefix('http://')} {reason}"}
+    asked = []
+    for now in (0.0, 0.9, 1.1, 2.9, 3.2):  # it rests for 1, 2, 4 s
+        registry.now = now
+        assert client.lookup([ID]) == failed
+        asked.append(len(registry.asked))
+    assert asked == [1, 1, 2, 2, 3]
+
+
+def test_a_slow_registry_costs_its_time_limit(registry: Registry) -> None:
+    over = threading.Event()
+
+    def slow() -> Answer:
+        over.wait()
+        return 200, {}
+
+    registry.answers = {"/schemas/ids/17": slow}
+    try:
+        [reason] = registry.client(seconds=0.05).lookup([ID]).values()
+    finally:
+        over.set()
+    assert str(reason).endswith("did not answer within 0.05 s")
+
+
+def test_a_registry_that_is_down() -> None:
+    [reason] = SchemaRegistry(RegistryAccess("http://127.0.0.1:1")).lookup([ID]).values()
+    assert reason == "the registry 127.0.0.1:1 cannot be reached: Connection refused"
+
+
+def test_ids_that_no_registry_serves(registry: Registry) -> None:
+    keys = [SchemaKey("glue", "89791762-2336-4186-9674-299b90a802e2"), SchemaKey("subject", "orders-value")]
+    [reason] = registry.client().lookup(keys).values()
+    assert reason == f"schemas with {keys[0]} are not fetched: put them into the directory of --schemas"
+    assert registry.asked == []
