@@ -23,7 +23,7 @@ _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1024",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "16384",
 }
 #: Settings for a few thousand lines. One partition needs one task per exchange, of which all tables have hundreds.
 #: Compiling a plan, or changing it while it runs, costs more than it saves.
