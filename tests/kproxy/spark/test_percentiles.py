@@ -27,9 +27,7 @@ def test_percentiles_counts_and_sums_are_those_of_all_values(spark: SparkSession
         F.percentile("value", shares, F.col("weight")), F.sum(F.when(F.col("is_first"), F.col("rows"))),
         F.sum(F.when(F.col("is_first"), F.col("total"))), F.max("value"),
     )  # fmt: skip
-    expected = lines.groupBy("by").agg(
-        F.percentile("number", shares), F.count("*"), F.sum("number"), F.max("number")
-    )
+    expected = lines.groupBy("by").agg(F.percentile("number", shares), F.count("*"), F.sum("number"), F.max("number"))
     assert sorted(map(tuple, found.collect())) == sorted(map(tuple, expected.collect()))
     of_same = few.where(F.col("by") == "same").select("value", "weight").collect()
     assert [tuple(row) for row in of_same] == [(42, 500)]
