@@ -1,13 +1,16 @@
 """CPU of `kproxy analyze` in two checkouts, in turns: the minimum of each counts on a machine that does other work.
 
-python benchmarks/spark_revisions.py OLD NEW TRACES...      # needs the extra spark; OLD and NEW are checkouts
+    python benchmarks/spark_revisions.py OLD NEW TRACES... [--stage NAME]... [--rounds 3]
 
-Stages: all tables, one table (errors), `convert`, and six tables from the converted Parquet. CPU is user and system
-time of all processes, also of Java. The output of all tables must be the same in both.
+OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` table (errors), `convert`, and `six`
+tables from the converted Parquet. Without the stage `convert`, TRACES may be a table that `kproxy analyze convert` has
+written, and `six` reads it. CPU is user and system time of all processes, also of Java. Archives of Spark's classes
+are used but not written. The output of each stage must be the same in both.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import os
 import resource
@@ -17,7 +20,6 @@ import tempfile
 import time
 from pathlib import Path
 
-_ROUNDS = 3
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: Java outlives Python, and is then a child of this process
 _SIX = [word for name in ("latency", "throughput", "errors", "throttling", "batches", "partitions")
         for word in ("--job", name)]  # fmt: skip
@@ -27,7 +29,7 @@ def run(checkout: Path, *args: str) -> tuple[float, float, bytes]:
     """Run `kproxy analyze` of a checkout; return CPU seconds, seconds to the first output, and the output."""
     before, began, first = _cpu(), time.monotonic(), 0.0
     command = [sys.executable, "-m", "kproxy", "analyze", *args]
-    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    environment = os.environ | {"PYTHONPATH": str(checkout), "KPROXY_SPARK_ARCHIVE": "no"}
     with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         output = process.stdout.read(1)
@@ -50,23 +52,32 @@ def _cpu() -> float:
 def main() -> None:
     """Print a row for each stage."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-    checkouts = [Path(each).resolve() for each in sys.argv[1:3]]
-    traces = [str(Path(each).resolve()) for each in sys.argv[3:]]
+    parser = argparse.ArgumentParser(description="CPU of kproxy analyze in two checkouts")
+    parser.add_argument("checkouts", nargs=2, type=Path, metavar="CHECKOUT")
+    parser.add_argument("traces", nargs="+", type=Path)
+    parser.add_argument("--stage", action="append", choices=("all", "one", "convert", "six"))
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    checkouts = [each.resolve() for each in args.checkouts]
+    traces = [str(each.resolve()) for each in args.traces]
+    chosen = args.stage or ["all", "one", "convert", "six"]
     with tempfile.TemporaryDirectory() as directory:
+        converted = [f"{directory}/last"] if "convert" in chosen else traces
         stages = {
-            "all tables": [*traces, "--format", "json"],
-            "one table": ["--job", "errors", *traces, "--format", "json"],
+            "all": [*traces, "--format", "json"],
+            "one": ["--job", "errors", *traces, "--format", "json"],
             "convert": ["convert", *traces, "--out", f"{directory}/@"],
-            "six tables from Parquet": [*_SIX, f"{directory}/last", "--format", "json"],
+            "six": [*_SIX, *converted, "--format", "json"],
         }
+        stages = {stage: words for stage, words in stages.items() if stage in chosen}
         print("| stage | old: CPU s, first output | new: CPU s, first output |")
-        for stage, args in stages.items():
+        for stage, words in stages.items():
             found: list[list[tuple[float, float]]] = [[], []]
-            for number in range(_ROUNDS):
+            for number in range(args.rounds):
                 outputs = []
                 for place, checkout in enumerate(checkouts):
                     table = f"{directory}/{place}{number}"
-                    cpu, first, output = run(checkout, *(each.replace(f"{directory}/@", table) for each in args))
+                    cpu, first, output = run(checkout, *(each.replace(f"{directory}/@", table) for each in words))
                     found[place].append((cpu, first))
                     outputs.append(output)
                     if stage == "convert" and not Path(directory, "last").exists():

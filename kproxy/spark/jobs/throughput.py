@@ -6,9 +6,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import carries_records, client_name, maybe, place_in, topic_name, view
+from kproxy.spark.derived.percentiles import collected, merged, weighted
 from kproxy.spark.jobs import job
 
 _ORDER = ("api", "client", "broker", "topic")
+_SHARES = (0.5, 0.99)
+#: What identifies a row of the table, and a direction in it.
+_KIND_OF_ROW = ("cluster", "by", "name", "kind")
 _US = 1_000_000
 
 
@@ -27,29 +31,27 @@ def throughput(lines: DataFrame) -> DataFrame:
         `rate_bytes` (per second, both directions) are means over the whole time of the cluster's lines, at least a
         second; `first_at` and `last_at` are the first and last frame. Sorted by `by`, most bytes first.
     """
+    nothing = F.lit(None).cast("string")
     records = F.when(carries_records(), F.lit(1))
-    views = F.concat(
-        F.array(
-            view("api", F.col("api"), size=F.col("size")),
-            view("client", client_name(), size=F.col("size")),
-            view("broker", F.col("server"), size=F.col("size")),
-        ),
-        maybe(F.transform("topics", lambda entry: view("topic", topic_name(entry), size=entry["bytes"] * records))),
+    entries = F.transform(
+        "topics", lambda entry: _counted(nothing, nothing, nothing, topic_name(entry), entry["bytes"] * records)
     )
+    frame = _counted(F.col("api"), client_name(), F.col("server"), nothing, F.col("size"))
     frames = lines.where(F.col("kind").isin("request", "response")).select(
-        "cluster", "kind", "ts", F.explode(views).alias("view")
+        "cluster", "kind", "ts", F.explode(F.concat(F.array(frame), maybe(entries))).alias("counted")
     )
+    times = F.min("ts").alias("first_at"), F.max("ts").alias("last_at")
+    cells = collected(frames.select("*", "counted.*"), ["cluster", "kind", *_ORDER], "bytes", *times)
+    viewed = (
+        cells.withColumn("view", F.explode(F.array(*(view(each, F.col(each)) for each in _ORDER))))
+        .withColumns({"by": F.col("view.by"), "name": F.col("view.value")})
+        .where(F.col("name").isNotNull())
+    )
+    times = F.min("first_at").alias("first_at"), F.max("last_at").alias("last_at")
     counted = (
-        frames.where(F.col("view.value").isNotNull())
-        .groupBy("cluster", "view.by", "view.value")
-        .agg(
-            F.count_if(F.col("kind") == "request").alias("requests"),
-            F.count_if(F.col("kind") == "response").alias("responses"),
-            _sizes("request"),
-            _sizes("response"),
-            F.min("ts").alias("first_at"),
-            F.max("ts").alias("last_at"),
-        )
+        weighted(merged(viewed, _KIND_OF_ROW, *times), _KIND_OF_ROW, _SHARES)
+        .groupBy("cluster", "by", F.col("name").alias("value"))
+        .agg(_sizes("request"), _sizes("response"), *times)
     )
     everything = Window.partitionBy("cluster")
     span_us = F.max(F.unix_micros("last_at")).over(everything) - F.min(F.unix_micros("first_at")).over(everything)
@@ -59,9 +61,9 @@ def throughput(lines: DataFrame) -> DataFrame:
         "cluster",
         "by",
         "value",
-        "requests",
-        "responses",
-        (F.col("requests") / seconds).alias("requests_per_s"),
+        F.col("request.frames").alias("requests"),
+        F.col("response.frames").alias("responses"),
+        (F.col("request.frames") / seconds).alias("requests_per_s"),
         (total / seconds).alias("rate_bytes"),
         *_columns("request"),
         *_columns("response"),
@@ -71,11 +73,19 @@ def throughput(lines: DataFrame) -> DataFrame:
     return table.orderBy(place_in(_ORDER, "by"), F.desc("rate_bytes"), "value", "cluster")
 
 
+def _counted(api: Column, client: Column, broker: Column, topic: Column, size: Column) -> Column:
+    """What counts for an API, a client and a broker, or for a topic."""
+    columns = {"api": api, "client": client, "broker": broker, "topic": topic, "bytes": size}
+    return F.struct(*(column.alias(name) for name, column in columns.items()))
+
+
 def _sizes(kind: str) -> Column:
-    size = F.when(F.col("kind") == kind, F.col("view.size"))
+    is_kind = F.col("kind") == kind
+    once, size = is_kind & F.col("is_first"), F.when(is_kind, F.col("value"))
     return F.struct(
-        F.coalesce(F.sum(size), F.lit(0)).alias("total"),
-        F.percentile(size, F.array(F.lit(0.5), F.lit(0.99))).alias("quantiles"),
+        F.coalesce(F.sum(F.when(once, F.col("rows"))), F.lit(0)).alias("frames"),
+        F.coalesce(F.sum(F.when(once, F.col("total"))), F.lit(0)).alias("total"),
+        F.percentile(size, F.array(*map(F.lit, _SHARES)), F.col("weight")).alias("quantiles"),
         F.max(size).alias("largest"),
     ).alias(kind)
 

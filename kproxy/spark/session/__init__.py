@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Settings for every master. Few files of a partitioned write are open at once, so that it need not sort: that saves a
-#: quarter of the time and half of the memory. Above the threshold of groups, percentiles sort all values, which takes
-#: twice as long: the default of 128 is less than a small fleet's clients and topics.
+#: quarter of the time and half of the memory. Above the threshold of groups, percentiles and lists sort all rows, which
+#: takes twice as long: bands of values (`kproxy.spark.derived.percentiles`) are thousands, the default is 128.
 _ANYWHERE = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.maxConcurrentOutputFileWriters": "8",
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1024",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "16384",
 }
 #: Settings for a few thousand lines. One partition needs one task per exchange, of which all tables have hundreds.
 #: Compiling a plan, or changing it while it runs, costs more than it saves.
