@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
     (write_json if args.json else write_text)(compared, sys.stdout)
     if args.html:
-        from kproxy.html.comparison import comparison_page
+        from kproxy.html.comparison_page import comparison_page
 
         try:
             Path(args.html).write_text(comparison_page(compared), encoding="utf-8")

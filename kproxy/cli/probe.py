@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     clients = scores(report.results, target.served)
     report.end(clients)
     if args.html:
-        from kproxy.html.probe.page import probe_page
+        from kproxy.html.probe_page import probe_page
 
         _write("--html", args.html, probe_page(args.address, report.results, clients))
     if args.junit:

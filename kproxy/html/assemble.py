@@ -28,27 +28,21 @@ def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts
     body, *written = (_text(package, name) for name in ("page.html", *scripts))
     script = f'(() => {{\n"use strict";\n{"".join(written)}}})();\n'
     filled = {"script": script, "data": inline_json(data)}
-    return _head(title, package, f"script-src {_hash(script)}; ") + _PLACE.sub(lambda found: filled[found[1]], body)
+    head = _head(title, _text(package, "page.css"), f"script-src {_hash(script)}; ")
+    return head + _PLACE.sub(lambda found: filled[found[1]], body)
 
 
-def static_page(title: str, body: Element, package: str) -> str:
-    """Return a page without a script: this body, and the page.css of `package` inline."""
-    return _head(title, package) + ElementTree.tostring(body, encoding="unicode", method="html") + "\n</html>\n"
+def static_page(title: str, body: Element) -> str:
+    """Return a page without a script: this body, and static_page.css inline."""
+    made = ElementTree.tostring(body, encoding="unicode", method="html")
+    return _head(title, _text(__package__, "static_page.css")) + made + "\n</html>\n"
 
 
-def _head(title: str, package: str, more_policy: str = "") -> str:
+def _head(title: str, style: str, more_policy: str = "") -> str:
     """Return everything before the body."""
-    style = _text(package, "page.css")
     policy = f"default-src 'none'; style-src {_hash(style)}; {more_policy}base-uri 'none'; form-action 'none'"
     parts = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
     return _PLACE.sub(lambda found: parts[found[1]], _text(__package__, "head.html"))
-
-
-def static_page(title: str, style: str, body: str) -> str:
-    """Return a page without scripts; its policy forbids all network access. `body` is HTML from ``<body>`` on."""
-    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
-    parts = {"title": html.escape(title), "policy": html.escape(policy, quote=False), "style": style}
-    return _PLACE.sub(lambda found: parts[found[1]], _text(__package__, "head.html")) + body
 
 
 def _text(package: str, name: str) -> str:

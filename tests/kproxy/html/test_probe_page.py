@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 
-from kproxy.html.probe.page import probe_page
+from kproxy.html.probe_page import probe_page
 from kproxy.inspection.explain import explain
 from kproxy.probe.check import Check, CheckResult
 from kproxy.probe.clients import ClientScore

@@ -123,11 +123,11 @@ def test_a_prefix_that_is_too_large_may_mean_a_cut_frame() -> None:
 def test_cut_at_both_ends_of_random_bytes_never_raises() -> None:
     rng = random.Random(19)
     stream = ASK + NEXT + ASK + NEXT
-    for _ in range(8):
+    for _ in range(3):
         start, end = sorted(rng.sample(range(len(stream) + 1), 2))
         data = bytearray(stream[start:end])
         if rng.random() < 0.5:
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(3)
         found = framed(bytes(data))
         assert b"".join(found.frames) in bytes(data) or found.missing
 

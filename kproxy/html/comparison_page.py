@@ -1,0 +1,42 @@
+"""The differences of two traces as an HTML page without scripts."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement  # written, not read
+
+from kproxy.comparison.compare import TrafficComparison, TrafficDifference
+from kproxy.html.assemble import static_page
+from kproxy.html.elements import add, add_section, add_table
+from kproxy.outputs.comparison_report import amount, places, summary, title, values
+from kproxy.trace.formatting import safe
+
+
+def comparison_page(compared: TrafficComparison) -> str:
+    """The page: a table per aspect, then the notes. It loads nothing, and does not disclose the files' directories."""
+    names = [Path(each.name).name for each in (compared.a, compared.b)]
+    body = Element("body")
+    header = SubElement(body, "header")
+    add(header, "p", "kproxy diff", id="brand")
+    add(header, "h1", " and ".join(names))
+    for letter, name, side in zip("AB", names, (compared.a, compared.b), strict=True):
+        add(header, "p", f"{letter} is {name}: {amount(side)}.", **{"class": "about"})
+    main = SubElement(body, "main")
+    section = add_section(main, "Summary", summary(compared))
+    notes = SubElement(section, "ul", {"class": "about"})
+    for note in compared.notes:
+        add(notes, "li", note)
+    for aspect, group in groupby(compared.differences, lambda each: each.aspect):
+        section = SubElement(main, "section")
+        add(section, "h2", aspect.capitalize())
+        rows = add_table(section, "Where", "A", "B", "First at")
+        for difference in group:
+            _add_row(rows, difference)
+    return static_page(f"kproxy diff: {safe(' and '.join(names))}", body)
+
+
+def _add_row(rows: Element, difference: TrafficDifference) -> None:
+    row = SubElement(rows, "tr")
+    for text in (title(difference), *values(difference), places(difference).removeprefix("first at ")):
+        add(SubElement(row, "td"), "code", text)

@@ -1,0 +1,31 @@
+"""Elements of pages without a script; texts off the wire are only ever text in them."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element, SubElement  # written, not read
+
+from kproxy.trace.formatting import safe
+
+
+def add_section(main: Element, title: str, about: str) -> Element:
+    """Add a section with a heading; return it."""
+    made = SubElement(main, "section")
+    add(made, "h2", title)
+    add(made, "p", about, **{"class": "about"})
+    return made
+
+
+def add_table(parent: Element, *names: str) -> Element:
+    """Add a table with these headings; return its body."""
+    made = SubElement(SubElement(parent, "div", {"class": "scroll"}), "table")
+    heading = SubElement(SubElement(made, "thead"), "tr")
+    for name in names:
+        add(heading, "th", name, scope="col")
+    return SubElement(made, "tbody")
+
+
+def add(parent: Element, tag: str, text: str, **attributes: str) -> Element:
+    """Add an element with a text, made safe to show; return it."""
+    made = SubElement(parent, tag, {name: safe(value) for name, value in attributes.items()})
+    made.text = "\n".join(map(safe, text.split("\n")))
+    return made

@@ -1,1 +1,0 @@
-"""The page that ``kproxy probe --html`` writes."""

@@ -1,0 +1,111 @@
+"""The results of `kproxy probe` as one page without a script: failures with their frames, clients, all checks."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement  # written, not read
+
+from kproxy import __version__
+from kproxy.html.assemble import static_page
+from kproxy.html.elements import add, add_section, add_table
+from kproxy.outputs.probe_report import write_evidence
+from kproxy.probe.check import CheckResult, Outcome
+from kproxy.probe.clients import ClientScore, clients_of
+from kproxy.trace.formatting import safe
+
+_NAMES: Final[dict[Outcome, str]] = {"fail": "failed", "pass": "passed", "skip": "skipped"}
+
+
+def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[ClientScore]) -> str:
+    """Return the page; texts of the broker are only ever text in it."""
+    counts = Counter(each.outcome for each in results)
+    body = Element("body")
+    header = SubElement(body, "header")
+    add(header, "p", "kproxy probe", id="brand")
+    add(header, "h1", _headline(broker, counts))
+    add(header, "p", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, kproxy {__version__}", **{"class": "about"})
+    main = SubElement(body, "main")
+    _facts(main, counts)
+    if counts["fail"]:
+        section = add_section(main, "Failed checks", "What the broker does differently from Kafka, and why it matters.")
+        for each in results:
+            if each.outcome == "fail":
+                _failure(section, each)
+    _clients(
+        add_section(main, "Clients", "The checks that each client needs with the versions that it negotiates."), clients
+    )
+    section = add_section(main, "All checks", "By API or subject; a skipped check names its reason.")
+    for group, members in groupby(results, lambda each: each.check.id.partition("/")[0]):
+        _group(section, group, list(members))
+    add(body, "footer", "The ids of checks are stable. kproxy probe --list --verbose explains them.")
+    return static_page(f"kproxy probe: {safe(broker)}", body)
+
+
+def _headline(broker: str, counts: Counter[Outcome]) -> str:
+    ran = counts["pass"] + counts["fail"]
+    return f"{broker} passes {counts['pass']} of {ran} checks that apply"
+
+
+def _facts(main: Element, counts: Counter[Outcome]) -> None:
+    facts = SubElement(main, "dl", id="facts")
+    for outcome, name in _NAMES.items():
+        pair = SubElement(facts, "div")
+        add(pair, "dt", name.capitalize())
+        add(pair, "dd", str(counts[outcome]))
+
+
+def _failure(section: Element, result: CheckResult) -> None:
+    check = result.check
+    box = add(section, "article", "", **{"class": "finding", "id": f"fail-{check.id}"})
+    title = SubElement(box, "h3")
+    add(title, "code", check.id, **{"class": "fail"})
+    add(title, "span", check.title)
+    add(box, "p", result.sentence, **{"class": "message"})
+    if check.page:
+        add(box, "p", " ".join(check.page.split()))
+    add(box, "p", f"Source: {', '.join(check.sources)}", **{"class": "about"})
+    needed = ", ".join(clients_of(check.id))
+    add(box, "p", f"Clients that need it: {needed or 'none known'}", **{"class": "about"})
+    if result.evidence:
+        details = SubElement(box, "details")
+        add(details, "summary", "Request and response, byte by byte")
+        for each in result.evidence:
+            text = io.StringIO()
+            write_evidence(each, text)
+            add(details, "pre", text.getvalue())
+
+
+def _clients(section: Element, clients: Sequence[ClientScore]) -> None:
+    rows = add_table(section, "Client", "Needs", "Pass", "Fail", "Missing APIs")
+    for score in clients:
+        row = SubElement(rows, "tr")
+        add(row, "td", score.name)
+        add(row, "td", str(score.needed), **{"class": "number"})
+        add(row, "td", str(score.passed), **{"class": "number"})
+        cell = SubElement(row, "td")
+        for identity in score.failed:
+            add(cell, "a", identity, href=f"#fail-{identity}").tail = " "
+        add(row, "td", ", ".join(score.missing))
+
+
+def _group(section: Element, name: str, results: Sequence[CheckResult]) -> None:
+    counts = Counter(each.outcome for each in results)
+    details = SubElement(section, "details", {"class": "listed"} | ({"open": "open"} if counts["fail"] else {}))
+    summary = SubElement(details, "summary")
+    add(summary, "b", name)
+    for outcome, text in _NAMES.items():
+        if counts[outcome]:
+            add(summary, "span", f"{counts[outcome]} {text}", **{"class": outcome})
+    rows = add_table(details, "Result", "Check", "What must hold")
+    for each in results:
+        row = SubElement(rows, "tr")
+        add(row, "td", _NAMES[each.outcome], **{"class": each.outcome})
+        add(SubElement(row, "td"), "code", each.check.id)
+        cell = add(row, "td", each.check.title)
+        if each.sentence:
+            add(cell, "div", each.sentence, **{"class": "about"})
