@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.client.login import log_in
     from kproxy.client.versions import advertised
     from kproxy.outputs.replay_report import ReplayReport
-    from kproxy.replay.exchange import Outcome, Replayer
+    from kproxy.replay.exchange import Replayer, ReplayOutcome
     from kproxy.replay.run import Replay
 
     async def open_connection() -> BrokerConnection:
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
     asyncio.run(play())
     report.end()
-    if report.counts[Outcome.DIFFERENT]:
+    if report.counts[ReplayOutcome.DIFFERENT]:
         return FINDINGS
     return CLEAN if report.sent else NOTHING
 

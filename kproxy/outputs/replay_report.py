@@ -10,7 +10,7 @@ from dissectors import schemas
 from dissectors.wire.paths import parts, schema_path
 from kproxy.comparison.bodies import FieldDifference, Why
 from kproxy.outputs.text import Piece, painter
-from kproxy.replay.exchange import Outcome, ReplayedExchange
+from kproxy.replay.exchange import ReplayedExchange, ReplayOutcome
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
 
@@ -40,27 +40,27 @@ class ReplayReport:
         self._paint = painter(file)
         self._different: dict[tuple[str, ...], _Repeated] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
-        self.counts: Counter[Outcome] = Counter()
+        self.counts: Counter[ReplayOutcome] = Counter()
 
     @property
     def sent(self) -> int:
         """The number of requests that were not left out."""
-        return self.counts.total() - self.counts[Outcome.LEFT_OUT]
+        return self.counts.total() - self.counts[ReplayOutcome.LEFT_OUT]
 
     def add(self, result: ReplayedExchange) -> None:
         """Add one result; as JSON, print it."""
         self.counts[result.outcome] += 1
         if self._as_json:
             self._file.write(encode_json(result_json(result)).decode() + "\n")
-        elif result.outcome is Outcome.LEFT_OUT:
+        elif result.outcome is ReplayOutcome.LEFT_OUT:
             self._left_out[result.captured.name, result.sentence] += 1
-        elif result.outcome is Outcome.DIFFERENT:
+        elif result.outcome is ReplayOutcome.DIFFERENT:
             self._add_differences(result)
 
     def end(self) -> None:
         """Print the differences, what was left out, and the summary."""
         if self._as_json:
-            summary = {outcome.value: self.counts[outcome] for outcome in Outcome}
+            summary = {outcome.value: self.counts[outcome] for outcome in ReplayOutcome}
             self._file.write(encode_json({"summary": summary}).decode() + "\n")
             return
         for found in self._different.values():
@@ -68,7 +68,7 @@ class ReplayReport:
             self._file.write(self._paint([*found.first, (f"  ({found.where}{more})", "dim")]) + "\n")
         for (name, sentence), count in self._left_out.items():
             self._file.write(self._paint([("left out: ", "dim"), (f"{count} {name}: {safe(sentence)}", "")]) + "\n")
-        equal, different, not_compared, left_out = (self.counts[outcome] for outcome in Outcome)
+        equal, different, not_compared, left_out = (self.counts[outcome] for outcome in ReplayOutcome)
         self._file.write(
             f"requests: {self.sent} sent, {left_out} left out; "
             f"responses: {equal} equal, {different} different, {not_compared} not compared\n"

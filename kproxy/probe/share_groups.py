@@ -23,7 +23,7 @@ _POLL_MS: Final = 100
 
 
 @dataclass(slots=True)
-class ShareMember:
+class ShareGroupMember:
     """A member of a share group: its connection to the leader, and the next epoch of its share session there."""
 
     topic: ScratchTopic
@@ -78,7 +78,7 @@ class ShareMember:
 
 
 @asynccontextmanager
-async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[ShareMember]]:
+async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[ShareGroupMember]]:
     """A share group on a topic, with members that have a share session; the group is deleted afterwards.
 
     All records up to now are accepted: what is produced next is acquired next.
@@ -94,12 +94,12 @@ async def share_group(target: Target, members: int = 1) -> AsyncIterator[list[Sh
         made = []
         for identity in ids:
             connection = await stack.enter_async_context(topic.target.connection())
-            made.append(ShareMember(replace(topic, connection=connection), topic_id, group, identity))
+            made.append(ShareGroupMember(replace(topic, connection=connection), topic_id, group, identity))
         await _start(topic, made[0])
         yield made
 
 
-async def _start(topic: ScratchTopic, member: ShareMember) -> None:
+async def _start(topic: ScratchTopic, member: ShareGroupMember) -> None:
     """Produce and accept records until the group, which begins at the end of the topic, gets one."""
 
     async def acquire() -> dict[int, int]:

@@ -25,7 +25,7 @@ _RETRIED: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_T
 _ONCE: Final = frozenset({"Fetch", "ShareFetch", "ShareAcknowledge"})
 
 
-class Outcome(StrEnum):
+class ReplayOutcome(StrEnum):
     """What became of a captured request. Only `DIFFERENT` is a failure."""
 
     EQUAL = "equal"
@@ -39,7 +39,7 @@ class ReplayedExchange:
     """The outcome of one captured request. `sentence` explains it unless `differences` do."""
 
     captured: CapturedExchange
-    outcome: Outcome
+    outcome: ReplayOutcome
     sentence: str = ""
     differences: list[FieldDifference] = field(default_factory=list)
     live: Message | None = None
@@ -99,14 +99,18 @@ class Replayer:
         request, captured, live = exchange.request, exchange.response, self._read(exchange, frame)
         assert request is not None
         if (wrong := wrong_correlation_id(request.frame, frame)) is not None:
-            return ReplayedExchange(exchange, Outcome.DIFFERENT, wrong, live=live)
+            return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, wrong, live=live)
         if captured is None:
-            return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the capture has no response", live=live)
+            return ReplayedExchange(exchange, ReplayOutcome.NOT_COMPARED, "the capture has no response", live=live)
         if not captured.well_formed:
-            return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "the captured response does not decode", live=live)
+            return ReplayedExchange(
+                exchange, ReplayOutcome.NOT_COMPARED, "the captured response does not decode", live=live
+            )
         if not live.well_formed:
             problem = live.error.message if live.error else live.opaque or f"{live.trailing} bytes too many"
-            return ReplayedExchange(exchange, Outcome.DIFFERENT, f"the response does not decode: {problem}", live=live)
+            return ReplayedExchange(
+                exchange, ReplayOutcome.DIFFERENT, f"the response does not decode: {problem}", live=live
+            )
         names = self._values.captured_topics.get, self._values.live_topics.get
         found = compare_bodies(
             f"{captured.api}Response",
@@ -118,7 +122,7 @@ class Replayer:
             topic_names=names,
         )
         self._values.learn(request, captured, found.pairs)
-        outcome = Outcome.DIFFERENT if found.differences else Outcome.EQUAL
+        outcome = ReplayOutcome.DIFFERENT if found.differences else ReplayOutcome.EQUAL
         return ReplayedExchange(exchange, outcome, "", found.differences, live)
 
     def _read(self, exchange: CapturedExchange, frame: bytes) -> Message:

@@ -12,7 +12,7 @@ from kproxy.client.connection import BrokerConnection, Silent
 from kproxy.client.exchange import expects_response
 from kproxy.errors import UserError
 from kproxy.replay.captured import Action, CapturedExchange, Step
-from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
+from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
 
 _RETRY_S = 0.1
 
@@ -81,14 +81,14 @@ class Replay:
     async def _send(self, exchange: CapturedExchange) -> ReplayedExchange | None:
         """Send a request. The result is None if its response decides the outcome."""
         if exchange.left_out:
-            return ReplayedExchange(exchange, Outcome.LEFT_OUT, exchange.left_out)
+            return ReplayedExchange(exchange, ReplayOutcome.LEFT_OUT, exchange.left_out)
         live = await self._live(exchange.connection_id)
         if live.connection is None or live.broken:
-            return ReplayedExchange(exchange, Outcome.DIFFERENT, f"not sent: {live.broken}")
+            return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, f"not sent: {live.broken}")
         frame = self._replayer.frame(exchange)
         live.connection.send(frame)
         if not expects_response(frame):
-            return ReplayedExchange(exchange, Outcome.NOT_COMPARED, "it has no response")
+            return ReplayedExchange(exchange, ReplayOutcome.NOT_COMPARED, "it has no response")
         live.waiting.append(exchange)
         return None
 
@@ -122,7 +122,7 @@ class Replay:
                     ended = deque([exchange])
                 for each in ended:
                     if each not in self._given_up:
-                        yield ReplayedExchange(each, Outcome.DIFFERENT, f"no response: {silent}")
+                        yield ReplayedExchange(each, ReplayOutcome.DIFFERENT, f"no response: {silent}")
                 self._given_up |= set(ended)
                 return
             oldest = live.waiting[0]
@@ -144,7 +144,7 @@ class Replay:
         if live.connection is not None:
             live.connection.close()
         return [
-            ReplayedExchange(each, Outcome.NOT_COMPARED, "the capture has no response")
+            ReplayedExchange(each, ReplayOutcome.NOT_COMPARED, "the capture has no response")
             for each in live.waiting
             if each not in self._given_up
         ]

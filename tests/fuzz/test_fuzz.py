@@ -10,10 +10,16 @@ import pytest
 
 from dissectors.failures import Failure
 from dissectors.messages import value_annotations
-from tests.fuzz import ways
+from tests.fuzz import frames, ways
 from tests.fuzz.__main__ import chunk, fuzz, report
 from tests.fuzz.frames import Source
 from tests.fuzz.mutations import MUTATIONS, mutated
+
+
+@pytest.fixture(autouse=True)
+def few_edited_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These take long to make."""
+    monkeypatch.setattr(frames, "_EDITED", 20)
 
 
 @pytest.mark.parametrize("way", ways.WAYS)

@@ -9,6 +9,7 @@ import gzip
 import json
 from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,13 @@ def test_real_captures_are_silent(path: Path) -> None:
     assert loud == []
 
 
-@pytest.mark.parametrize("name", ["corpus-tame", "corpus-seed1"])
-def test_frames_that_kafka_wrote_are_silent(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "step"), [("corpus-tame", 1), ("corpus-seed1", 5), pytest.param("corpus-seed1", 1, marks=pytest.mark.wide)]
+)
+def test_frames_that_kafka_wrote_are_silent(name: str, step: int) -> None:
     loud: Counter[str] = Counter()
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as rows:
-        for row in map(json.loads, rows):
+        for row in map(json.loads, islice(rows, 0, None, step)):
             if row["type"] in ("request", "response") and not is_incompatible(row):
                 loud.update(f"{found.code} {row['api']}" for found in findings(row) if found.severity != "info")
     assert not loud

@@ -13,7 +13,7 @@ from kproxy.probe.share_groups import (
     END,
     REJECT,
     RELEASE,
-    ShareMember,
+    ShareGroupMember,
     heartbeat,
     joined,
     new_member_id,
@@ -178,7 +178,7 @@ async def _acknowledged(target: Target, how: int, again: dict[int, int]) -> None
         await _acquires(second, wanted, "another member")
 
 
-async def _produced(member: ShareMember, count: int = 1) -> int:
+async def _produced(member: ShareGroupMember, count: int = 1) -> int:
     """Produce a batch of records; returns the first offset."""
     produced = await member.topic.produce(batch(*(b"%d" % number for number in range(count))))
     expect(produced["error_code"], Error.NONE, "Produce")
@@ -186,7 +186,7 @@ async def _produced(member: ShareMember, count: int = 1) -> int:
     return offset
 
 
-async def _acquires(member: ShareMember, wanted: dict[int, int], who: str) -> None:
+async def _acquires(member: ShareGroupMember, wanted: dict[int, int], who: str) -> None:
     """Fail unless the member acquires exactly these offsets, with these delivery counts."""
     found = await member.fetch(max_wait_ms=_SOON_MS if wanted else _NOTHING_MS)
     if found != wanted:

@@ -59,8 +59,8 @@ def test_a_page(kproxy: Run, tmp_path: Path) -> None:
     done = kproxy("diff", LAYOUT_3, THROTTLE, "--html", "page.html")
     page = (tmp_path / "page.html").read_text()
     assert done.returncode == 1
-    assert "<h2>finding</h2>" in page
-    assert "<td>L005 Metadata response<td>absent<td>" in page
+    assert "<h2>Finding</h2>" in page
+    assert "<td><code>L005 Metadata response</code></td><td><code>absent</code></td>" in page
     assert "default-src 'none'" in page
     assert "<script" not in page
     assert str(CAPTURES) not in page

@@ -6,7 +6,7 @@ import pytest
 
 from dissectors import records
 from dissectors.messages.message import read_request
-from kproxy.replay.exchange import Outcome, Replayer
+from kproxy.replay.exchange import Replayer, ReplayOutcome
 from tests.kproxy.replay.told import exchanges, replayed
 
 A, B = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
@@ -98,7 +98,7 @@ def test_what_the_broker_chose_is_replaced(what: str) -> None:
     expected = [exchange.request.body for exchange in exchanges(story % live) if exchange.request]
     assert sent == expected
     assert sent != [exchange.request.body for exchange in exchanges(story % captured) if exchange.request]
-    assert [result.outcome for result in results] == [Outcome.EQUAL] * len(results)
+    assert [result.outcome for result in results] == [ReplayOutcome.EQUAL] * len(results)
 
 
 OFFSETS = """
@@ -116,7 +116,7 @@ def test_offsets_on_request() -> None:
     captured, live = OFFSETS % (10, 10, 12), OFFSETS % (100, 100, 102)
     sent, results = replayed(captured, live, map_offsets=True)
     assert sent == [exchange.request.body for exchange in exchanges(live) if exchange.request]
-    assert [result.outcome for result in results] == [Outcome.EQUAL] * 3
+    assert [result.outcome for result in results] == [ReplayOutcome.EQUAL] * 3
     sent, results = replayed(captured, live)
     assert sent == [exchange.request.body for exchange in exchanges(captured) if exchange.request]
     assert [(each.path, each.a, each.b) for each in results[0].differences] == [
@@ -161,13 +161,13 @@ def test_members_are_compared_in_their_captured_order() -> None:
 @pytest.mark.parametrize(
     ("captured", "live", "outcome", "sentence"),
     [
-        ("{}", '{"error_code": 25}', Outcome.DIFFERENT, ""),
-        ("{}", "{} with truncated:1", Outcome.DIFFERENT, "the response does not decode: "),
-        ("{}", "#9 {}", Outcome.DIFFERENT, "the response has correlation id 9, not 1"),
-        ("{} with truncated:1", "{}", Outcome.NOT_COMPARED, "the captured response does not decode"),
+        ("{}", '{"error_code": 25}', ReplayOutcome.DIFFERENT, ""),
+        ("{}", "{} with truncated:1", ReplayOutcome.DIFFERENT, "the response does not decode: "),
+        ("{}", "#9 {}", ReplayOutcome.DIFFERENT, "the response has correlation id 9, not 1"),
+        ("{} with truncated:1", "{}", ReplayOutcome.NOT_COMPARED, "the captured response does not decode"),
     ],
 )
-def test_responses(captured: str, live: str, outcome: Outcome, sentence: str) -> None:
+def test_responses(captured: str, live: str, outcome: ReplayOutcome, sentence: str) -> None:
     [exchange] = exchanges(f"> #1 Heartbeat v4 {{}}\n< {captured}")
     told = exchanges(f"> #9 Heartbeat v4 {{}}\n< {live}" if "#9" in live else f"> #1 Heartbeat v4 {{}}\n< {live}")
     assert told[0].response is not None
@@ -221,7 +221,7 @@ def test_only_partitions_that_were_not_ready_are_produced_again() -> None:
         for topic in read_request(again).body["topic_data"]
     ] == [("BBBBBBBBBBBBBBBBBBBBBA", [1])]
     assert replayer.again(exchange, second.response.frame) is None
-    assert replayer.received(exchange, second.response.frame).outcome is Outcome.EQUAL
+    assert replayer.received(exchange, second.response.frame).outcome is ReplayOutcome.EQUAL
 
 
 def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
@@ -235,7 +235,7 @@ def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
       {"topic_id": "CCCCCCCCCCCCCCCCCCCCCA", "partition_responses": [{"index": 0}]}]}
     """)
     assert live.response is not None
-    assert replayer.received(exchange, live.response.frame).outcome is Outcome.EQUAL
+    assert replayer.received(exchange, live.response.frame).outcome is ReplayOutcome.EQUAL
 
 
 def test_the_story_of_the_producer_has_a_valid_crc() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kproxy.client.connection import Silent
 from kproxy.errors import UNREACHABLE, UserError
-from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
+from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
 from kproxy.replay.run import Replay
 from tests.kproxy.frames import response
 from tests.kproxy.replay.told import steps
@@ -73,7 +73,7 @@ async def test_a_broker_that_is_not_ready_is_asked_again() -> None:
     log: list[str] = []
     [result] = await replayed("> Heartbeat v4 {}\n< {}", opener(log, [14, 16, 0]))
     assert log == ["1>", "1<"] * 3 + ["1x"]
-    assert result.outcome is Outcome.EQUAL
+    assert result.outcome is ReplayOutcome.EQUAL
 
 
 async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
@@ -81,7 +81,7 @@ async def test_a_late_response_does_not_stand_for_the_next_one() -> None:
     late = Silent("no response within 1 s", closed=False)
     results = await replayed("> Heartbeat v4 {}\n< {}\n> Heartbeat v4 {}\n< {}", opener(log, [late, 25, 0]))
     assert [(each.outcome, each.sentence) for each in results] == [
-        (Outcome.DIFFERENT, "no response: no response within 1 s"), (Outcome.EQUAL, ""),
+        (ReplayOutcome.DIFFERENT, "no response: no response within 1 s"), (ReplayOutcome.EQUAL, ""),
     ]  # fmt: skip
 
 
@@ -94,12 +94,12 @@ async def test_a_closed_connection() -> None:
         "no response: the broker closed the connection", "no response: the broker closed the connection",
         "not sent: the broker closed the connection",
     ]  # fmt: skip
-    assert {each.outcome for each in results} == {Outcome.DIFFERENT}
+    assert {each.outcome for each in results} == {ReplayOutcome.DIFFERENT}
 
 
 async def test_what_is_left_out_opens_no_connection() -> None:
     [result] = await replayed("> SaslHandshake v1 {}\n< {}", opener([]))
-    assert (result.outcome, result.sentence) == (Outcome.LEFT_OUT, "the login is not in the capture")
+    assert (result.outcome, result.sentence) == (ReplayOutcome.LEFT_OUT, "the login is not in the capture")
 
 
 async def test_a_broker_that_goes_away() -> None:
