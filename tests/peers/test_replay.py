@@ -13,7 +13,7 @@ from kproxy.client.connection import BrokerConnection, connect
 from kproxy.comparison.bodies import Why
 from kproxy.proxy.address import TcpAddress
 from kproxy.replay.captured import steps_of
-from kproxy.replay.exchange import Outcome, ReplayedExchange, Replayer
+from kproxy.replay.exchange import ReplayOutcome, ReplayedExchange, Replayer
 from kproxy.replay.reading import read_lines
 from kproxy.replay.run import Replay
 from tests.peers.kafka import RELEASES
@@ -45,9 +45,9 @@ def test_a_capture_replays(client: str, lab: Lab) -> None:
     results = asyncio.run(replayed(client, TcpAddress(*lab.kafka.direct)))
     differences = [(each.captured.line.api, one) for each in results for one in each.differences]
     assert [(api, one) for api, one in differences if api in CERTAIN] == []
-    others = [each for each in results if each.outcome is Outcome.DIFFERENT and not each.differences]
+    others = [each for each in results if each.outcome is ReplayOutcome.DIFFERENT and not each.differences]
     assert others == []
     codes = {(api, schema_path(parts(one.path))) for api, one in differences if one.why is Why.ERROR_CODE}
     assert codes <= {("Heartbeat", "error_code"), ("Metadata", "topics[].error_code")}  # a rebalance, a topic left over
     counts = [each.outcome for each in results]
-    assert counts.count(Outcome.EQUAL) > 0.8 * len(results)
+    assert counts.count(ReplayOutcome.EQUAL) > 0.8 * len(results)
