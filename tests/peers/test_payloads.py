@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("confluent_kafka.schema_registry.avro", reason="needs the extra peers")
+pytest.importorskip("confluent_kafka", reason="needs the extra peers")
 
 from confluent_kafka.schema_registry import Schema as Registered
 from confluent_kafka.schema_registry import (
