@@ -13,7 +13,7 @@ from kproxy.client.connection import BrokerConnection, connect
 from kproxy.comparison.bodies import Why
 from kproxy.proxy.address import TcpAddress
 from kproxy.replay.captured import steps_of
-from kproxy.replay.exchange import ReplayOutcome, ReplayedExchange, Replayer
+from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
 from kproxy.replay.reading import read_lines
 from kproxy.replay.run import Replay
 from tests.peers.kafka import RELEASES
