@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kproxy import cli
-from kproxy.cli import broker_options, relay, tls
+from kproxy.cli import broker_options, listeners
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.development_ca import certificates, store
 
@@ -37,9 +37,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def accepted(words: list[str]) -> None:
     args = cli._parse(words)
     broker = broker_options.options_of(args)
-    listeners = relay._listeners(args) if broker is None else relay._own_listeners(args, broker, tls.policy_of(args))
-    assert listeners
-    rewriting_of(args, listeners)
+    bound = listeners.of_upstreams(args) if broker is None else listeners.of_broker(args, broker)
+    assert bound
+    rewriting_of(args, bound)
 
 
 @pytest.mark.parametrize(("page", "least"), [("proxy.md", 5), ("broker.md", 8)])

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kproxy import cli
-from kproxy.cli import relay
+from kproxy.cli import listeners, relay
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.proxy.address import TcpAddress
 
@@ -48,7 +48,7 @@ def unit() -> configparser.ConfigParser:
 def parsed(words: list[str]) -> argparse.Namespace:
     """The options, read as far as they can be without listening."""
     args = cli._parse(words)
-    rewriting_of(args, relay._listeners(args))
+    rewriting_of(args, listeners.of_upstreams(args))
     relay._http(args)
     return args
 
@@ -106,7 +106,7 @@ def test_probes_ask_where_kproxy_answers() -> None:
 def test_compose_publishes_every_port_that_clients_are_directed_to() -> None:
     services = compose()["services"]
     args = cli._parse(services["kproxy"]["command"])
-    [listener] = relay._listeners(args)
+    [listener] = listeners.of_upstreams(args)
     assert isinstance(listener.listen, TcpAddress)
     advertise = rewriting_of(args, [listener]).advertise
     assert advertise is not None

@@ -8,16 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_listeners, broker_options, config_file, options, tls
+from kproxy.cli import broker_options, config_file, listeners, options, tls
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
 if TYPE_CHECKING:
-    from kproxy.broker import BrokerOptions
     from kproxy.control.control_socket import ControlSocket
     from kproxy.proxy.address import TcpAddress
-    from kproxy.proxy.listener import Listener
-    from kproxy.proxy.tls.contexts import TlsPolicy
+    from kproxy.replay.answers import CapturedAnswers
 
 _EXAMPLES = """
 examples:
@@ -27,6 +25,7 @@ examples:
   kproxy --listen 9092 --upstream broker:9092 --advertise
   kproxy --listen 9093 --tls-cert cert.pem --tls-key key.pem --upstream broker:9093 --upstream-tls --advertise
   kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
+  kproxy --listen 9092 --replay capture.pcap
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
   kproxy --listen 9092 --upstream broker:9092 --no-trace --json -f 'error or latency>1s'
 
@@ -70,6 +69,13 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         "--upstream", action="append", default=[], metavar="HOST:PORT", nargs="?", const=broker_options.BUILT_IN,
         help="forward to this broker; repeat once per --listen, in the same order; without a value: start the built-in "
         "broker",
+    )  # fmt: skip
+    options.completes(
+        group.add_argument(
+            "--replay", metavar="FILE",
+            help="instead of --upstream: answer clients with the responses of this capture, or trace of --detail raw",
+        ),
+        options.FILE,
     )  # fmt: skip
     group.add_argument(
         "--advertise", nargs="?", const="", metavar="HOST[:PORT]",
@@ -135,7 +141,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.listen and not args.upstream:
         raise UserError("nothing to do: pass --listen and --upstream, or a command; see kproxy --help")
     broker = broker_options.options_of(args)
-    if broker is None and len(args.listen) != len(args.upstream):
+    answers = None if args.replay is None else _answers(args)
+    if broker is None and answers is None and len(args.listen) != len(args.upstream):
         raise UserError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
@@ -148,12 +155,15 @@ def run(args: argparse.Namespace) -> int:
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     sample = _sample(args)
-    listeners = _listeners(args) if broker is None else _own_listeners(args, broker, tls.policy_of(args))
-    rewriting = rewriting_of(args, listeners)
+    if answers is not None:
+        bound = listeners.of_replay(args)
+    else:
+        bound = listeners.of_upstreams(args) if broker is None else listeners.of_broker(args, broker)
+    rewriting = rewriting_of(args, bound)
     directory = None if args.no_trace else _trace_directory(Path(args.trace))
     control = _control(args)
     watched = run_live(
-        listeners,
+        bound,
         InspectorOptions(
             output,
             selection,
@@ -169,12 +179,29 @@ def run(args: argparse.Namespace) -> int:
         check=not args.no_check,
         stop_with_stdin=args.stop_with_stdin,
         broker=broker,
+        answers=answers,
         rewriting=rewriting,
         sample=sample,
-        reload=None if args.config_file is None else partial(_reload, args, broker),
+        reload=None if args.config_file is None or answers is not None else partial(listeners.reload, args, broker),
         http=http,
     )
     return CLEAN if watched else UNWATCHED
+
+
+def _answers(args: argparse.Namespace) -> CapturedAnswers:
+    from kproxy.outputs.stderr import warn
+    from kproxy.replay.answers import CapturedAnswers
+    from kproxy.replay.reading import read_steps
+
+    if not args.listen:
+        raise UserError("--replay needs an address to listen on: pass --listen PORT")
+    for name in ("upstream", "advertise"):
+        if getattr(args, name) not in (None, []):
+            raise UserError(f"--replay takes the place of the brokers: leave out --{name}")
+    answers = CapturedAnswers(read_steps(Path(args.replay), warn))
+    if not answers:
+        raise UserError(f"--replay {args.replay}: no request that can be answered")
+    return answers
 
 
 def _sample(args: argparse.Namespace) -> float | None:
@@ -184,59 +211,6 @@ def _sample(args: argparse.Namespace) -> float | None:
         return None if args.sample is None else parse_sample(args.sample)
     except ValueError as error:
         raise UserError(f"--sample: {error}") from None
-
-
-#: What a new configuration changes in a running proxy; nodes of the built-in broker keep their addresses.
-_RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
-_RELOADED_BUILT_IN = frozenset(tls.DESTINATIONS)
-
-
-def _reload(before: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener] | None:
-    """The listeners of the command line and its configuration file as it is now; None after a message."""
-    from kproxy.outputs.stderr import warn
-
-    try:
-        now = before.parse_again()
-        listeners = _listeners_again(before, now, broker)
-    except UserError as error:
-        warn(str(error))
-        return None
-    except SystemExit:  # argparse has said why
-        return None
-    reloaded = _RELOADED if broker is None else _RELOADED_BUILT_IN
-    others = [f"--{name.replace('_', '-')}" for name, value in vars(now).items()
-              if name not in reloaded and not callable(value) and value != getattr(before, name, None)]  # fmt: skip
-    if others:
-        warn(f"restart kproxy to change {', '.join(sorted(others))}")
-    return listeners
-
-
-def _listeners_again(
-    before: argparse.Namespace, now: argparse.Namespace, broker: BrokerOptions | None
-) -> list[Listener]:
-    """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
-    if broker is not None:
-        if (now.tls_cert is None) != (before.tls_cert is None):
-            raise UserError("restart kproxy to add or remove --tls-cert")
-        tls.check_for_broker(now)
-        return _own_listeners(before, broker, tls.policy_of(now))
-    if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
-        raise UserError("each --listen needs one --upstream")
-    return _listeners(now)
-
-
-def _listeners(args: argparse.Namespace) -> list[Listener]:
-    from kproxy.proxy.address import parse_listen, parse_upstream
-    from kproxy.proxy.listener import Listener
-
-    policy = tls.policy_of(args)
-    try:
-        return [
-            Listener(parse_listen(listen), parse_upstream(upstream), policy)
-            for listen, upstream in zip(args.listen, args.upstream, strict=True)
-        ]
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def _http(args: argparse.Namespace) -> TcpAddress | None:
@@ -251,17 +225,6 @@ def _http(args: argparse.Namespace) -> TcpAddress | None:
     if not isinstance(address, TcpAddress):
         raise UserError(f"--http does not take {args.http!r}: use [HOST:]PORT")
     return address
-
-
-def _own_listeners(args: argparse.Namespace, broker: BrokerOptions, policy: TlsPolicy) -> list[Listener]:
-    """The listeners of the built-in broker: for the first of its own those of all nodes, then for the next."""
-    from kproxy.broker.security.listener import listeners_of
-    from kproxy.proxy.listener import Listener
-    from kproxy.proxy.tls.contexts import PLAINTEXT
-
-    policies = [policy if each.tls else PLAINTEXT for each in listeners_of(broker) for _ in range(broker.brokers)]
-    addresses = broker_listeners.addresses(args, broker.brokers)
-    return [Listener(each, each, policy) for each, policy in zip(addresses, policies, strict=True)]
 
 
 def _control(args: argparse.Namespace) -> ControlSocket | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
 import time
 from pathlib import Path
@@ -101,28 +100,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _steps(args: argparse.Namespace) -> list[Step]:
-    from kproxy.capture.inputs import NO_INPUT, input_files
     from kproxy.outputs.line_outputs import filter_for
-    from kproxy.replay.captured import NO_BYTES, steps_of
-    from kproxy.replay.reading import read_lines
+    from kproxy.replay.reading import read_steps
     from kproxy.trace.encoding import as_mapping
 
     named = filter_for(args.filter)
     wanted = None if named is None else lambda line: named.matches(as_mapping(line))
-    path = Path(args.file)
-    files = input_files(path) if path.is_dir() else [path]
-    if not files:
-        raise UserError(f"{path}: {NO_INPUT} in this directory")
-    numbers = itertools.count()
-    read = [read_lines(each, warn, numbers, ports=frozenset(args.port), keylog=args.keylog) for each in files]
-    try:
-        steps = steps_of((line for lines in read for line in lines), wanted)
-    except ValueError as error:  # base64 or a time
-        raise UserError(f"{path}: a line is damaged: {error}") from None
-    exchanges = [step.exchange for step in steps if step.exchange is not None]
-    if exchanges and all(each.left_out == NO_BYTES for each in exchanges):
-        raise UserError(f"{path}: the trace has no bytes of requests: record it with --detail raw")
-    return steps
+    return read_steps(Path(args.file), warn, wanted, ports=frozenset(args.port), keylog=args.keylog)
 
 
 def _speed(text: str) -> float | None:

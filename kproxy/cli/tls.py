@@ -41,15 +41,15 @@ def configure(parser: options.OptionGroup) -> None:
          "FILE")  # fmt: skip
 
 
-def check_for_broker(args: argparse.Namespace) -> None:
-    """Reject options that the built-in broker cannot use: kproxy does not connect to it over a network.
+def check_for_broker(args: argparse.Namespace, upstream: str = "the built-in broker") -> None:
+    """Reject options that an upstream in this process cannot use: kproxy does not connect to it over a network.
 
     Raises:
         UserError: One of them is used.
     """
     for name in ("upstream_tls", *_UPSTREAM):
         if getattr(args, name):
-            raise UserError(f"{_option(name)} cannot be used with the built-in broker: pass --upstream HOST:PORT")
+            raise UserError(f"{_option(name)} cannot be used with {upstream}: pass --upstream HOST:PORT")
 
 
 def policy_of(args: argparse.Namespace) -> TlsPolicy:

@@ -41,6 +41,8 @@ DRAIN_S = 5.0
 
 if TYPE_CHECKING:
     from kproxy.broker import Broker, BrokerOptions
+    from kproxy.replay.answers import CapturedAnswers
+    from kproxy.replay.server import ReplayServer
 
 
 def run(
@@ -51,6 +53,7 @@ def run(
     check: bool,
     stop_with_stdin: bool = False,
     broker: BrokerOptions | None = None,
+    answers: CapturedAnswers | None = None,
     watch_command: str | None = None,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
     sample: float | None = None,
@@ -67,6 +70,7 @@ def run(
         stop_with_stdin: The end of standard input ends the relay too.
         broker: Options of the built-in broker, which replaces the upstreams: the first listeners are for its nodes'
             first listener, the next for their second.
+        answers: Captured responses, which replace the upstreams.
         watch_command: The command that shows the traffic elsewhere; printed on a terminal.
         rewriting: What the relay changes in frames.
         sample: The share of connections that is inspected, above 0 to 1; None inspects all.
@@ -90,6 +94,7 @@ def run(
                     check=check,
                     stop_with_stdin=stop_with_stdin,
                     options=broker,
+                    answers=answers,
                     watch_command=watch_command,
                     rewriting=rewriting,
                     sample=sample,
@@ -133,6 +138,7 @@ async def _relay(
     check: bool,
     stop_with_stdin: bool,
     options: BrokerOptions | None,
+    answers: CapturedAnswers | None,
     watch_command: str | None,
     rewriting: Rewriting,
     sample: float | None,
@@ -158,10 +164,15 @@ async def _relay(
         stack.callback(supervisor.close)
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
+        if answers is not None:
+            listeners, server = await _replayed(stack, listeners, answers)
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
         if options is not None:
             _advertise(broker, listeners, relay)
-        if check and options is None:
+        if answers is not None:
+            for number, listener in enumerate(listeners):
+                server.advertise(number, *_shown(listener, relay))
+        if check and options is None and answers is None:
             await _check(listeners)
         endpoint = None
         if http is not None and figures is not None:
@@ -173,7 +184,7 @@ async def _relay(
                 _announce_built_in(broker, stop.ask if stop_with_stdin else lambda: None)
             else:
                 for listened, upstream in relay.pairs:
-                    say(f"listening on {listened} -> {upstream}")
+                    say(f"listening on {listened} -> {upstream if answers is None else answers}")
                 if stop_with_stdin:
                     loop = asyncio.get_running_loop()
                     follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.ask))
@@ -211,6 +222,16 @@ async def _built_in(
     return [replace(listener, dial=partial(broker.connect, *place)) for listener, place in places], broker
 
 
+async def _replayed(
+    stack: AsyncExitStack, listeners: Sequence[Listener], answers: CapturedAnswers
+) -> tuple[Sequence[Listener], ReplayServer]:
+    """Put captured responses behind the listeners."""
+    from kproxy.replay.server import ReplayServer
+
+    server = await stack.enter_async_context(ReplayServer(answers, warn))
+    return [replace(each, dial=partial(server.connect, number)) for number, each in enumerate(listeners)], server
+
+
 def _places(broker: Broker) -> list[tuple[str, int]]:
     """The listener name and the node of each address that clients can connect to."""
     return [(name, node) for name in broker.listeners for node in broker.cluster.nodes]
@@ -219,12 +240,17 @@ def _places(broker: Broker) -> list[tuple[str, int]]:
 def _advertise(broker: Broker, listeners: Sequence[Listener], relay: Relay) -> None:
     """Advertise the relay's addresses to clients, and use them as names of the nodes."""
     for (name, node), listener in zip(_places(broker), listeners, strict=True):
-        assert isinstance(listener.listen, TcpAddress)
-        host = listener.listen.host or "localhost"
-        shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
-        port = relay.listeners.port(listener)
-        broker.advertise(name, node, shown, port)
-        relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(shown, port)))
+        shown = _shown(listener, relay)
+        broker.advertise(name, node, *shown)
+        relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(*shown)))
+
+
+def _shown(listener: Listener, relay: Relay) -> tuple[str, int]:
+    """The host and port of a TCP listener for clients."""
+    assert isinstance(listener.listen, TcpAddress)
+    host = listener.listen.host or "localhost"
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+    return shown, relay.listeners.port(listener)
 
 
 async def _renew_tls(relay: Relay, listeners: Sequence[Listener]) -> list[str]:

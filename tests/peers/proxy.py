@@ -23,17 +23,22 @@ class Proxy:
     """A `kproxy` process in front of `upstream`; it listens when the constructor returns.
 
     Args:
-        upstream: The broker; None is the one that kproxy has built in.
+        upstream: The broker, or a capture to answer from; None is the broker that kproxy has built in.
         directory: For the trace.
         options: Of the command line, beside the addresses and `--trace`.
         printed: File for what the process prints; one in `directory` without it.
     """
 
-    def __init__(self, upstream: Address | None, directory: Path, *options: str, printed: Path | None = None) -> None:
+    def __init__(
+        self, upstream: Address | Path | None, directory: Path, *options: str, printed: Path | None = None
+    ) -> None:
         self.trace = directory / "trace"
         self._printed = printed or directory / "printed.txt"
-        command = [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0", "--upstream"]
-        command += ["{}:{}".format(*upstream)] if upstream else []
+        command = [sys.executable, "-m", "kproxy", "--listen", "127.0.0.1:0"]
+        if isinstance(upstream, Path):
+            command += ["--replay", str(upstream)]
+        else:
+            command += ["--upstream", *(["{}:{}".format(*upstream)] if upstream else [])]
         with self._printed.open("wb") as output:
             self._process = subprocess.Popen(
                 dies_with_us([*command, "--trace", str(self.trace), *options]),

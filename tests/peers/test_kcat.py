@@ -12,6 +12,7 @@ from tests.peers.toolchains import absent, skip
 
 pytestmark = pytest.mark.peers
 
+CAPTURE = Path(__file__).parents[1] / "data" / "pcap" / "kcat-4.3.1.pcap.gz"
 RECORDS = "".join(f"{number}\n" for number in range(1000))
 
 
@@ -32,3 +33,16 @@ def kcat(proxy: Proxy, *options: str, given: str = "") -> str:
     run = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
     assert run.returncode == 0, run.stderr + proxy.printed
     return run.stdout
+
+
+def test_kcat_is_answered_from_a_capture(tmp_path: Path) -> None:
+    if reason := absent("kcat"):
+        skip(reason)
+    proxy = Proxy(CAPTURE, tmp_path)
+    try:
+        listed = kcat(proxy, "-L")
+        proxy.interrupt()
+    finally:
+        proxy.kill_all()
+    assert f"broker 1 at {proxy.bootstrap} (controller)" in listed
+    assert 'topic "kcat-225886-20008" with 1 partitions:' in listed

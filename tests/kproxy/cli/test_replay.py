@@ -13,6 +13,8 @@ import pytest
 from kproxy.broker.threaded import BrokerThread
 from kproxy.trace.encoding import encode_line
 from tests.kproxy.cli.conftest import Run
+from tests.kproxy.cli.test_relay import running
+from tests.kproxy.frames import request
 from tests.kproxy.replay.told import lines
 
 ROOT = Path(__file__).parents[3]
@@ -131,3 +133,33 @@ def test_the_commands_of_the_page(kproxy: Run, kproxy_broker: BrokerThread, tmp_
         done = kproxy(*shlex.split(command.replace("localhost:9092", kproxy_broker.bootstrap)))
         assert done.returncode in (0, 1), command + done.stdout + done.stderr
         assert done.stderr == ""
+
+
+def test_clients_are_answered_from_a_capture(tmp_path: Path) -> None:
+    capture = ROOT / "captures" / "metadata-v1-throttle-first.pcap.gz"
+    options = ["--replay", capture, "--no-control"]
+    with running(tmp_path, *options) as proxy, proxy.connect() as client:
+        client.sendall(request("Metadata", 1, {"topics": [{"name": "orders"}]}, correlation_id=7))
+        with client.makefile("rb") as answers:
+            assert answers.read(16).hex(" ", 4) == "00000051 00000007 00000000 00000001"  # the throttle time first
+        out, _ = proxy.end()
+    assert "L005 field-from-newer-version" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--replay no", "pass --listen"),
+        ("--listen 0 --replay trace.jsonl --upstream a:1", "takes the place of the brokers: leave out --upstream"),
+        ("--listen 0 --replay trace.jsonl --advertise", "leave out --advertise"),
+        ("--listen 0 --replay trace.jsonl --upstream-tls", "--upstream-tls cannot be used with --replay"),
+        ("--listen unix:s --replay trace.jsonl", "--replay needs a TCP port"),
+        ("--listen 0 --replay no", "no: No such file or directory"),
+        (f"--listen 0 --replay {ROOT / 'captures/tls-on-kafkas-port.pcap.gz'}", "no request that can be answered"),
+    ],
+)  # fmt: skip
+def test_what_cannot_answer(kproxy: Run, recorded: Path, words: str, says: str) -> None:
+    assert recorded.exists()
+    done = kproxy(*words.split(), "--no-control", "--no-trace")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert says in done.stderr

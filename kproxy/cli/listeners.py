@@ -1,0 +1,106 @@
+"""The listeners of the command line, and those of its configuration file after a change."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kproxy.cli import broker_listeners, broker_options, tls
+from kproxy.errors import UserError
+
+if TYPE_CHECKING:
+    from kproxy.broker import BrokerOptions
+    from kproxy.proxy.listener import Listener
+
+#: What a new configuration changes in a running proxy; nodes of the built-in broker keep their addresses.
+_RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
+_RELOADED_BUILT_IN = frozenset(tls.DESTINATIONS)
+
+
+def reload(before: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener] | None:
+    """The listeners of the command line and its configuration file as it is now; None after a message."""
+    from kproxy.outputs.stderr import warn
+
+    try:
+        now = before.parse_again()
+        listeners = _again(before, now, broker)
+    except UserError as error:
+        warn(str(error))
+        return None
+    except SystemExit:  # argparse has said why
+        return None
+    reloaded = _RELOADED if broker is None else _RELOADED_BUILT_IN
+    others = [f"--{name.replace('_', '-')}" for name, value in vars(now).items()
+              if name not in reloaded and not callable(value) and value != getattr(before, name, None)]  # fmt: skip
+    if others:
+        warn(f"restart kproxy to change {', '.join(sorted(others))}")
+    return listeners
+
+
+def _again(before: argparse.Namespace, now: argparse.Namespace, broker: BrokerOptions | None) -> list[Listener]:
+    """The listeners as configured now; those of the built-in broker as before, with the TLS files as they are now."""
+    if broker is not None:
+        if (now.tls_cert is None) != (before.tls_cert is None):
+            raise UserError("restart kproxy to add or remove --tls-cert")
+        tls.check_for_broker(now)
+        return of_broker(before, broker, now)
+    if len(now.listen) != len(now.upstream) or not now.listen or broker_options.BUILT_IN in now.upstream:
+        raise UserError("each --listen needs one --upstream")
+    return of_upstreams(now)
+
+
+def of_upstreams(args: argparse.Namespace) -> list[Listener]:
+    """Each with its upstream.
+
+    Raises:
+        UserError: An address is invalid, or a TLS file cannot be used.
+    """
+    from kproxy.proxy.address import parse_listen, parse_upstream
+    from kproxy.proxy.listener import Listener
+
+    policy = tls.policy_of(args)
+    try:
+        return [
+            Listener(parse_listen(listen), parse_upstream(upstream), policy)
+            for listen, upstream in zip(args.listen, args.upstream, strict=True)
+        ]
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def of_broker(
+    args: argparse.Namespace, broker: BrokerOptions, secured: argparse.Namespace | None = None
+) -> list[Listener]:
+    """Those of the built-in broker: for the first of its own those of all nodes, then for the next.
+
+    `secured` has the TLS files, by default `args`.
+    """
+    from kproxy.broker.security.listener import listeners_of
+    from kproxy.proxy.listener import Listener
+    from kproxy.proxy.tls.contexts import PLAINTEXT
+
+    policy = tls.policy_of(secured or args)
+    policies = [policy if each.tls else PLAINTEXT for each in listeners_of(broker) for _ in range(broker.brokers)]
+    addresses = broker_listeners.addresses(args, broker.brokers)
+    return [Listener(each, each, policy) for each, policy in zip(addresses, policies, strict=True)]
+
+
+def of_replay(args: argparse.Namespace) -> list[Listener]:
+    """Those of a capture, which have no upstream.
+
+    Raises:
+        UserError: An address is invalid or not of TCP, or a TLS file cannot be used.
+    """
+    from kproxy.proxy.address import TcpAddress, parse_listen
+    from kproxy.proxy.listener import Listener
+
+    tls.check_for_broker(args, "--replay")
+    policy = tls.policy_of(args)
+    try:
+        addresses = [parse_listen(each) for each in args.listen]
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    for text, address in zip(args.listen, addresses, strict=True):
+        if not isinstance(address, TcpAddress):
+            raise UserError(f"--listen {text}: --replay needs a TCP port to advertise to clients")
+    return [Listener(each, each, policy) for each in addresses]

@@ -1,0 +1,99 @@
+"""Answers requests with captured responses. No I/O."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from dissectors.interception.addresses import AddressRewriter
+from dissectors.interception.interceptor import Replace, RequestHeader
+from dissectors.messages.message import Message, read_request
+from kproxy.replay.captured import Action, CapturedExchange, Step
+
+_Key: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedAnswer:
+    """The frame to send and the seconds that the captured broker took for it. Without a frame, nothing is sent."""
+
+    frame: bytes | None
+    delay: float
+
+
+class UnknownRequestError(Exception):
+    """The capture has no request of this API and version; the message is a sentence."""
+
+
+class CapturedAnswers:
+    """The responses of a capture. Each is given once, in the captured order, before one is given again.
+
+    A request gets the response to a captured request with the same body, or else to one of the same API and version. If
+    that one had no response, neither has this one.
+
+    Args:
+        steps: See `kproxy.replay.captured.steps_of`.
+    """
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._by_body: dict[tuple[_Key, bytes], _Turns] = defaultdict(_Turns)
+        self._by_version: dict[_Key, _Turns] = defaultdict(_Turns)
+        self._used: set[CapturedExchange] = set()
+        for step in steps:
+            exchange = step.exchange
+            if step.action is Action.SEND and exchange is not None and (request := exchange.request) is not None:
+                key = request.api_key, request.version
+                self._by_body[key, _body(request)].exchanges.append(exchange)
+                self._by_version[key].exchanges.append(exchange)
+
+    def __len__(self) -> int:
+        return sum(len(each.exchanges) for each in self._by_version.values())
+
+    def __str__(self) -> str:
+        return f"{len(self)} captured exchanges"
+
+    def answer(self, frame: bytes, address: tuple[str, int]) -> CapturedAnswer:
+        """Return the answer to a request.
+
+        Args:
+            frame: The request, with its length prefix.
+            address: Host and port that the client is told for every broker.
+
+        Raises:
+            UnknownRequestError: The capture has no such request.
+        """
+        request = read_request(frame)
+        key = request.api_key, request.version
+        turns = self._by_body.get((key, _body(request))) or self._by_version.get(key)
+        if turns is None:
+            raise UnknownRequestError(f"the capture has no {request.api or f'API {key[0]}'} v{key[1]}")
+        exchange = turns.next(self._used)
+        self._used.add(exchange)
+        response = exchange.response
+        if response is None:
+            return CapturedAnswer(None, 0)
+        rewriter = AddressRewriter(lambda addresses, complete: [address] * len(addresses))
+        action = rewriter.on_response(response.frame, RequestHeader(*key, response.correlation_id))
+        captured = action.frame if isinstance(action, Replace) else response.frame
+        return CapturedAnswer(captured[:4] + frame[8:12] + captured[8:], exchange.latency_us / 1e6)
+
+
+class _Turns:
+    """Exchanges that a request may stand for, in the captured order."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[CapturedExchange] = []
+        self._at: int = 0
+
+    def next(self, used: set[CapturedExchange]) -> CapturedExchange:
+        """Return the next exchange that was not used, or the last one."""
+        last: Final = len(self.exchanges) - 1
+        while self._at < last and self.exchanges[self._at] in used:
+            self._at += 1
+        return self.exchanges[self._at]
+
+
+def _body(request: Message) -> bytes:
+    return request.frame[request.body_start :]

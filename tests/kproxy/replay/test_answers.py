@@ -1,0 +1,113 @@
+"""Requests answered by captured responses: which one, and what is changed in it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from dissectors.messages.message import read_response
+from kproxy.replay.answers import CapturedAnswer, CapturedAnswers, UnknownRequestError
+from kproxy.replay.server import ReplayServer
+from tests.kproxy.frames import request
+from tests.kproxy.replay.told import steps
+
+HERE = ("localhost", 19092)
+BROKERS = """
+> Metadata v1 {"topics": [{"name": "orders"}]}
+< {"brokers": [{"node_id": 1, "host": "kafka-1", "port": 9092}, {"node_id": 2, "host": "kafka-2", "port": 9093}],
+  "controller_id": 2}
+"""
+HEARTBEATS = """
+> Heartbeat v4 {"group_id": "a"}
+< {"error_code": 27}
+2> Heartbeat v4 {"group_id": "b"}
+2< {"error_code": 25}
+> Heartbeat v4 {"group_id": "a"}
+< {}
+> Heartbeat v3 {"group_id": "a"}
+"""
+
+
+def heartbeat(answers: CapturedAnswers, group: str, version: int = 4, correlation_id: int = 1) -> CapturedAnswer:
+    frame = request("Heartbeat", version, {"group_id": group}, correlation_id=correlation_id, client_id="another")
+    return answers.answer(frame, HERE)
+
+
+def error_code(answer: CapturedAnswer) -> int:
+    assert answer.frame is not None
+    code = read_response(answer.frame, 12, 4).body["error_code"]
+    assert isinstance(code, int)
+    return code
+
+
+def test_equal_requests_get_their_responses_in_turn_and_then_the_last_one() -> None:
+    answers = CapturedAnswers(steps(HEARTBEATS))
+    assert [error_code(heartbeat(answers, "a")) for _ in range(3)] == [27, 0, 0]
+    assert error_code(heartbeat(answers, "b")) == 25
+
+
+def test_other_requests_get_the_next_response_of_their_version() -> None:
+    answers = CapturedAnswers(steps(HEARTBEATS))
+    assert error_code(heartbeat(answers, "b")) == 25
+    assert [error_code(heartbeat(answers, "c")) for _ in range(3)] == [27, 0, 0]
+
+
+def test_a_request_that_was_not_answered_is_not_answered() -> None:
+    assert heartbeat(CapturedAnswers(steps(HEARTBEATS)), "a", version=3).frame is None
+
+
+def test_a_version_that_is_not_in_the_capture() -> None:
+    answers = CapturedAnswers(steps(HEARTBEATS))
+    with pytest.raises(UnknownRequestError, match=r"the capture has no Heartbeat v2$"):
+        heartbeat(answers, "a", version=2)
+    with pytest.raises(UnknownRequestError, match="the capture has no API 4660 v1"):
+        answers.answer(bytes.fromhex("0000000a 1234 0001 00000007 ffff"), HERE)
+    with pytest.raises(UnknownRequestError):
+        answers.answer(bytes(4), HERE)
+
+
+def test_the_correlation_id_is_that_of_the_request() -> None:
+    answer = heartbeat(CapturedAnswers(steps(HEARTBEATS)), "a", correlation_id=77)
+    assert answer.frame is not None
+    assert read_response(answer.frame, 12, 4).correlation_id == 77
+
+
+def test_every_broker_is_here() -> None:
+    frame = request("Metadata", 1, {"topics": [{"name": "orders"}]})
+    answer = CapturedAnswers(steps(BROKERS)).answer(frame, HERE)
+    assert answer.frame is not None
+    body = read_response(answer.frame, 3, 1).body
+    assert [(each["node_id"], each["host"], each["port"]) for each in body["brokers"]] == [(1, *HERE), (2, *HERE)]
+    assert body["controller_id"] == 2
+
+
+def test_what_the_broker_wrote_wrong_is_kept() -> None:
+    wrong = "> Heartbeat v4 {}\n< hex 0000000b 00000001 00000000 000000"
+    answer = CapturedAnswers(steps(wrong)).answer(request("Heartbeat", 4, {}, correlation_id=9), HERE)
+    assert answer.frame == bytes.fromhex("0000000b 00000009 00000000 000000")
+
+
+async def test_clients_of_a_server_are_answered_until_they_ask_for_what_is_not_there() -> None:
+    reports: list[str] = []
+    async with ReplayServer(CapturedAnswers(steps(HEARTBEATS)), reports.append) as server:
+        server.advertise(0, *HERE)
+        client, other = await server.connect(0, "10.0.0.9"), await server.connect(0, "10.0.0.8")
+        reader, writer = await asyncio.open_connection(sock=client)
+        writer.write(request("Heartbeat", 4, {"group_id": "a"}) + request("Heartbeat", 4, {"group_id": "b"}))
+        codes = [read_response(await frame(reader), 12, 4).body["error_code"] for _ in range(2)]
+        writer.write(request("Heartbeat", 0, {"group_id": "a"}))
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        assert isinstance(other, socket.socket)
+    with other:  # a client that is connected does not keep the server
+        assert other.recv(1) == b""
+    assert codes == [27, 25]
+    assert reports == ["10.0.0.9: the capture has no Heartbeat v0; connection closed"]
+
+
+async def frame(reader: asyncio.StreamReader) -> bytes:
+    size = await reader.readexactly(4)
+    return size + await reader.readexactly(int.from_bytes(size, "big"))
