@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ _Path: TypeAlias = tuple[int, ...]
 
 _MAIN = "(schema).proto"
 _MOST_FILES = 200
+_OWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
 
 @schema_format("PROTOBUF")
@@ -132,10 +134,10 @@ def _add(pool: Any, file: Any, schema: Schema, added: set[str]) -> None:
 
 def _well_known(name: str) -> Any:
     """The descriptor of one of Protobuf's own files; None for others."""
-    if not name.startswith("google/protobuf/"):
+    if (found := _OWN_FILE.fullmatch(name)) is None:
         return None
     try:
-        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+        module = importlib.import_module(f"google.protobuf.{found[1]}_pb2")
     except ImportError:
         return None
     file = descriptor_pb2.FileDescriptorProto()
