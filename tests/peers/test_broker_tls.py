@@ -23,6 +23,7 @@ kafka_client = pytest.importorskip("confluent_kafka")
 
 COUNT = 1000
 SECONDS = 60
+PARTITIONS = 6
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def built_in(files: Path, directory: Path, *options: str) -> Iterator[Proxy]:
     tls = ("--tls-cert", str(files / "cert.pem"), "--tls-key", str(files / "key.pem"))
-    proxy = Proxy(None, directory, "-q", "--topic", "orders:6", *tls, *options)
+    proxy = Proxy(None, directory, "-q", "--topic", f"orders:{PARTITIONS}", *tls, *options)
     try:
         yield proxy
     finally:
@@ -48,7 +49,7 @@ def exchange(settings: dict[str, Any]) -> None:
     """Write and read `COUNT` records, in a group."""
     producer = kafka_client.Producer(settings)
     for number in range(COUNT):
-        producer.produce("orders", str(number))
+        producer.produce("orders", str(number), partition=number % PARTITIONS)  # left to librdkafka, it may be one
         producer.poll(0)
     assert producer.flush(SECONDS) == 0
     consumer = kafka_client.Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
