@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options, options
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
+from kproxy.outputs.stderr import warn
 
 if TYPE_CHECKING:
     from kproxy.client.plan import PlannedRequest
@@ -105,11 +106,12 @@ def _kinds(option: str, given: list[str]) -> frozenset[ValueKind]:
 
 
 def _recorded(name: str, args: argparse.Namespace) -> RecordedTraffic:
-    from kproxy.cli.recordings import lines_of
+    from kproxy.capture.recordings import read_recording
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
 
-    traffic = traffic_of(name, lines_of(name, args, Detail.FULL))
+    lines = read_recording(Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog)
+    traffic = traffic_of(name, lines)
     if traffic.lacks_bodies:
         raise UserError(f"{name} has no bodies: record the trace with --detail full, or pass the capture itself")
     if not traffic.requests:

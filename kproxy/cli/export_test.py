@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _exchange(args: argparse.Namespace) -> RecordedExchange:
-    from kproxy.cli.recordings import lines_of
+    from kproxy.capture.recordings import read_recording
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
 
@@ -90,7 +90,8 @@ def _exchange(args: argparse.Namespace) -> RecordedExchange:
     if found is None:
         raise UserError(f"invalid exchange {args.exchange!r}: use CONNECTION:CORRELATION_ID, e.g. 0:12")
     connection, correlation_id = found[1], int(found[2])
-    traffic = traffic_of(args.recording, lines_of(args.recording, args, Detail.RAW))
+    lines = read_recording(Path(args.recording), Detail.RAW, warn, ports=frozenset(args.port), keylog=args.keylog)
+    traffic = traffic_of(args.recording, lines)
     for each in (each for connection in traffic.connections for each in connection.exchanges):
         names = each.request.connection_id, each.request.connection_id.rpartition("-")[2]
         if connection in names and each.request.correlation_id == correlation_id:

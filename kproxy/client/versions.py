@@ -8,8 +8,9 @@ from typing import TypeAlias
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey, Error
 from kproxy.client.ask import ask
-from kproxy.client.connection import BrokerConnection
+from kproxy.client.connection import BrokerConnection, ClientTls, connect
 from kproxy.errors import FINDINGS, UserError
+from kproxy.proxy.address import Address
 
 #: API key -> lowest and highest version.
 Advertised: TypeAlias = Mapping[int, tuple[int, int]]
@@ -34,6 +35,19 @@ async def advertised(connection: BrokerConnection) -> Advertised:
             f"ApiVersions v{version} returned {schemas.error_name(body['error_code'])}: pass -v N", FINDINGS
         )
     return {each["api_key"]: (each["min_version"], each["max_version"]) for each in body["api_keys"]}
+
+
+async def advertised_at(address: Address, within: float, tls: ClientTls | None = None) -> Advertised:
+    """Ask for the broker's versions on a connection of its own, see `advertised`.
+
+    Raises:
+        UserError: Also if the broker cannot be reached.
+    """
+    connection = await connect(address, within, tls)
+    try:
+        return await advertised(connection)
+    finally:
+        connection.close()
 
 
 def newest(api: schemas.Api, served: Advertised) -> int:

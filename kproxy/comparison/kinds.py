@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Final
 
@@ -124,25 +123,3 @@ def is_unset(kind: ValueKind, value: Any) -> bool:
     if kind in _NEVER_UNSET:
         return False
     return value in _UNSET or (kind is ValueKind.SESSION_ID and value == 0)
-
-
-def replaced(message: str, body: dict[str, Any], replace: Callable[[ValueKind, Any], Any]) -> dict[str, Any]:
-    """A body with the values of every kind replaced, also in payloads, e.g. a recorded member id by a live one.
-
-    Args:
-        message: Such as ``HeartbeatRequest``.
-        body: As in a trace at full detail (`dissectors.embedded`). It is not changed.
-        replace: Takes a kind and a value that is set; returns the new value, or the same.
-    """
-    if isinstance(body.get("type"), str) and isinstance(body.get("data"), dict):
-        return {**body, "data": replaced(body["type"], body["data"], replace)}
-    return {name: _replaced(message, name, value, replace) for name, value in body.items()}
-
-
-def _replaced(message: str, name: str, value: Any, replace: Callable[[ValueKind, Any], Any]) -> Any:
-    if isinstance(value, dict):
-        return replaced(message, value, replace)
-    if isinstance(value, list):
-        return [_replaced(message, name, each, replace) for each in value]
-    kind = kind_of(message, name)
-    return value if kind is None or is_unset(kind, value) else replace(kind, value)

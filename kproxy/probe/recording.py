@@ -17,7 +17,7 @@ from kproxy.client.exchange import expects_response
 from kproxy.client.login import ClientLogin, log_in
 from kproxy.client.plan import PlannedRequest
 from kproxy.client.request import ClientRequest
-from kproxy.client.versions import Advertised, advertised, newest
+from kproxy.client.versions import Advertised, advertised_at, newest
 from kproxy.errors import UserError
 from kproxy.inspection.inspector import Inspector
 from kproxy.probe.harmless import NOT_FOR_CLIENTS, harmless
@@ -53,11 +53,7 @@ class RecordedBroker:
         Raises:
             UserError: The broker cannot be reached, or has no usable ApiVersions.
         """
-        connection = await connect(self.address, self._within, self._tls)
-        try:
-            self.served = await advertised(connection)
-        finally:
-            connection.close()
+        self.served = await advertised_at(self.address, self._within, self._tls)
 
     async def become_ready(self) -> None:
         """Wait until the broker coordinates groups, which takes a new one a while; at most three seconds."""

@@ -15,7 +15,7 @@ from kproxy.client.connection import BrokerConnection, ClientTls, Silent, connec
 from kproxy.client.exchange import wrong_correlation_id
 from kproxy.client.login import ClientLogin, log_in
 from kproxy.client.request import CLIENT_ID, ClientRequest, api_of
-from kproxy.client.versions import Advertised, advertised, newest
+from kproxy.client.versions import Advertised, advertised_at, newest
 from kproxy.errors import UserError
 from kproxy.inspection.explain import Explanation, explain
 from kproxy.probe.check import BrokerGone, CheckFailed, CheckSkipped
@@ -65,11 +65,7 @@ class Target:
         Raises:
             UserError: The broker cannot be reached, or has no usable ApiVersions.
         """
-        connection = await connect(self.address, self.within, self.tls)
-        try:
-            self.served = await advertised(connection)
-        finally:
-            connection.close()
+        self.served = await advertised_at(self.address, self.within, self.tls)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[BrokerConnection]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors import schemas
 from dissectors.embedded.payload_formats import PAYLOADS
 from dissectors.wire.layout import Layout, layout, versions
-from kproxy.comparison.kinds import _BY_FIELD, _IN_MESSAGE, ValueKind, is_unset, kind_of, replaced
+from kproxy.comparison.kinds import _BY_FIELD, _IN_MESSAGE, ValueKind, is_unset, kind_of
 
 RECORD_DATA = {"crc", "batch_length", "base_timestamp", "partition_leader_epoch"}
 
@@ -42,14 +42,3 @@ def test_only_a_kind_with_none_can_be_unset() -> None:
     assert is_unset(ValueKind.SESSION_ID, 0)
     assert not is_unset(ValueKind.PRODUCER_ID, 0)
     assert not is_unset(ValueKind.ERROR_MESSAGE, None)
-
-
-def test_values_are_replaced_by_kind_in_payloads_and_arrays_too() -> None:
-    payload = {"type": "ConnectAssignment", "version": 0, "data": {"leader": "old"}}
-    assignments = [{"member_id": "old", "assignment": payload}]
-    body = {"group_id": "g", "member_id": "old", "generation_id": -1, "assignments": assignments}
-    got = replaced("SyncGroupRequest", body, lambda kind, value: {("member id", "old"): "new"}[kind, value])
-    assert got["member_id"] == got["assignments"][0]["member_id"] == "new"
-    assert got["assignments"][0]["assignment"]["data"] == {"leader": "new"}
-    assert (got["group_id"], got["generation_id"]) == ("g", -1)
-    assert body["member_id"] == "old"
