@@ -12,9 +12,8 @@ from dissectors.wire.paths import parts, schema_path
 from kproxy.client.connection import BrokerConnection, connect
 from kproxy.comparison.bodies import Why
 from kproxy.proxy.address import TcpAddress
-from kproxy.replay.captured import steps_of
 from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
-from kproxy.replay.reading import read_lines
+from kproxy.replay.reading import read_steps
 from kproxy.replay.run import Replay
 from tests.peers.kafka import RELEASES
 from tests.peers.lab import Lab
@@ -30,7 +29,7 @@ CERTAIN = {
 
 
 async def replayed(client: str, address: TcpAddress) -> list[ReplayedExchange]:
-    steps = steps_of(read_lines(PCAP / f"{client}-4.3.1.pcap.gz", pytest.fail))
+    steps = read_steps(PCAP / f"{client}-4.3.1.pcap.gz", pytest.fail)
     replayer = Replayer(shift_ms=(time.time_ns() - steps[0].at) // 1_000_000)
 
     async def open_connection() -> BrokerConnection:
