@@ -1,11 +1,13 @@
-"""Kafka's own perf tools through kproxy to a real broker: --advertise against the plain relay.
+"""Kafka's own perf tools to a real broker: directly, through HAProxy, and through kproxy in three ways.
 
-    PYTHONPATH=. python benchmarks/relay_kafka.py [--rounds 6] [--records 300000] [--size 1000] [--sample SHARE]
+    PYTHONPATH=. python benchmarks/relay_kafka.py [--rounds 6] [--records 300000] [--size 1000] [--batch 262144]
 
-The broker has a listener that advertises the plain relay, because real clients follow what Metadata names; behind
---advertise it has its own address. Each round runs producer and consumer through both, in alternating order. The tools
-report wall-clock time: other load changes it, so only ratios of the same run mean something. CPU is the proxy's, user
-and system, of all its processes. Needs java and mvn.
+The rows of kproxy are: the plain relay and --advertise, both without inspection but for a sample, and with inspection
+of every frame and a trace. The broker has a listener for each proxy that it advertises, because real clients follow
+what Metadata names; behind --advertise it has its own address. Each round runs producer and consumer through all, in
+alternating order. The tools report wall-clock time: other load changes it, so only ratios of the same run mean
+something. CPU is the proxy's, user and system, of all its processes. Needs java and mvn; without haproxy its row is
+missing.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shutil
 import socket
 import statistics
 import subprocess
@@ -45,17 +48,35 @@ class Route:
         self.figures[what + " CPU"].append(self._cpu() - cpu)
 
     def _cpu(self) -> float:
-        if not self.pid:
-            return 0.0
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        return sum(cpu_seconds(pid) for pid in (self.pid, *map(int, children)))
+        return sum(map(cpu_seconds, processes(self.pid))) if self.pid else 0.0
+
+
+def processes(pid: int) -> Iterator[int]:
+    """The process and all its descendants: the inspector is not a child of the relay."""
+    yield pid
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        yield from processes(int(child))
+
+
+def proxy(port: int, upstream: tuple[str, int], *options: str) -> contextlib.AbstractContextManager[int]:
+    """Run kproxy; gives its process id when it listens."""
+    addresses = ["--listen", f"{HOST}:{port}", "--upstream", "{}:{}".format(*upstream)]
+    return listening([sys.executable, "-m", "kproxy", *addresses, "--quiet", *options], port)
+
+
+def haproxy(port: int, upstream: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[int]:
+    """Run HAProxy with one thread; gives its process id when it listens."""
+    config = directory / "haproxy.cfg"
+    config.write_text(
+        "global\n nbthread 1\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 1h\n timeout server 1h\n"
+        "listen kafka\n bind {}:{}\n server broker {}:{}\n".format(HOST, port, *upstream)
+    )
+    return listening(["haproxy", "-db", "-f", str(config)], port)
 
 
 @contextlib.contextmanager
-def proxy(port: int, upstream: tuple[str, int], *options: str) -> Iterator[int]:
-    """Run kproxy; gives its process id when it listens."""
-    command = [sys.executable, "-m", "kproxy", "--listen", f"{HOST}:{port}", "--upstream", "{}:{}".format(*upstream)]
-    with subprocess.Popen([*command, "--no-trace", "--quiet", *options], stdout=subprocess.DEVNULL) as child:
+def listening(command: list[str], port: int) -> Iterator[int]:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
         try:
             while child.poll() is None:
                 with contextlib.suppress(OSError), socket.create_connection((HOST, port)):
@@ -66,12 +87,12 @@ def proxy(port: int, upstream: tuple[str, int], *options: str) -> Iterator[int]:
             child.terminate()
 
 
-def produce(kafka: Kafka, topic: str, records: int, size: int, bootstrap: str) -> float:
-    """MB/s; batches of up to 256 KiB."""
+def produce(kafka: Kafka, topic: str, records: int, size: int, batch: int, bootstrap: str) -> float:
+    """MB/s."""
     printed = kafka.tool(
         "producer-perf", "--topic", topic, "--num-records", str(records), "--record-size", str(size),
         "--throughput", "-1",
-        "--command-property", f"bootstrap.servers={bootstrap}", "batch.size=262144", "linger.ms=5",
+        "--command-property", f"bootstrap.servers={bootstrap}", f"batch.size={batch}", "linger.ms=5",
         seconds=600,
     )  # fmt: skip
     return float(re.findall(r"\(([\d.]+) MB/sec\)", printed)[-1])
@@ -92,40 +113,40 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6, help="the first one warms the broker up and is not counted")
     parser.add_argument("--records", type=int, default=300_000)
     parser.add_argument("--size", type=int, default=1000, help="bytes of a record")
-    parser.add_argument(
-        "--sample", default="0.000000001", help="see kproxy --sample: what the inspector sees costs CPU as well"
-    )
+    parser.add_argument("--batch", type=int, default=262_144, help="bytes of a batch at most")
     args = parser.parse_args()
-    plain, advertised = free_port(), free_port()
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
-        kafka = Kafka(RELEASES[0], Path(directory), {"PLAIN": plain}, {"log.retention.bytes": "500000000"})
+        advertised = {"RELAY": free_port(), "INSPECTED": free_port(), "HAPROXY": free_port()}
+        kafka = Kafka(RELEASES[0], Path(directory), advertised, {"log.retention.bytes": "500000000"})
         stack.callback(kafka.kill)
-        options = ("--sample", args.sample)
-        routes = [
-            Route("direct", kafka.direct[1], 0),
-            Route("plain relay", plain, stack.enter_context(proxy(plain, kafka.listeners["PLAIN"], *options))),
-            Route(
-                "--advertise",
-                advertised,
-                stack.enter_context(proxy(advertised, kafka.direct, "--advertise", *options)),
-            ),
-        ]
+        blind = ("--no-trace", "--sample", "0.000000001")  # what the inspector sees costs CPU as well
+        routes = [Route("direct", kafka.direct[1], 0)]
+        if shutil.which("haproxy"):
+            port = advertised["HAPROXY"]
+            running = haproxy(port, kafka.listeners["HAPROXY"], Path(directory))
+            routes.append(Route("HAProxy", port, stack.enter_context(running)))
+        for name, port, upstream, *options in (
+            ("plain relay", advertised["RELAY"], kafka.listeners["RELAY"], *blind),
+            ("--advertise", free_port(), kafka.direct, "--advertise", *blind),
+            ("with a trace", advertised["INSPECTED"], kafka.listeners["INSPECTED"], "--trace", f"{directory}/trace"),
+        ):
+            routes.append(Route(name, port, stack.enter_context(proxy(port, upstream, *options))))
         for number in range(args.rounds):
             topic = f"round-{number}"
             for route in routes if number % 2 else routes[::-1]:
-                route.measure("produce", lambda to: produce(kafka, topic, args.records, args.size, to))  # noqa: B023
+                route.measure("produce", lambda to: produce(kafka, topic, args.records, args.size, args.batch, to))  # noqa: B023
             for route in routes if number % 2 else routes[::-1]:
                 route.measure("consume", lambda to: consume(kafka, topic, args.records, to))  # noqa: B023
             if number:
                 print(f"after round {number}:")
                 for route in routes:
-                    print_figures(route, routes[1], args.records * args.size / 1e6)
+                    print_figures(route, routes[0], args.records * args.size / 1e6)
 
 
-def print_figures(route: Route, plain: Route, megabytes: float) -> None:
+def print_figures(route: Route, direct: Route, megabytes: float) -> None:
     cells = ""
     for what in ("produce", "consume"):
-        mine, its = route.figures[what][1:], plain.figures[what][1:]
+        mine, its = route.figures[what][1:], direct.figures[what][1:]
         cpu = statistics.median(route.figures[what + " CPU"][1:]) / megabytes * 1e3
         ratios = sorted(one / other for one, other in zip(mine, its, strict=True))
         cells += f"{what:>10}{statistics.median(mine):7.0f} MB/s {cpu:6.2f} ms/MB"
