@@ -11,13 +11,14 @@ from typing import Any, Final
 from dissectors import embedded
 from dissectors.messages import summary
 from dissectors.messages.message import Message, read_response
+from dissectors.messages.not_ready import NOT_READY
 from dissectors.schemas.codes import Error
 from kproxy.client.exchange import wrong_correlation_id
 from kproxy.comparison.bodies import FieldDifference, compare_bodies
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
 from kproxy.proxy.address import TcpAddress
 from kproxy.replay import produce_again
-from kproxy.replay.captured import NOT_READY, CapturedExchange
+from kproxy.replay.captured import CapturedExchange
 from kproxy.replay.live_values import LiveValues
 from kproxy.replay.routes import ClusterRoutes
 
