@@ -46,6 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         options.completes(parser.add_argument(name.lower(), metavar=name, help="a file, or HOST:PORT"), options.FILE)
     parser.add_argument("--may-differ", metavar="KINDS", action="append", default=[],
                         help="do not compare values of these kinds either, e.g. offset")  # fmt: skip
+    parser.add_argument("--text-may-differ", metavar="REGEX", type=_pattern,
+                        help="parts of names and other text that may differ, e.g. '-[0-9]+$'")  # fmt: skip
     parser.add_argument("--compare", metavar="KINDS", action="append", default=[],
                         help="compare values of these kinds too, e.g. node-id,error-message")  # fmt: skip
     options.completes(
@@ -87,6 +89,13 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if compared.differences else CLEAN
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text}: not a regular expression: {error}") from None
+
+
 def _is_address(name: str) -> bool:
     return _ADDRESS.fullmatch(name) is not None and not Path(name).exists()
 
@@ -111,7 +120,7 @@ def _recorded(name: str, args: argparse.Namespace) -> RecordedTraffic:
     from kproxy.trace.lines import Detail
 
     lines = read_recording(Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog)
-    traffic = traffic_of(name, lines)
+    traffic = traffic_of(name, lines, text=args.text_may_differ)
     if traffic.lacks_bodies:
         raise UserError(f"{name} has no bodies: record the trace with --detail full, or pass the capture itself")
     if not traffic.requests:

@@ -25,6 +25,7 @@ examples:
   kproxy probe localhost:9092 --write --junit probe.xml
   kproxy probe localhost:9092 --write --html probe.html
   kproxy probe localhost:9092 --only framing,Metadata/v9
+  kproxy probe localhost:9092 --skip versions/unknown-api
   kproxy probe --list                             # every check
   kproxy probe --list --only versions             # with their pages: add --verbose
 
@@ -38,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the checks instead of running them")
     parser.add_argument("--only", metavar="IDS", action="append", default=[],
                         help="run only these checks: ids or their beginnings, e.g. framing,Metadata/v9")  # fmt: skip
+    parser.add_argument("--skip", metavar="IDS", action="append", default=[],
+                        help="do not run these checks, e.g. one that the broker does not survive")  # fmt: skip
     parser.add_argument("--write", action="store_true", help="also run checks that create topics, records and groups")
     parser.add_argument("--prefix", default="kproxy-probe", metavar="NAME",
                         help="how the names of topics and groups begin (default: %(default)s)")  # fmt: skip
@@ -57,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     import asyncio
 
-    selected = _selected(args.only)
+    selected = _selected(args.only, args.skip)
     if args.list:
         from kproxy.outputs.probe_report import listing
 
@@ -102,18 +105,28 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN if counts["pass"] else NOTHING
 
 
-def _selected(only: Sequence[str]) -> list[Check]:
+def _selected(only: Sequence[str], skip: Sequence[str]) -> list[Check]:
+    from kproxy.probe.check import checks
+
+    left_out = _matching("--skip", skip)
+    wanted = _matching("--only", only) if only else {each.id for each in checks()}
+    return [each for each in checks() if each.id in wanted - left_out]
+
+
+def _matching(option: str, given: Sequence[str]) -> set[str]:
+    """The ids of the checks that an option names."""
     from kproxy.filters.errors import nearest
     from kproxy.probe.check import checks
 
-    if not only:
-        return list(checks())
-    wanted = [each.strip().lower() for text in only for each in text.split(",") if each.strip()]
-    for each in wanted:
-        if not any(_matches(found.id, each) for found in checks()):
-            near = nearest(each, {part for found in checks() for part in (found.id, found.id.partition("/")[0])})
-            raise UserError(f"--only {each}: no such check; " + (f"did you mean {near}?" if near else "see --list"))
-    return [found for found in checks() if any(_matches(found.id, each) for each in wanted)]
+    ids = [each.id for each in checks()]
+    found: set[str] = set()
+    for wanted in (each.strip().lower() for text in given for each in text.split(",") if each.strip()):
+        matching = {each for each in ids if _matches(each, wanted)}
+        if not matching:
+            near = nearest(wanted, {part for each in ids for part in (each, each.partition("/")[0])})
+            raise UserError(f"{option} {wanted}: no such check; " + (f"did you mean {near}?" if near else "see --list"))
+        found |= matching
+    return found
 
 
 def _matches(identity: str, wanted: str) -> bool:

@@ -14,6 +14,7 @@ from kproxy.outputs.stderr import warn
 
 if TYPE_CHECKING:
     from kproxy.client.connection import BrokerConnection
+    from kproxy.proxy.address import Address
     from kproxy.replay.captured import Step
 
 HELP = "send captured requests to a broker again, and compare the responses"
@@ -70,25 +71,40 @@ def run(args: argparse.Namespace) -> int:
 
     import asyncio
 
+    from kproxy.client.brokers import brokers
     from kproxy.client.connection import connect
     from kproxy.client.login import log_in
     from kproxy.client.versions import advertised
     from kproxy.outputs.replay_report import ReplayReport
     from kproxy.replay.exchange import Replayer, ReplayOutcome
+    from kproxy.replay.routes import ClusterRoutes
     from kproxy.replay.run import Replay
 
-    async def open_connection() -> BrokerConnection:
-        connection = await connect(address, args.timeout, tls)
+    async def open_connection(to: Address | None = None) -> BrokerConnection:
+        connection = await connect(to or address, args.timeout, tls)
         if login is not None:
             await log_in(connection, login, await advertised(connection))
         return connection
 
+    async def routes() -> ClusterRoutes | None:
+        if all(step.exchange is None or step.exchange.left_out for step in steps):
+            return None
+        connection = await open_connection()
+        try:
+            live = await brokers(connection)
+        except UserError as error:
+            warn(f"kproxy: {error}; all requests go to {args.address}")
+            return None
+        finally:
+            connection.close()
+        return ClusterRoutes(steps, live) if len(live) > 1 else None
+
     report = ReplayReport(sys.stdout, as_json=args.json)
     shift_ms = time.time_ns() // 1_000_000 - steps[0].at // 1_000_000 if args.shift_times and steps else 0
-    replayer = Replayer(map_offsets=args.map_offsets, shift_ms=shift_ms)
-    replay = Replay(open_connection, replayer, speed=speed, within=args.timeout)
 
     async def play() -> None:
+        replayer = Replayer(map_offsets=args.map_offsets, shift_ms=shift_ms, routes=await routes())
+        replay = Replay(open_connection, replayer, speed=speed, within=args.timeout)
         async for result in replay.run(steps):
             report.add(result)
 

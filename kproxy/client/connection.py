@@ -35,12 +35,16 @@ class Silent(Exception):
 
 
 class BrokerConnection:
-    """Use `connect` to make one. `within` is the time in seconds that each answer may take."""
+    """Use `connect` to make one. `within` is the time in seconds that each answer may take.
+
+    `last_sent` are the bytes of the last `send`.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, within: float) -> None:
         self._reader, self._writer, self._within = reader, writer, within
         self._received = bytearray()
         self._correlation_ids = itertools.count(1)
+        self.last_sent = b""
 
     def next_correlation_id(self) -> int:
         """Ids count from 1."""
@@ -48,6 +52,7 @@ class BrokerConnection:
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are, in the background. If the connection breaks, `receive` reports it."""
+        self.last_sent = data
         self._writer.write(data)
 
     def end(self) -> None:

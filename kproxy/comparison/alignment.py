@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -13,8 +13,8 @@ from kproxy.comparison.traffic import RecordedConnection, RecordedExchange
 
 #: APIs that clients repeat by a timer or in a loop. How often depends on the time that a run takes.
 POLLS: Final = frozenset({
-    "ConsumerGroupHeartbeat", "Fetch", "Heartbeat", "OffsetCommit", "PushTelemetry", "ShareAcknowledge", "ShareFetch",
-    "ShareGroupHeartbeat", "StreamsGroupHeartbeat",
+    "ConsumerGroupHeartbeat", "Fetch", "Heartbeat", "OffsetCommit", "Produce", "PushTelemetry", "ShareAcknowledge",
+    "ShareFetch", "ShareGroupHeartbeat", "StreamsGroupHeartbeat",
 })  # fmt: skip
 
 #: Above this product of lengths, sequences are aligned by counting: matching them would take seconds.
@@ -96,10 +96,16 @@ def align_exchanges(a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
 
 def pair_rest(a: list[RecordedExchange], b: list[RecordedExchange]) -> list[ExchangePair]:
     """Pair exchanges by API and version wherever they are, and remove them from `a` and `b`."""
+    return [*_pair_equal(a, b, _key), *_pair_equal(a, b, _loose_key)]
+
+
+def _pair_equal(
+    a: list[RecordedExchange], b: list[RecordedExchange], key: Callable[[RecordedExchange], object]
+) -> list[ExchangePair]:
     by_key: dict[object, deque[RecordedExchange]] = defaultdict(deque)
     for each in b:
-        by_key[_key(each)].append(each)
-    pairs = [(each, by_key[_key(each)].popleft()) for each in a if by_key[_key(each)]]
+        by_key[key(each)].append(each)
+    pairs = [(each, by_key[key(each)].popleft()) for each in a if by_key[key(each)]]
     paired = {id(each) for pair in pairs for each in pair}
     for side in (a, b):
         side[:] = [each for each in side if id(each) not in paired]
@@ -110,12 +116,22 @@ def _key(exchange: RecordedExchange) -> tuple[object, int]:
     return _purpose(exchange), exchange.version
 
 
+def _loose_key(exchange: RecordedExchange) -> tuple[object, ...]:
+    """Of FindCoordinator, the type of the key instead of the keys."""
+    purpose = _purpose(exchange)
+    return exchange.version, *(purpose[:2] if exchange.api == "FindCoordinator" else purpose)
+
+
 def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
-    """The API; of Metadata also the topics, which several parts of a client request at any time."""
-    topics = (exchange.request.body or {}).get("topics") if exchange.api == "Metadata" else None
+    """The API, and what several parts of a client ask for at any time: topics, coordinators."""
+    body = exchange.request.body or {}
+    if exchange.api == "FindCoordinator":
+        return exchange.api, body.get("key_type", 0), str(body.get("coordinator_keys") or [body.get("key")])
+    topics = body.get("topics") if exchange.api == "Metadata" else None
     if not isinstance(topics, list):
         return (exchange.api,)
-    return exchange.api, tuple(sorted(str(each.get("name")) for each in topics if isinstance(each, dict)))
+    names = sorted(str(each.get("name")) for each in topics if isinstance(each, dict))
+    return exchange.api, body.get("allow_auto_topic_creation"), *names
 
 
 def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final
 
 from dissectors.messages.message import api_name
+from dissectors.messages.not_ready import only_not_ready
 from kproxy.comparison.alignment import POLLS, AlignedExchanges, align_connections, align_exchanges, pair_rest
 from kproxy.comparison.bodies import FieldDifference, Why, compare_bodies
+from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
-from kproxy.comparison.polls import compare_polls, poll_values
+from kproxy.comparison.members import with_sorted_members
+from kproxy.comparison.polls import compare_polls, poll_values, unanswered
 from kproxy.comparison.traffic import RecordedConnection, RecordedExchange, RecordedTraffic
 from kproxy.trace.encoding import encode_json
 
@@ -21,55 +22,6 @@ from kproxy.trace.encoding import encode_json
 _ROUTINE: Final = frozenset({"ApiVersions", "FindCoordinator", "Metadata", "SaslAuthenticate", "SaslHandshake"})
 _INDEX: Final = re.compile(r"\[\d+\]")
 _API_KEY: Final = re.compile(r"api_keys\[(\d+)\]")
-
-
-class Aspect(StrEnum):
-    """What differs."""
-
-    FIELD = "field"
-    ERROR_CODE = "error code"
-    VERSION = "version"
-    FINDING = "finding"
-    REQUEST = "request"
-    RESPONSE = "response"
-    ORDER = "order"
-    CONNECTION = "connection"
-
-
-@dataclass(slots=True)
-class TrafficDifference:
-    """A difference, and how often it occurs.
-
-    `subject` is the code of a finding, or the client id of a connection. `versions` has those of A and B where it
-    occurs; `path` is the field in the schema. `a` and `b` are the values where it first occurs, `place_a` and `place_b`
-    the exchanges (``#0:12``), empty if there is none. `why` tells a missing field from null, `owner` names the message
-    or payload that has the field.
-    """
-
-    aspect: Aspect
-    subject: str = ""
-    api: str = ""
-    versions: list[tuple[int, int]] = field(default_factory=list)
-    direction: str = ""
-    path: str = ""
-    a: Any = None
-    b: Any = None
-    why: Why = Why.VALUE
-    owner: str = ""
-    place_a: str = ""
-    place_b: str = ""
-    count: int = 1
-
-
-@dataclass(slots=True)
-class TrafficComparison:
-    """The differences, the most important ones first, and notes about what is no difference."""
-
-    a: RecordedTraffic
-    b: RecordedTraffic
-    differences: list[TrafficDifference] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    pairs: int = 0
 
 
 _ORDER: Final = (
@@ -100,6 +52,7 @@ def compare_traffic(
     comparer.connections()
     comparer.polls()
     comparer.findings(shows)
+    comparer.not_ready()
     made = comparer.made
     made.differences.sort(key=lambda each: _ORDER.index(each.aspect))
     return made
@@ -146,6 +99,8 @@ class _Comparer:
         """Compare the polls of each client that both have, and those of all other clients together."""
         common = {each.client_id for each in self._a.connections} & {each.client_id for each in self._b.connections}
         ours, theirs = self._polls(self._a, common), self._polls(self._b, common)
+        connections = (*self._a.connections, *self._b.connections)
+        missing = {id(each) for connection in connections for each in unanswered(connection.exchanges)}
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for key in dict.fromkeys((*ours, *theirs)):
             found_a, found_b = (
@@ -159,6 +114,12 @@ class _Comparer:
                 why = Why.ONLY_IN_A if found_a.count else Why.ONLY_IN_B
                 self._only(first, why)
                 continue
+            places = [next((each.place for each in side[key] if id(each) in missing), "") for side in (ours, theirs)]
+            if bool(places[0]) != bool(places[1]):
+                got = ["none" if place else "received" for place in places]
+                self._put(TrafficDifference(
+                    Aspect.RESPONSE, api=key[0], a=got[0], b=got[1], place_a=places[0], place_b=places[1]
+                ))  # fmt: skip
             if found_a.versions != found_b.versions:
                 self._put(TrafficDifference(
                     Aspect.VERSION, api=key[0], a=_versions(found_a.versions), b=_versions(found_b.versions),
@@ -184,6 +145,19 @@ class _Comparer:
                 code, api, direction = key
                 why = Why.ONLY_IN_A if theirs is None else Why.ONLY_IN_B
                 self._put(TrafficDifference(Aspect.FINDING, code, api, [], direction, a=ours, b=theirs, why=why))
+
+    def not_ready(self) -> None:
+        """Note what was left out because the broker was not ready."""
+        if self._complete:
+            return
+        counts = [
+            Counter(
+                each.api for connection in side.connections for each in connection.exchanges if _was_not_ready(each)
+            )
+            for side in (self._a, self._b)
+        ]
+        if listed := ", ".join(f"{api} {counts[0][api]} and {counts[1][api]}" for api in sorted(counts[0] | counts[1])):
+            self.made.notes.append(f"requests to a broker that was not ready, not compared (A and B): {listed}")
 
     def _exchanges(
         self, a: Sequence[RecordedExchange], b: Sequence[RecordedExchange]
@@ -224,10 +198,13 @@ class _Comparer:
         if ours.body is None or theirs.body is None:
             return
         compared = compare_bodies(
-            f"{a.api}{direction.capitalize()}", ours.body, theirs.body, may_differ=self._may_differ,
+            f"{a.api}{direction.capitalize()}",
+            with_sorted_members(ours.body),
+            with_sorted_members(theirs.body),
+            may_differ=self._may_differ,
             same_layout=a.version == b.version,
             topic_names=(self._a.topic_names.get, self._b.topic_names.get),
-        )  # fmt: skip
+        )
         for each in compared.differences:
             is_error = each.why is Why.ERROR_CODE
             path = _api_path(each, ours.body, theirs.body) if a.api == "ApiVersions" else each.path
@@ -249,7 +226,11 @@ class _Comparer:
         )
 
     def _compared(self, connection: RecordedConnection) -> list[RecordedExchange]:
-        return [each for each in connection.exchanges if each.api not in self._polled]
+        return [each for each in self._ready(connection) if each.api not in self._polled]
+
+    def _ready(self, connection: RecordedConnection) -> list[RecordedExchange]:
+        """The exchanges without those that the client sent again because the broker was not ready."""
+        return [each for each in connection.exchanges if self._complete or not _was_not_ready(each)]
 
     def _polls(
         self, traffic: RecordedTraffic, common: set[str | None]
@@ -258,7 +239,7 @@ class _Comparer:
         made: dict[tuple[str, str | None], list[RecordedExchange]] = defaultdict(list)
         for connection in traffic.connections:
             client = connection.client_id if connection.client_id in common else None
-            for each in connection.exchanges:
+            for each in self._ready(connection):
                 if each.api in self._polled:
                     made[each.api, client].append(each)
         return dict(made)
@@ -306,6 +287,10 @@ def _api_path(difference: FieldDifference, a: dict[str, Any], b: dict[str, Any])
     key = keys[int(found[1])]
     name = api_name(key["api_key"]) if isinstance(key, dict) and isinstance(key.get("api_key"), int) else found[1]
     return f"api_keys[{name}]{difference.path[found.end() :]}"
+
+
+def _was_not_ready(exchange: RecordedExchange) -> bool:
+    return exchange.response is not None and only_not_ready(each.code for each in exchange.response.errors)
 
 
 def _named(exchange: RecordedExchange) -> str:

@@ -23,6 +23,7 @@ class ValueKind(StrEnum):
     MEMBER_ID = "member id"
     NODE_ID = "node id"
     OFFSET = "offset"
+    PARTITION = "partition"
     PRODUCER_EPOCH = "producer epoch"
     PRODUCER_ID = "producer id"
     SESSION_EPOCH = "session epoch"
@@ -86,7 +87,8 @@ _FIELDS: Final[dict[ValueKind, str]] = {
     ValueKind.TIME: (
         "base_timestamp commit_timestamp current_state_timestamp expire_timestamp expiry_timestamp "
         "expiry_timestamp_ms issue_timestamp issue_timestamp_ms last_caught_up_timestamp last_fetch_timestamp "
-        "last_timestamp log_append_time_ms max_timestamp max_timestamp_ms timestamp transaction_start_time_ms"
+        "last_timestamp log_append_time_ms max_timestamp max_timestamp_ms timeout_ms timestamp "
+        "transaction_start_time_ms"
     ),
     ValueKind.TOKEN_ID: "token_id",
     ValueKind.TOPIC_ID: "topic_id",
@@ -101,9 +103,18 @@ _IN_MESSAGE: Final[dict[tuple[str, str], ValueKind | None]] = {
     ("DescribeAclsResponse", "host"): None,
     ("FetchResponse", "epoch"): ValueKind.EPOCH,
     ("JoinGroupResponse", "leader"): ValueKind.MEMBER_ID,
-    ("ListOffsetsRequest", "timestamp"): None,  # -1 and -2 are the end and the start
     ("ListOffsetsRequest", "replica_id"): None,  # -1 for every client
     ("FetchRequest", "replica_id"): None,
+    ("ProduceRequest", "timeout_ms"): None,  # other requests have the time that is left
+    # The partitions that a member of a group has been assigned.
+    ("ConsumerProtocolAssignment", "partitions"): ValueKind.PARTITION,
+    ("ConsumerProtocolSubscription", "partitions"): ValueKind.PARTITION,
+    ("ListOffsetsRequest", "partition_index"): ValueKind.PARTITION,
+    ("ListOffsetsResponse", "partition_index"): ValueKind.PARTITION,
+    ("OffsetFetchRequest", "partition_indexes"): ValueKind.PARTITION,
+    ("OffsetFetchResponse", "partition_index"): ValueKind.PARTITION,
+    ("OffsetForLeaderEpochRequest", "partition"): ValueKind.PARTITION,
+    ("OffsetForLeaderEpochResponse", "partition"): ValueKind.PARTITION,
 }
 
 
@@ -122,4 +133,6 @@ def is_unset(kind: ValueKind, value: Any) -> bool:
     """Whether the value means that there is none, e.g. a producer id of -1. None corresponds only to none."""
     if kind in _NEVER_UNSET:
         return False
+    if kind is ValueKind.TIME and isinstance(value, int):
+        return value < 0  # ListOffsets has -1 to -5
     return value in _UNSET or (kind is ValueKind.SESSION_ID and value == 0)

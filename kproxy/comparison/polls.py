@@ -6,7 +6,7 @@ occurs in one trace only does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,6 +44,13 @@ class PollDifference:
     path: str
     a: list[tuple[Any, str]]
     b: list[tuple[Any, str]]
+
+
+def unanswered(exchanges: Sequence[RecordedExchange]) -> list[RecordedExchange]:
+    """The requests of a connection without a response although a later one has one; not Produce with acks=0."""
+    answered = [number for number, each in enumerate(exchanges) if each.response is not None]
+    before = exchanges[: answered[-1]] if answered else ()
+    return [each for each in before if each.response is None and (each.request.body or {}).get("acks") != 0]
 
 
 def poll_values(exchanges: Iterable[RecordedExchange], compared: frozenset[ValueKind] = frozenset()) -> PollValues:

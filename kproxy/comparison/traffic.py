@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 
@@ -65,18 +68,21 @@ class RecordedTraffic:
         return sum(len(each.exchanges) for each in self.connections)
 
 
-def traffic_of(name: str, lines: Iterable[Line], *, about_clients: bool = True) -> RecordedTraffic:
+def traffic_of(
+    name: str, lines: Iterable[Line], *, about_clients: bool = True, text: re.Pattern[str] | None = None
+) -> RecordedTraffic:
     """Collect the lines of a trace at full detail. A response without its request counts only with its findings.
 
     Args:
         name: Of the trace.
         lines: In their order.
         about_clients: Whether to collect findings that blame the client, too.
+        text: What it matches in text, such as the names of topics, is replaced by ``*``.
     """
     traffic = RecordedTraffic(name)
     connections: dict[str, RecordedConnection] = {}
     unanswered: dict[tuple[str, str, int | None], RecordedExchange] = {}
-    for line in lines:
+    for line in lines if text is None else (_masked(each, text) for each in lines):
         if isinstance(line, FindingLine):
             if about_clients or line.blame != "client":
                 _add_finding(traffic, line, "", line.direction or "")
@@ -107,6 +113,23 @@ def traffic_of(name: str, lines: Iterable[Line], *, about_clients: bool = True) 
             if (answered := unanswered.pop((line.connection_id, *key), None)) is not None:
                 answered.response = line
     return traffic
+
+
+def _masked(line: Line, text: re.Pattern[str]) -> Line:
+    if not isinstance(line, RequestLine | ResponseLine):
+        return line
+    topics = [replace(each, topic=_masked_value(each.topic, text)) for each in line.topics]
+    return replace(
+        line, body=_masked_value(line.body, text), client_id=_masked_value(line.client_id, text), topics=topics
+    )
+
+
+def _masked_value(value: Any, text: re.Pattern[str]) -> Any:
+    if isinstance(value, str):
+        return text.sub("*", value)
+    if isinstance(value, dict):
+        return {name: _masked_value(each, text) for name, each in value.items()}
+    return [_masked_value(each, text) for each in value] if isinstance(value, list) else value
 
 
 def _add_finding(traffic: RecordedTraffic, finding: FindingEntry | FindingLine, api: str, direction: str) -> None:

@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement  # written, not read
 
-from kproxy.comparison.compare import TrafficComparison, TrafficDifference
+from kproxy.comparison.differences import TrafficComparison, TrafficDifference
 from kproxy.html.assemble import static_page
 from kproxy.html.elements import add, add_section, add_table
 from kproxy.outputs.comparison_report import amount, places, summary, title, values

@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 from dissectors.messages import value_annotations
 from dissectors.wire.paths import parts
 from kproxy.comparison.bodies import Why
-from kproxy.comparison.compare import Aspect, TrafficComparison, TrafficDifference
+from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference
 from kproxy.comparison.traffic import RecordedTraffic
 from kproxy.outputs.text import painter
 from kproxy.trace.encoding import encode_json

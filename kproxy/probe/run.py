@@ -8,8 +8,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from dissectors.failures import Failure
+from kproxy.client.exchange import frames_in
+from kproxy.inspection.explain import explain
 from kproxy.probe.check import BrokerGone, Check, CheckFailed, CheckResult, CheckSkipped
-from kproxy.probe.target import Target
+from kproxy.probe.target import Target, name_of
+
+_GONE = "the broker no longer accepts connections"
 
 
 async def run_checks(
@@ -25,29 +29,55 @@ async def run_checks(
         writes: Whether checks that write may run; otherwise they are skipped.
         at_once: The number of checks that run at the same time.
     """
-    limit = asyncio.Semaphore(at_once)
-    running: list[str] = []
-    gone = False
+    run = _Run(target, at_once)
+    async with asyncio.TaskGroup() as group:
+        for task in [group.create_task(run.result(check, writes=writes)) for check in selected]:
+            yield await task
 
-    async def run(check: Check) -> CheckResult:
-        nonlocal gone
+
+class _Run:
+    def __init__(self, target: Target, at_once: int) -> None:
+        self._target, self._limit = target, asyncio.Semaphore(at_once)
+        self._gone = False
+        #: The checks that run, and what each has sent; then the one that ended last.
+        self._running: dict[str, Target] = {}
+        self._ended: dict[str, Target] = {}
+
+    async def result(self, check: Check, *, writes: bool) -> CheckResult:
         if check.writes and not writes:
             return CheckResult(check, "skip", "it writes: pass --write")
-        async with limit:
-            if gone:
-                return CheckResult(check, "skip", "the broker no longer accepts connections")
-            running.append(check.id)
+        async with self._limit:
+            if self._gone:
+                return CheckResult(check, "skip", _GONE)
+            target = self._running[check.id] = replace(self._target, opened=[])
             try:
                 result = await _run(target, check)
-            except BrokerGone as error:
-                gone, others = True, ", ".join(running)
-                return CheckResult(check, "fail", f"{error}; these checks ran at that time: {others}")
-            running.remove(check.id)
+                if result.outcome == "fail" and target.opened and not self._gone and await self._target.is_gone():
+                    return self._broker_gone(result)
+            except BrokerGone as gone:
+                if self._gone:
+                    return CheckResult(check, "skip", _GONE)
+                return self._broker_gone(CheckResult(check, "fail", str(gone)))
+            finally:
+                self._ended = {check.id: self._running.pop(check.id)}
             return result
 
-    async with asyncio.TaskGroup() as group:
-        for task in [group.create_task(run(check)) for check in selected]:
-            yield await task
+    def _broker_gone(self, result: CheckResult) -> CheckResult:
+        """The result of the check that noticed it, with the last request of each check that may have caused it."""
+        self._gone = True
+        opened = any(each.opened for each in self._running.values())
+        suspects = self._running if opened else self._ended
+        last = {check_id: frame for check_id, target in suspects.items() if (frame := _last_sent(target))}
+        sent = ", ".join(f"{name_of(frame)} by {check_id}" for check_id, frame in last.items()) or "nothing"
+        rest = f"pass --skip {next(iter(last))}" if len(last) == 1 else "--at-once 1 finds the check that causes it"
+        sentence = f"{result.sentence}; {_GONE}; sent last: {sent}; to run the rest, restart it and {rest}"
+        return replace(result, sentence=sentence, evidence=result.evidence or tuple(map(explain, last.values())))
+
+
+def _last_sent(target: Target) -> bytes:
+    """The last whole request frame; empty if there is none."""
+    frames = [frame for each in target.opened for frame in frames_in(each.last_sent)[0]]
+    return frames[-1] if frames else b""
 
 
 async def _run(target: Target, check: Check) -> CheckResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,7 +47,10 @@ class BrokerAnswer:
 
 @dataclass(slots=True)
 class Target:
-    """How to reach the broker, and what it advertises. `within` is in seconds, per response."""
+    """How to reach the broker, and what it advertises. `within` is in seconds, per response.
+
+    `opened` are the connections so far.
+    """
 
     address: Address
     within: float
@@ -56,6 +59,7 @@ class Target:
     served: Advertised = field(default_factory=dict)
     prefix: str = "kproxy-probe"
     client_id: str = CLIENT_ID
+    opened: list[BrokerConnection] = field(default_factory=list)
     _run: str = field(default_factory=lambda: secrets.token_hex(4))
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -74,6 +78,7 @@ class Target:
             connection = await connect(self.address, self.within, self.tls)
         except UserError as error:
             raise BrokerGone(str(error).partition(";")[0]) from None
+        self.opened.append(connection)
         try:
             if self.login is not None:
                 await log_in(connection, self.login, self.served)
@@ -82,6 +87,19 @@ class Target:
             raise CheckFailed(str(error)) from None
         finally:
             connection.close()
+
+    async def is_gone(self) -> bool:
+        """Whether the broker no longer accepts connections. It may answer a request or not."""
+        try:
+            async with self.connection() as connection:
+                with suppress(Silent):
+                    connection.send(self.frame(connection, "ApiVersions", 0))
+                    await connection.receive(min(self.within, 1))
+        except BrokerGone:
+            return True
+        except CheckFailed:  # the login
+            pass
+        return False
 
     def version(self, api: str, at_least: int = 0) -> int:
         """The newest version that the broker and kproxy know; skips the check if there is none from `at_least` on."""
@@ -111,7 +129,7 @@ class Target:
         """The response to a request that was sent."""
         answer = await self.receive_any(connection, request)
         if answer.message.error or answer.message.opaque:
-            raise answer.failed(f"the {self._name(request)} response does not decode")
+            raise answer.failed(f"the {name_of(request)} response does not decode")
         return answer
 
     async def receive_any(self, connection: BrokerConnection, request: bytes) -> BrokerAnswer:
@@ -119,11 +137,11 @@ class Target:
         try:
             response = await connection.receive()
         except Silent as silent:
-            raise CheckFailed(f"{self._name(request)}: {silent}", explain(request)) from None
+            raise CheckFailed(f"{name_of(request)}: {silent}", explain(request)) from None
         key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
         answer = BrokerAnswer(request, response, read_response(response, key, version))
         if wrong := wrong_correlation_id(request, response):
-            raise answer.failed(f"{self._name(request)}: {wrong}")
+            raise answer.failed(f"{name_of(request)}: {wrong}")
         return answer
 
     async def refused(self, connection: BrokerConnection, what: str) -> bytes | None:
@@ -155,7 +173,9 @@ class Target:
         """A name for a topic, group or transaction that no other check uses, in this run or another."""
         return f"{self.prefix}-{what}-{self._run}-{next(self._numbers)}"
 
-    def _name(self, request: bytes) -> str:
-        key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
-        api = schemas.api(key)
-        return f"{api.name if api else f'API {key}'} v{version}"
+
+def name_of(request: bytes) -> str:
+    """``Metadata v9``, of a request frame."""
+    key, version = (int.from_bytes(request[at : at + 2], "big", signed=True) for at in (4, 6))
+    api = schemas.api(key)
+    return f"{api.name if api else f'API {key}'} v{version}"

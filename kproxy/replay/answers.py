@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from dissectors.interception.addresses import AddressRewriter
 from dissectors.interception.interceptor import Replace, RequestHeader
 from dissectors.messages.message import Message, read_request
+from dissectors.schemas.codes import ApiKey
 from kproxy.replay.captured import Action, CapturedExchange, Step
+from kproxy.replay.responses import api_versions
 
 _Key: TypeAlias = tuple[int, int]
 
@@ -31,7 +35,8 @@ class CapturedAnswers:
     """The responses of a capture. Each is given once, in the captured order, before one is given again.
 
     A request gets the response to a captured request with the same body, or else to one of the same API and version. If
-    that one had no response, neither has this one.
+    that one had no response, neither has this one. ApiVersions has only the captured APIs and versions, so that another
+    release of a client does not choose a version that cannot be answered.
 
     Args:
         steps: See `kproxy.replay.captured.steps_of`.
@@ -41,12 +46,21 @@ class CapturedAnswers:
         self._by_body: dict[tuple[_Key, bytes], _Turns] = defaultdict(_Turns)
         self._by_version: dict[_Key, _Turns] = defaultdict(_Turns)
         self._used: set[CapturedExchange] = set()
+        self._api_versions: Message | None = None
         for step in steps:
             exchange = step.exchange
             if step.action is Action.SEND and exchange is not None and (request := exchange.request) is not None:
                 key = request.api_key, request.version
                 self._by_body[key, _body(request)].exchanges.append(exchange)
                 self._by_version[key].exchanges.append(exchange)
+                if exchange.response is not None and self._api_versions is None and _lists_versions(exchange.response):
+                    self._api_versions = exchange.response
+        keys = sorted(self._by_version)
+        self._versions = {
+            key: (versions[0], versions[-1])
+            for key, each in groupby(keys, key=itemgetter(0))
+            if (versions := [version for _, version in each])
+        }
 
     def __len__(self) -> int:
         return sum(len(each.exchanges) for each in self._by_version.values())
@@ -67,6 +81,9 @@ class CapturedAnswers:
         request = read_request(frame)
         key = request.api_key, request.version
         turns = self._by_body.get((key, _body(request))) or self._by_version.get(key)
+        correlation_id = int.from_bytes(frame[8:12], "big", signed=True)
+        if turns is None and key[0] == ApiKey.API_VERSIONS and self._api_versions is not None:
+            return CapturedAnswer(api_versions(self._api_versions, key[1], correlation_id, self._versions), 0)
         if turns is None:
             raise UnknownRequestError(f"the capture has no {request.api or f'API {key[0]}'} v{key[1]}")
         exchange = turns.next(self._used)
@@ -74,10 +91,13 @@ class CapturedAnswers:
         response = exchange.response
         if response is None:
             return CapturedAnswer(None, 0)
+        delay = exchange.latency_us / 1e6
+        if _lists_versions(response):
+            return CapturedAnswer(api_versions(response, key[1], correlation_id, self._versions), delay)
         rewriter = AddressRewriter(lambda addresses, complete: [address] * len(addresses))
         action = rewriter.on_response(response.frame, RequestHeader(*key, response.correlation_id))
         captured = action.frame if isinstance(action, Replace) else response.frame
-        return CapturedAnswer(captured[:4] + frame[8:12] + captured[8:], exchange.latency_us / 1e6)
+        return CapturedAnswer(captured[:4] + frame[8:12] + captured[8:], delay)
 
 
 class _Turns:
@@ -93,6 +113,11 @@ class _Turns:
         while self._at < last and self.exchanges[self._at] in used:
             self._at += 1
         return self.exchanges[self._at]
+
+
+def _lists_versions(response: Message) -> bool:
+    """Whether this is an ApiVersions response that decodes and has no error."""
+    return response.api_key == ApiKey.API_VERSIONS and response.well_formed and not response.body["error_code"]
 
 
 def _body(request: Message) -> bytes:

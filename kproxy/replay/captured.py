@@ -11,7 +11,8 @@ from typing import Final
 from dissectors import embedded
 from dissectors.messages import sensitive, summary
 from dissectors.messages.message import Message, read_request, read_response
-from dissectors.schemas.codes import ApiKey, Error
+from dissectors.messages.not_ready import only_not_ready
+from dissectors.schemas.codes import ApiKey
 from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import nanoseconds
 
@@ -27,13 +28,6 @@ _BETWEEN_BROKERS: Final = frozenset(
         "BrokerHeartbeat", "AllocateProducerIds", "ControllerRegistration", "AssignReplicasToDirs",
         "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
         "ReadShareGroupStateSummary",
-    }
-)  # fmt: skip
-#: Errors of a broker that is not ready: it has done nothing, and clients send the request again.
-NOT_READY: Final = frozenset(
-    {
-        Error.LEADER_NOT_AVAILABLE, Error.NOT_LEADER_OR_FOLLOWER, Error.COORDINATOR_LOAD_IN_PROGRESS,
-        Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR, Error.CONCURRENT_TRANSACTIONS,
     }
 )  # fmt: skip
 
@@ -142,8 +136,7 @@ def _is_between_brokers(request: Message) -> bool:
 
 
 def _was_not_ready(response: Message) -> bool:
-    codes = {each.code for each in summary.errors(response)}
-    return bool(codes) and codes <= NOT_READY and not _has_stored(response)
+    return only_not_ready(each.code for each in summary.errors(response)) and not _has_stored(response)
 
 
 def _has_stored(response: Message) -> bool:

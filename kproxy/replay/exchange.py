@@ -11,13 +11,16 @@ from typing import Any, Final
 from dissectors import embedded
 from dissectors.messages import summary
 from dissectors.messages.message import Message, read_response
+from dissectors.messages.not_ready import NOT_READY
 from dissectors.schemas.codes import Error
 from kproxy.client.exchange import wrong_correlation_id
 from kproxy.comparison.bodies import FieldDifference, compare_bodies
 from kproxy.comparison.kinds import MAY_DIFFER, ValueKind
+from kproxy.proxy.address import TcpAddress
 from kproxy.replay import produce_again
-from kproxy.replay.captured import NOT_READY, CapturedExchange
+from kproxy.replay.captured import CapturedExchange
 from kproxy.replay.live_values import LiveValues
+from kproxy.replay.routes import ClusterRoutes
 
 #: Errors after which the request is sent again, unless the captured response has them.
 _RETRIED: Final = NOT_READY | {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID}
@@ -51,9 +54,11 @@ class Replayer:
     Args:
         map_offsets: Whether offsets are replaced like ids, and not compared.
         shift_ms: How much later produced records are than in the capture.
+        routes: The brokers of the live cluster, if it has several.
     """
 
-    def __init__(self, *, map_offsets: bool = False, shift_ms: int = 0) -> None:
+    def __init__(self, *, map_offsets: bool = False, shift_ms: int = 0, routes: ClusterRoutes | None = None) -> None:
+        self._routes = routes
         self._values = LiveValues(offsets=map_offsets, shift_ms=shift_ms)
         self._so_far: dict[CapturedExchange, dict[str, Any]] = {}
         self._may_differ = MAY_DIFFER | {ValueKind.OFFSET} if map_offsets else MAY_DIFFER
@@ -63,12 +68,16 @@ class Replayer:
         request, captured = exchange.request, exchange.response
         assert request is not None
         if request.api != "Produce" or captured is None or not (request.well_formed and captured.well_formed):
-            return self._values.applied(request)
+            return self._values.applied(request, None if self._routes is None else self._routes.body(request))
         if NOT_READY.isdisjoint(each.code for each in summary.errors(captured)):
             return self._values.applied(request)
         # Only the partitions that were ready: the client produced to the others again.
         self._so_far[exchange] = self._with_live_ids(captured.body, "responses")
         return self._values.applied(request, produce_again.limited(request.body, produce_again.stored(captured.body)))
+
+    def address(self, exchange: CapturedExchange) -> TcpAddress | None:
+        """The broker to send it to; None is the one that the user gave."""
+        return None if self._routes is None else self._routes.address(exchange)
 
     def again(self, exchange: CapturedExchange, frame: bytes) -> bytes | None:
         """The frame to send again because the broker was not ready, unless the captured one was not either.
@@ -98,6 +107,8 @@ class Replayer:
         """Learn from the live response, and compare it with the captured one."""
         request, captured, live = exchange.request, exchange.response, self._read(exchange, frame)
         assert request is not None
+        if self._routes is not None:
+            self._routes.learn(request, live)
         if (wrong := wrong_correlation_id(request.frame, frame)) is not None:
             return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, wrong, live=live)
         if captured is None:

@@ -111,7 +111,7 @@ class LiveValues:
         if request.layout is None or not request.well_formed:
             return request.frame
         body = self._replaced(f"{request.api}Request", request.body if body is None else body, {})
-        if body is request.body:
+        if body == request.body:
             return request.frame
         try:
             frame = request.frame[4 : request.body_start] + encode(request.layout, body)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from kproxy.client.connection import BrokerConnection, Silent
 from kproxy.client.exchange import expects_response
 from kproxy.errors import UserError
+from kproxy.proxy.address import TcpAddress
 from kproxy.replay.captured import Action, CapturedExchange, Step
 from kproxy.replay.exchange import ReplayedExchange, Replayer, ReplayOutcome
 
@@ -30,7 +31,7 @@ class Replay:
     """Replays steps, once.
 
     Args:
-        connect: Opens a connection, and logs in.
+        connect: Opens a connection to a broker (None: the one that the user gave), and logs in.
         replayer: Makes requests and judges responses.
         speed: 2 is twice as fast as captured; None does not wait.
         within: The seconds that a response may take beyond the time that it took in the capture.
@@ -38,14 +39,14 @@ class Replay:
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[BrokerConnection]],
+        connect: Callable[[TcpAddress | None], Awaitable[BrokerConnection]],
         replayer: Replayer,
         *,
         speed: float | None = None,
         within: float = 10,
     ) -> None:
         self._connect, self._replayer, self._speed, self._within = connect, replayer, speed, within
-        self._connections: dict[str, _LiveConnection] = {}
+        self._connections: defaultdict[str, dict[TcpAddress | None, _LiveConnection]] = defaultdict(dict)
         self._reached = False
         self._given_up: set[CapturedExchange] = set()
 
@@ -74,15 +75,16 @@ class Replay:
                 for result in self._close(connection_id):
                     yield result
         finally:
-            for each in self._connections.values():
-                if each.connection is not None:
-                    each.connection.close()
+            for connections in self._connections.values():
+                for each in connections.values():
+                    if each.connection is not None:
+                        each.connection.close()
 
     async def _send(self, exchange: CapturedExchange) -> ReplayedExchange | None:
         """Send a request. The result is None if its response decides the outcome."""
         if exchange.left_out:
             return ReplayedExchange(exchange, ReplayOutcome.LEFT_OUT, exchange.left_out)
-        live = await self._live(exchange.connection_id)
+        live = await self._live(exchange.connection_id, self._replayer.address(exchange))
         if live.connection is None or live.broken:
             return ReplayedExchange(exchange, ReplayOutcome.DIFFERENT, f"not sent: {live.broken}")
         frame = self._replayer.frame(exchange)
@@ -92,23 +94,25 @@ class Replay:
         live.waiting.append(exchange)
         return None
 
-    async def _live(self, connection_id: str) -> _LiveConnection:
-        live = self._connections.get(connection_id)
+    async def _live(self, connection_id: str, address: TcpAddress | None) -> _LiveConnection:
+        """The connection for a captured one, of which a cluster may need several."""
+        live = self._connections[connection_id].get(address)
         if live is None:
             live = _LiveConnection()
             try:
-                live.connection = await self._connect()
+                live.connection = await self._connect(address)
             except UserError as error:
                 if not self._reached:
                     raise
                 live.broken = str(error)
             self._reached = True
-            self._connections[connection_id] = live
+            self._connections[connection_id][address] = live
         return live
 
     async def _receive(self, exchange: CapturedExchange) -> AsyncIterator[ReplayedExchange]:
         """Receive responses up to that of this exchange."""
-        live = self._connections.get(exchange.connection_id)
+        connections = self._connections.get(exchange.connection_id, {}).values()
+        live = next((each for each in connections if exchange in each.waiting), None)
         within = self._within + exchange.latency_us / 1e6
         give_up_at = time.monotonic() + within
         while live is not None and live.connection is not None and exchange in live.waiting:
@@ -138,13 +142,13 @@ class Replay:
 
     def _close(self, connection_id: str) -> list[ReplayedExchange]:
         """Close a connection. Requests without a captured response are not waited for."""
-        live = self._connections.pop(connection_id, None)
-        if live is None:
-            return []
-        if live.connection is not None:
-            live.connection.close()
+        closed = self._connections.pop(connection_id, {}).values()
+        for live in closed:
+            if live.connection is not None:
+                live.connection.close()
         return [
             ReplayedExchange(each, ReplayOutcome.NOT_COMPARED, "the capture has no response")
+            for live in closed
             for each in live.waiting
             if each not in self._given_up
         ]

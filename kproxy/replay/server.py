@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, Self
 
+from dissectors.messages.message import read_request
 from kproxy.replay.answers import CapturedAnswers, UnknownRequestError
+from kproxy.replay.responses import AcceptedLogin
 
 #: Kafka's socket.request.max.bytes.
 _MAX_FRAME_BYTES: Final = 100 << 20
@@ -58,9 +60,13 @@ class ReplayServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener: int, client_host: str
     ) -> None:
         """Answer the requests of a connection, one after the other like Kafka, until either side closes it."""
+        login = AcceptedLogin()
         with suppress(OSError, asyncio.IncompleteReadError):
             try:
                 while frame := await _read_frame(reader):
+                    if (accepted := login.answer(read_request(frame))) is not None:
+                        writer.write(accepted)
+                        continue
                     answer = self._answers.answer(frame, self._addresses[listener])
                     await asyncio.sleep(answer.delay)
                     if answer.frame is not None:

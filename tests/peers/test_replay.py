@@ -32,7 +32,7 @@ async def replayed(client: str, address: TcpAddress) -> list[ReplayedExchange]:
     steps = read_steps(PCAP / f"{client}-4.3.1.pcap.gz", pytest.fail)
     replayer = Replayer(shift_ms=(time.time_ns() - steps[0].at) // 1_000_000)
 
-    async def open_connection() -> BrokerConnection:
+    async def open_connection(_: object) -> BrokerConnection:
         return await connect(address, 60)
 
     return [each async for each in Replay(open_connection, replayer, within=60).run(steps)]

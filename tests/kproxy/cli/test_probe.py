@@ -65,6 +65,9 @@ def test_the_list(kproxy: Run) -> None:
         "Java 4.3.1, librdkafka 2.16.0 (confluent-kafka 2.16.1), kafka-python 3.0.12",
         "KafkaJS 2.2.4",
     ]
+    done = kproxy("probe", "--list", "--only", "framing", "--skip", "framing/huge-size,versions")
+    assert "framing/negative-size" in done.stdout
+    assert "framing/huge-size" not in done.stdout
     assert len(kproxy("probe", "--list").stdout.splitlines()) > 900
 
 
@@ -74,6 +77,7 @@ def test_the_list(kproxy: Run) -> None:
         ((), 2, "pass the broker's address"),
         (("localhost:1",), 3, "cannot connect to localhost:1: connection refused"),
         (("localhost:1", "--only", "framin"), 2, "--only framin: no such check; did you mean framing?"),
+        (("localhost:1", "--skip", "framing/hug"), 2, "--skip framing/hug: no such check; did you mean framing/huge"),
         (("localhost:1", "--json", "--junit", "x"), 2, "not allowed with argument"),
     ],
 )

@@ -56,6 +56,34 @@ def test_the_same_responses(kproxy: Run, kproxy_broker: BrokerThread, recorded: 
     )
 
 
+CLUSTER = """
+open 1 client=10.0.0.9:1 server=10.0.0.1:9092
+open 2 client=10.0.0.9:2 server=10.0.0.2:9092
+> CreateTopics v4 {"timeout_ms": 5000, "topics": [{"name": "new", "num_partitions": 2, "replication_factor": 1}]}
+< {"topics": [{"name": "new"}]}
+> Metadata v8 {"topics": [{"name": "new"}]}
+< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}, {"node_id": 2, "host": "10.0.0.2", "port": 9092}],
+  "cluster_id": "x", "controller_id": 1, "topics": [{"name": "new", "partitions": [
+  {"partition_index": 0, "leader_id": 2, "leader_epoch": 0, "replica_nodes": [2], "isr_nodes": [2]},
+  {"partition_index": 1, "leader_id": 1, "leader_epoch": 0, "replica_nodes": [1], "isr_nodes": [1]}]}]}
+2> Produce v8 {"acks": 1, "timeout_ms": 1000, "topic_data": [{"name": "new", "partition_data": [{"index": 0,
+  "records": [{"records": [{"value": "v"}]}]}]}]}
+2< {"responses": [{"name": "new", "partition_responses": [{"index": 0, "log_start_offset": 0}]}]}
+> Produce v8 {"acks": 1, "timeout_ms": 1000, "topic_data": [{"name": "new", "partition_data": [{"index": 1,
+  "records": [{"records": [{"value": "v"}]}]}]}]}
+< {"responses": [{"name": "new", "partition_responses": [{"index": 1, "log_start_offset": 0}]}]}
+"""
+
+
+@pytest.mark.kproxy_broker(brokers=2)
+def test_a_capture_of_two_brokers_at_two(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+    recorded = tmp_path / "trace.jsonl"
+    recorded.write_bytes(b"".join(map(encode_line, lines(CLUSTER))))
+    done = kproxy("replay", recorded, kproxy_broker.bootstrap.partition(",")[0], "--speed", "max")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "responses: 4 equal, 0 different" in done.stdout
+
+
 @pytest.mark.kproxy_broker(topics={"orders": 1}, sasl=("PLAIN",), users={"alice": "sesame"})
 def test_a_login_of_the_user(kproxy: Run, kproxy_broker: BrokerThread, recorded: Path, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("sesame")

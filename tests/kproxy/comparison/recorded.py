@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kproxy.comparison.traffic import RecordedTraffic, traffic_of
-from kproxy.trace.lines import FindingEntry, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import ErrorEntry, FindingEntry, Line, RequestLine, ResponseLine
 
 TS = "2026-01-01T00:00:00.000000Z"
 #: API, version, body of the response (None: it never came), body of the request.
@@ -24,7 +24,9 @@ def lines(*connections: Sequence[Exchange], client_ids: Sequence[str] = (), find
             yield RequestLine(**common, body=request[0] if request else {})
             if response is not None:
                 entries = [FindingEntry(finding, "name", "error", "message")] if finding else []
-                yield ResponseLine(**common, request_offset=offset, body=response, findings=entries)
+                code = response.get("error_code", 0)
+                errors = [ErrorEntry("error_code", code, "name")] if code else []
+                yield ResponseLine(**common, request_offset=offset, body=response, findings=entries, errors=errors)
 
 
 def traffic(*connections: Sequence[Exchange], **options: Any) -> RecordedTraffic:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from kproxy.comparison.bodies import Why
-from kproxy.comparison.compare import Aspect, TrafficComparison, compare_traffic
-from kproxy.comparison.traffic import RecordedTraffic
-from tests.kproxy.comparison.recorded import Exchange, traffic
+from kproxy.comparison.compare import compare_traffic
+from kproxy.comparison.differences import Aspect, TrafficComparison
+from kproxy.comparison.traffic import RecordedTraffic, traffic_of
+from tests.kproxy.comparison.recorded import Exchange, lines, traffic
 
 OK: dict[str, Any] = {"error_code": 0}
 API_VERSIONS: Exchange = ("ApiVersions", 3, OK)
 METADATA: Exchange = ("Metadata", 12, OK)
-PRODUCE: Exchange = ("Produce", 9, OK)
+CREATE: Exchange = ("CreateTopics", 7, OK)
 JOIN: Exchange = ("JoinGroup", 7, {"error_code": 0, "member_id": "m-1", "generation_id": 1})
 FETCH: Exchange = ("Fetch", 12, {"error_code": 0, "session_id": 7, "responses": []})
 BEAT: Exchange = ("Heartbeat", 4, OK)
@@ -34,14 +36,14 @@ def test_equal_traffic_has_no_differences() -> None:
 
 
 def test_an_additional_metadata_shifts_nothing() -> None:
-    failed: Exchange = ("Produce", 9, {"error_code": 3})
-    a, b = traffic([API_VERSIONS, PRODUCE, PRODUCE]), traffic([API_VERSIONS, METADATA, PRODUCE, METADATA, failed])
-    assert differences(a, b) == [(Aspect.ERROR_CODE, "Produce", "error_code", 0, 3)]
+    failed: Exchange = ("CreateTopics", 7, {"error_code": 3})
+    a, b = traffic([API_VERSIONS, CREATE, CREATE]), traffic([API_VERSIONS, METADATA, CREATE, METADATA, failed])
+    assert differences(a, b) == [(Aspect.ERROR_CODE, "CreateTopics", "error_code", 0, 3)]
     assert compared(a, b).notes == ["additional routine requests, not compared: 2 Metadata"]
 
 
 def test_metadata_may_come_before_or_after_another_request() -> None:
-    assert differences(traffic([METADATA, PRODUCE, JOIN]), traffic([PRODUCE, JOIN, METADATA])) == []
+    assert differences(traffic([METADATA, CREATE, JOIN]), traffic([CREATE, JOIN, METADATA])) == []
 
 
 def test_the_number_of_polls_is_no_difference_but_their_values_are() -> None:
@@ -64,6 +66,69 @@ def test_a_fetch_session_that_is_never_created_is_a_difference_and_offsets_of_fe
     assert differences(a, b) == [(Aspect.FIELD, "Fetch", "session_id", ["(some)"], [0])]
 
 
+def test_a_poll_without_a_response_before_others_with_one_is_a_difference() -> None:
+    def produced(*responses: object, acks: int = -1) -> RecordedTraffic:
+        return traffic([("Produce", 9, each, {"acks": acks}) for each in responses])
+
+    assert differences(produced(OK, OK, OK), produced(OK, OK, None)) == []  # in flight at the end
+    assert differences(produced(OK, OK, OK), produced(OK, None, OK)) == [
+        (Aspect.RESPONSE, "Produce", "", "received", "none")
+    ]
+    assert differences(produced(OK, OK, acks=0), produced(None, OK, acks=0)) == []
+
+
+def test_how_records_are_batched_is_no_difference() -> None:
+    def produce(offset: int, *records: int) -> Exchange:
+        batch = {"compression": "none", "last_offset": 4, "records": [{"value": each} for each in records]}
+        data = [{"index": each % 2, "records": [batch]} for each in records]
+        response = {"responses": [{"partition_responses": [{"index": 0, "base_offset": offset}]}]}
+        return ("Produce", 9, response, {"acks": -1, "topic_data": [{"name": "orders", "partition_data": data}]})
+
+    a, b = traffic([produce(0, 1), produce(1, 2)]), traffic([produce(0, 1, 2)])
+    assert differences(a, b) == []
+    path = "responses[].partition_responses[].base_offset"
+    assert differences(a, traffic([produce(-1, 1)])) == [(Aspect.FIELD, "Produce", path, ["(some)"], [-1])]
+
+
+def test_requests_to_a_broker_that_was_not_ready_are_only_noted() -> None:
+    a = traffic([("InitProducerId", 4, {"error_code": 15}), ("InitProducerId", 4, OK)])
+    b = traffic([("InitProducerId", 4, OK)])
+    assert differences(a, b) == []
+    assert compared(a, b).notes == [
+        "requests to a broker that was not ready, not compared (A and B): InitProducerId 1 and 0"
+    ]
+    assert [each[0] for each in differences(a, b, complete=True)] == [Aspect.ERROR_CODE, Aspect.REQUEST]
+    failed = traffic([("InitProducerId", 4, {"error_code": 53})])
+    assert differences(failed, b) == [(Aspect.ERROR_CODE, "InitProducerId", "error_code", 53, 0)]
+
+
+def test_coordinators_are_paired_by_what_is_coordinated() -> None:
+    def find(key: str, key_type: int, code: int = 0) -> Exchange:
+        return ("FindCoordinator", 2, {"error_code": code}, {"key": key, "key_type": key_type})
+
+    a, b = traffic([find("g", 0), find("t", 1)]), traffic([find("t", 1), find("g", 0)])
+    assert differences(a, b) == []
+    assert differences(a, traffic([find("t", 1), find("h", 0)])) == [(Aspect.FIELD, "FindCoordinator", "key", "g", "h")]
+
+
+def test_members_are_compared_in_any_order_because_their_ids_are_random() -> None:
+    def joined(*topics: str) -> RecordedTraffic:
+        members = [{"member_id": f"m-{number}", "topic": each} for number, each in enumerate(topics)]
+        return traffic([("JoinGroup", 7, {"member_id": "m-0", "members": members})])
+
+    assert differences(joined("x", "y"), joined("y", "x")) == []
+    assert len(differences(joined("x", "y"), joined("y", "z"))) > 0
+
+
+def test_text_that_may_differ() -> None:
+    def created(run: int) -> RecordedTraffic:
+        body = {"topics": [{"name": f"orders-{run}"}]}
+        told = lines([("CreateTopics", 7, body, body)], client_ids=(f"app-{run}",))
+        return traffic_of("x.jsonl", told, text=re.compile(r"(?<=-)\d+"))
+
+    assert differences(created(1), created(23)) == []
+
+
 def test_polls_that_only_one_side_sends_are_a_difference() -> None:
     assert differences(traffic([JOIN, BEAT, BEAT]), traffic([JOIN])) == [
         (Aspect.REQUEST, "Heartbeat", "", "sent", "sent")
@@ -71,15 +136,15 @@ def test_polls_that_only_one_side_sends_are_a_difference() -> None:
 
 
 def test_connections_are_paired_by_what_they_do() -> None:
-    producing, joining = [API_VERSIONS, METADATA, PRODUCE, PRODUCE], [API_VERSIONS, JOIN]
-    assert differences(traffic(producing, joining), traffic(joining, producing)) == []
-    other = traffic(producing, joining, client_ids=("app-77", "app"))
-    assert differences(traffic(producing, joining), other) == []
+    creating, joining = [API_VERSIONS, METADATA, CREATE, CREATE], [API_VERSIONS, JOIN]
+    assert differences(traffic(creating, joining), traffic(joining, creating)) == []
+    other = traffic(creating, joining, client_ids=("app-77", "app"))
+    assert differences(traffic(creating, joining), other) == []
 
 
 def test_a_request_may_be_sent_on_another_connection() -> None:
     telemetry: Exchange = ("GetTelemetrySubscriptions", 0, OK)
-    a, b = traffic([METADATA, PRODUCE, telemetry], [JOIN]), traffic([METADATA, PRODUCE], [JOIN, telemetry])
+    a, b = traffic([METADATA, CREATE, telemetry], [JOIN]), traffic([METADATA, CREATE], [JOIN, telemetry])
     assert differences(a, b) == []
 
 
@@ -87,9 +152,9 @@ def test_a_request_may_be_sent_on_another_connection() -> None:
     ("a", "b", "expected"),
     [
         ([JOIN], [("JoinGroup", 9, JOIN[2])], (Aspect.VERSION, "JoinGroup", "", "v7", "v9")),
-        ([JOIN, PRODUCE], [("JoinGroup", 7, None), PRODUCE], (Aspect.RESPONSE, "JoinGroup", "", "received", "none")),
-        ([JOIN, PRODUCE], [JOIN], (Aspect.REQUEST, "Produce", "", "sent", "sent")),
-        ([JOIN, PRODUCE, PRODUCE], [PRODUCE, PRODUCE, JOIN], (Aspect.ORDER, "JoinGroup", "", "#0:0", "#0:2")),
+        ([JOIN, CREATE], [("JoinGroup", 7, None), CREATE], (Aspect.RESPONSE, "JoinGroup", "", "received", "none")),
+        ([JOIN, CREATE], [JOIN], (Aspect.REQUEST, "CreateTopics", "", "sent", "sent")),
+        ([JOIN, CREATE, CREATE], [CREATE, CREATE, JOIN], (Aspect.ORDER, "JoinGroup", "", "#0:0", "#0:2")),
     ],
 )
 def test_what_differs(a: list[Exchange], b: list[Exchange], expected: tuple[Any, ...]) -> None:
@@ -97,23 +162,23 @@ def test_what_differs(a: list[Exchange], b: list[Exchange], expected: tuple[Any,
 
 
 def test_the_last_request_may_be_in_flight_when_the_recording_ends() -> None:
-    a, b = traffic([JOIN, PRODUCE]), traffic([JOIN, ("Produce", 9, None)])
+    a, b = traffic([JOIN, CREATE]), traffic([JOIN, ("CreateTopics", 7, None)])
     assert differences(a, b) == []
-    assert compared(a, b).notes == ["no response in B to the last request of a connection: Produce v9 #0:1"]
-    assert differences(a, b, complete=True) == [(Aspect.RESPONSE, "Produce", "", "received", "none")]
+    assert compared(a, b).notes == ["no response in B to the last request of a connection: CreateTopics v7 #0:1"]
+    assert differences(a, b, complete=True) == [(Aspect.RESPONSE, "CreateTopics", "", "received", "none")]
 
 
 def test_a_connection_that_does_something_is_a_difference() -> None:
-    made = compared(traffic([JOIN], [METADATA, PRODUCE]), traffic([JOIN]))
+    made = compared(traffic([JOIN], [METADATA, CREATE]), traffic([JOIN]))
     assert [(each.aspect, each.a, each.why) for each in made.differences] == [
-        (Aspect.CONNECTION, "1 Metadata, 1 Produce", Why.ONLY_IN_A)
+        (Aspect.CONNECTION, "1 Metadata, 1 CreateTopics", Why.ONLY_IN_A)
     ]
     routine = compared(traffic([JOIN], [API_VERSIONS, FETCH]), traffic([JOIN]))
     assert "a connection of app only in A: 1 ApiVersions, 1 Fetch" in routine.notes
 
 
 def test_findings_of_one_side_come_first_unless_they_are_hidden() -> None:
-    a, b = traffic([PRODUCE], finding="L001"), traffic([("Produce", 9, {"error_code": 1})])
+    a, b = traffic([CREATE], finding="L001"), traffic([("CreateTopics", 7, {"error_code": 1})])
     assert [each[0] for each in differences(a, b)] == [Aspect.FINDING, Aspect.ERROR_CODE]
     assert [each[0] for each in differences(a, b, shows=lambda code: code != "L001")] == [Aspect.ERROR_CODE]
 
@@ -138,5 +203,5 @@ def test_api_versions_are_named() -> None:
 
 
 def test_long_connections_are_aligned_too() -> None:
-    a, b = [PRODUCE, JOIN] * 600, [PRODUCE, JOIN] * 600 + [PRODUCE]
-    assert [each[:2] for each in differences(traffic(a), traffic(b))] == [(Aspect.REQUEST, "Produce")]
+    a, b = [CREATE, JOIN] * 600, [CREATE, JOIN] * 600 + [CREATE]
+    assert [each[:2] for each in differences(traffic(a), traffic(b))] == [(Aspect.REQUEST, "CreateTopics")]

@@ -184,21 +184,49 @@ def test_ids_are_stable_and_unique() -> None:
     assert all(each.title and each.page and each.sources for each in every)
 
 
-async def test_a_broker_that_dies_ends_the_run() -> None:
+@pytest.mark.parametrize("notices", ["kills", "ListGroups/v1/2"])
+async def test_a_broker_that_dies_ends_the_run(notices: str) -> None:
+    """The check that killed it notices, or the next one."""
     broker = BrokerThread()
 
-    async def kill(_: Target) -> None:
+    async def kill(target: Target) -> None:
+        async with target.connection() as connection:
+            await target.ask(connection, "Metadata", 9)
         broker.stop_node(1)
+        if notices == "kills":
+            raise CheckFailed("no response")
 
     with broker:
         target = Target(parse_upstream(broker.bootstrap), 10)
         await target.learn_versions()
         selected = [each for each in checks() if each.id.startswith("ListGroups/v1")]
         selected.insert(1, Check("kills", "it kills the broker", "", ("",), kill))
-        found = [each async for each in run_checks(target, selected, writes=False, at_once=1)]
-    outcomes = [(each.check.id, each.outcome) for each in found]
-    assert outcomes == [
-        ("ListGroups/v1/1", "pass"), ("kills", "pass"), ("ListGroups/v1/2", "fail"), ("ListGroups/v1/3", "skip"),
-    ]  # fmt: skip
-    assert found[2].sentence.endswith("these checks ran at that time: ListGroups/v1/2")
-    assert found[3].sentence == "the broker no longer accepts connections"
+        found = {each.check.id: each async for each in run_checks(target, selected, writes=False, at_once=1)}
+    outcomes = [each.outcome for each in found.values()]
+    assert outcomes == ["pass", *(["fail", "skip"] if notices == "kills" else ["pass", "fail"]), "skip"]
+    assert found[notices].sentence.endswith(
+        "; the broker no longer accepts connections; sent last: Metadata v9 by kills; to run the rest, restart it and "
+        "pass --skip kills"
+    )
+    assert [each.message.api for each in found[notices].evidence] == ["Metadata"]
+    assert found["ListGroups/v1/3"].sentence == "the broker no longer accepts connections"
+
+
+async def test_a_broker_that_dies_while_several_checks_run() -> None:
+    broker = BrokerThread()
+    asked = asyncio.Barrier(2)
+
+    async def kill(target: Target) -> None:
+        async with target.connection() as connection:
+            await target.ask(connection, "Metadata", 9)
+            await asked.wait()
+            broker.stop_node(1)
+            await target.ask(connection, "ListGroups", 4)
+
+    with broker:
+        target = Target(parse_upstream(broker.bootstrap), 10)
+        await target.learn_versions()
+        selected = [Check(name, "", "", ("",), kill) for name in ("one", "two")]
+        first, _ = [each async for each in run_checks(target, selected, writes=False)]
+    assert first.sentence.endswith("restart it and --at-once 1 finds the check that causes it")
+    assert "sent last: ListGroups v4 by one, ListGroups v4 by two; " in first.sentence

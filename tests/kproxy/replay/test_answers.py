@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any
 
 import pytest
 
-from dissectors.messages.message import read_response
+from dissectors.messages.message import read_request, read_response
 from kproxy.replay.answers import CapturedAnswer, CapturedAnswers, UnknownRequestError
+from kproxy.replay.responses import AcceptedLogin
 from kproxy.replay.server import ReplayServer
 from tests.kproxy.frames import request
 from tests.kproxy.replay.told import steps
@@ -89,12 +91,86 @@ def test_what_the_broker_wrote_wrong_is_kept() -> None:
     assert answer.frame == bytes.fromhex("0000000b 00000009 00000000 000000")
 
 
+VERSIONS = """
+> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}
+< {"api_keys": [{"api_key": 3, "min_version": 9, "max_version": 5}, {"api_key": 1, "max_version": 9},
+  {"api_key": 12, "max_version": 4}, {"api_key": 17, "max_version": 1},
+  {"api_key": 18, "max_version": 4}], "finalized_features_epoch": 7}
+3> Metadata v9 {}
+"""
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 99])
+def test_clients_choose_a_captured_version(version: int) -> None:
+    """Whatever version of ApiVersions they ask for."""
+    answers = CapturedAnswers(steps(VERSIONS + HEARTBEATS))
+    asked = (
+        bytes.fromhex(f"0000000b 0012 {version:04x} fffffffe ffff 00")
+        if version > 4
+        else request("ApiVersions", version, {}, correlation_id=-2)
+    )
+    answer = read_response(answers.answer(asked, HERE).frame or b"", 18, 0 if version > 4 else version)
+    assert (answer.well_formed, answer.correlation_id) == (True, -2)
+    assert answer.body["error_code"] == (35 if version > 4 else 0)
+    assert {each["api_key"]: (each["min_version"], each["max_version"]) for each in answer.body["api_keys"]} == {
+        3: (9, 5), 12: (3, 4), 17: (0, 1), 18: (0, 5),
+    }  # fmt: skip
+    assert answer.body.get("finalized_features_epoch", 7) == 7
+
+
+def test_an_api_versions_response_that_does_not_decode_is_kept() -> None:
+    wrong = "> ApiVersions v0 {}\n< hex 0000000b 00000001 0000 00000001 00"
+    answer = CapturedAnswers(steps(wrong)).answer(request("ApiVersions", 0, {}, correlation_id=9), HERE)
+    assert answer.frame == bytes.fromhex("0000000b 00000009 0000 00000001 00")
+
+
+def test_without_api_versions_in_the_capture_there_is_no_answer() -> None:
+    with pytest.raises(UnknownRequestError, match="the capture has no ApiVersions v3"):
+        CapturedAnswers(steps(HEARTBEATS)).answer(request("ApiVersions", 3, {}), HERE)
+
+
+def accepted(login: AcceptedLogin, api: str, version: int, body: dict[str, Any]) -> dict[str, Any] | None:
+    asked = read_request(request(api, version, body, correlation_id=5))
+    frame = login.answer(asked)
+    if frame is None:
+        return None
+    answer = read_response(frame, asked.api_key, version)
+    assert (answer.well_formed, answer.correlation_id) == (True, 5)
+    return answer.body
+
+
+def test_a_login_is_accepted_whatever_the_secret_is() -> None:
+    login = AcceptedLogin()
+    assert accepted(login, "SaslHandshake", 1, {"mechanism": "PLAIN"}) == {
+        "error_code": 0, "mechanisms": ["PLAIN", "OAUTHBEARER"],
+    }  # fmt: skip
+    answer = accepted(login, "SaslAuthenticate", 2, {"auth_bytes": b"\0alice\0x"})
+    assert answer == {"error_code": 0, "error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
+    assert accepted(login, "Heartbeat", 4, {"group_id": "g"}) is None
+
+
+def test_a_login_without_headers() -> None:
+    login = AcceptedLogin()
+    accepted(login, "SaslHandshake", 0, {"mechanism": "PLAIN"})
+    assert login.answer(read_request(bytes.fromhex("00000004 00616200"))) == bytes(4)
+    assert accepted(login, "Heartbeat", 4, {"group_id": "g"}) is None
+
+
+def test_a_client_that_checks_the_brokers_signature_is_told_which_mechanisms_work() -> None:
+    login = AcceptedLogin()
+    answer = accepted(login, "SaslHandshake", 0, {"mechanism": "SCRAM-SHA-256"})
+    assert answer == {"error_code": 33, "mechanisms": ["PLAIN", "OAUTHBEARER"]}
+    assert accepted(login, "Heartbeat", 4, {"group_id": "g"}) is None
+
+
 async def test_clients_of_a_server_are_answered_until_they_ask_for_what_is_not_there() -> None:
     reports: list[str] = []
     async with ReplayServer(CapturedAnswers(steps(HEARTBEATS)), reports.append) as server:
         server.advertise(0, *HERE)
         client, other = await server.connect(0, "10.0.0.9"), await server.connect(0, "10.0.0.8")
         reader, writer = await asyncio.open_connection(sock=client)
+        writer.write(request("SaslAuthenticate", 1, {"auth_bytes": b"secret"}))
+        assert read_response(await frame(reader), 36, 1).well_formed
         writer.write(request("Heartbeat", 4, {"group_id": "a"}) + request("Heartbeat", 4, {"group_id": "b"}))
         codes = [read_response(await frame(reader), 12, 4).body["error_code"] for _ in range(2)]
         writer.write(request("Heartbeat", 0, {"group_id": "a"}))

@@ -12,6 +12,7 @@ from kproxy.replay.run import Replay
 from tests.kproxy.frames import response
 from tests.kproxy.replay.told import steps
 
+Connect = Callable[[object], Awaitable[Any]]
 PIPELINED = """
 > Heartbeat v4 {}
 > Heartbeat v4 {}
@@ -46,14 +47,14 @@ class Connection:
         self.log.append(f"{self.name}x")
 
 
-async def replayed(story: str, connect: Callable[[], Awaitable[Any]]) -> list[ReplayedExchange]:
+async def replayed(story: str, connect: Connect) -> list[ReplayedExchange]:
     return [each async for each in Replay(connect, Replayer(), speed=None, within=1).run(steps(story))]
 
 
-def opener(log: list[str], *errors: list[int | Silent]) -> Callable[[], Awaitable[Any]]:
+def opener(log: list[str], *errors: list[int | Silent]) -> Connect:
     connections = iter([Connection(log, f"{number}", each) for number, each in enumerate(errors, 1)])
 
-    async def connect() -> Any:
+    async def connect(_: object) -> Any:
         return next(connections)
 
     return connect
@@ -106,7 +107,7 @@ async def test_a_broker_that_goes_away() -> None:
     log: list[str] = []
     opened = iter([Connection(log, "1")])
 
-    async def connect() -> Any:
+    async def connect(_: object) -> Any:
         for connection in opened:
             return connection
         raise UserError("cannot connect", UNREACHABLE)

@@ -1,0 +1,21 @@
+"""Errors of a broker that is not ready: it has done nothing, and clients send the request again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from dissectors.schemas.codes import Error
+
+NOT_READY: Final = frozenset(
+    {
+        Error.LEADER_NOT_AVAILABLE, Error.NOT_LEADER_OR_FOLLOWER, Error.COORDINATOR_LOAD_IN_PROGRESS,
+        Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR, Error.CONCURRENT_TRANSACTIONS,
+    }
+)  # fmt: skip
+
+
+def only_not_ready(codes: Iterable[int]) -> bool:
+    """Whether these error codes of a response say that the broker was not ready, and nothing else."""
+    found = set(codes)
+    return bool(found) and found <= NOT_READY

@@ -1,0 +1,20 @@
+"""Asks for the brokers of a cluster."""
+
+from __future__ import annotations
+
+from kproxy.client.ask import ask
+from kproxy.client.connection import BrokerConnection
+from kproxy.client.request import api_of
+from kproxy.client.versions import advertised, newest
+from kproxy.proxy.address import TcpAddress
+
+
+async def brokers(connection: BrokerConnection) -> dict[int, TcpAddress]:
+    """The brokers by node id, from Metadata.
+
+    Raises:
+        UserError: The broker does not answer, or its answers do not decode.
+    """
+    api = api_of("Metadata")
+    body = await ask(connection, api, newest(api, await advertised(connection)), topics=[])
+    return {each["node_id"]: TcpAddress(each["host"], each["port"]) for each in body["brokers"]}

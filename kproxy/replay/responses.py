@@ -1,0 +1,76 @@
+"""Responses that a replay writes itself: the versions and the logins of a capture are not those of its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dissectors import schemas
+from dissectors.edits import frame_layout, write
+from dissectors.messages.message import Message, api_layouts
+from dissectors.schemas.codes import ApiKey, Error
+
+#: API key -> lowest and highest version.
+Versions = Mapping[int, tuple[int, int]]
+#: Clients check what a broker sends in other mechanisms, for which it needs their password.
+_ACCEPTED: Final = ("PLAIN", "OAUTHBEARER")
+
+
+def api_versions(captured: Message, version: int, correlation_id: int, versions: Versions) -> bytes:
+    """A response to ApiVersions with only the versions of a capture, so that clients choose one of these.
+
+    The APIs of a login stay, because the server accepts logins.
+
+    Args:
+        captured: A captured response that decodes, of any version.
+        version: Of the request. If it is unknown, the response has an error and is of version 0 (KIP-511).
+        correlation_id: Of the request.
+        versions: Those of the capture.
+    """
+    own = schemas.api(ApiKey.API_VERSIONS)
+    assert own is not None
+    served = {each["api_key"]: (each["min_version"], each["max_version"]) for each in captured.body["api_keys"]}
+    for key, (lowest, highest) in versions.items():
+        if key in served and served[key][0] <= lowest and highest <= served[key][1]:  # a wrong range stays wrong
+            served[key] = lowest, highest
+    served[own.key] = own.min_version, own.max_version
+    listed = {*versions, own.key, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE} & served.keys()
+    keys = [{"api_key": key, "min_version": served[key][0], "max_version": served[key][1]} for key in sorted(listed)]
+    if version not in own.versions:
+        return _response(own.key, 0, correlation_id, {"error_code": Error.UNSUPPORTED_VERSION, "api_keys": keys})
+    return _response(own.key, version, correlation_id, {**captured.body, "api_keys": keys})
+
+
+class AcceptedLogin:
+    """The login of a client on one connection, accepted whatever its secret is."""
+
+    def __init__(self) -> None:
+        self._token_follows = False
+
+    def answer(self, request: Message) -> bytes | None:
+        """The response to a request of a login; None if it is another request."""
+        if self._token_follows:  # SaslHandshake v0: a token has no header, and neither has its answer
+            self._token_follows = False
+            return bytes(4)
+        if not request.well_formed:
+            return None
+        if request.api_key == ApiKey.SASL_AUTHENTICATE:
+            body: dict[str, Any] = {"error_message": None, "auth_bytes": b""}
+        elif request.api_key == ApiKey.SASL_HANDSHAKE:
+            known = request.body["mechanism"] in _ACCEPTED
+            self._token_follows = known and request.version == 0
+            body = {"mechanisms": _ACCEPTED, "error_code": 0 if known else Error.UNSUPPORTED_SASL_MECHANISM}
+        else:
+            return None
+        return _response(request.api_key, request.version, request.correlation_id, body)
+
+
+def _response(api_key: int, version: int, correlation_id: int | None, body: Mapping[str, Any]) -> bytes:
+    layouts = api_layouts(api_key, version)
+    assert layouts is not None
+    known = {each.name for each in (*layouts.response.fields, *layouts.response.tagged)}
+    values = {
+        "header": {"correlation_id": correlation_id},
+        "body": {name: value for name, value in body.items() if name in known},
+    }
+    return write(None, frame_layout(layouts.response_header, layouts.response), values)

@@ -1,0 +1,123 @@
+"""Routes of a replay at a cluster: the live broker for each request, and the replicas of new topics. No I/O."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dissectors.interception.addresses import locate_addresses
+from dissectors.messages import summary
+from dissectors.messages.message import Message
+from kproxy.proxy.address import TcpAddress
+from kproxy.replay.captured import Action, CapturedExchange, Step
+
+Row = dict[str, Any]
+#: FindCoordinator's key types.
+_GROUP, _TRANSACTION = 0, 1
+#: Requests with a group or a transactional id that do not go to its coordinator.
+_NOT_COORDINATED = frozenset({"FindCoordinator", "Produce", "ShareAcknowledge", "ShareFetch"})
+
+
+class ClusterRoutes:
+    """Sends the requests to a captured broker to one live broker, and those to a coordinator to the live coordinator.
+
+    A captured broker stands for the live one with its node id, else for one of the others. New topics get their
+    captured replicas, so that the leader of each partition is the broker that the captured requests go to.
+
+    Args:
+        steps: The capture.
+        live: The live brokers by node id.
+    """
+
+    def __init__(self, steps: Iterable[Step], live: Mapping[int, TcpAddress]) -> None:
+        self._live = live
+        #: Captured address -> node id; topic -> partition -> captured replicas, the leader first.
+        self._captured: dict[str, int] = {}
+        self._replicas: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)
+        self._partitions: dict[str, int] = {}  # of new topics
+        self._coordinators: dict[tuple[int, str], int] = {}
+        for step in steps:
+            if step.action is Action.RECEIVE and step.exchange is not None and step.exchange.response is not None:
+                self._observe(step.exchange.response)
+        self._nodes = _paired(set(self._captured.values()), live)
+
+    def address(self, exchange: CapturedExchange) -> TcpAddress | None:
+        """The live broker for a request; None if the captured one is unknown."""
+        request = exchange.request
+        node = None if request is None else self._coordinator(request)
+        if node is None:
+            captured = self._captured.get(exchange.line.server)
+            node = None if captured is None else self._nodes[captured]
+        return None if node is None else self._live.get(node)
+
+    def learn(self, request: Message, live: Message) -> None:
+        """Learn the coordinators in a live FindCoordinator response."""
+        if live.api != "FindCoordinator" or not live.well_formed:
+            return
+        key_type = request.body.get("key_type", 0)
+        for each in live.body.get("coordinators") or [{**live.body, "key": request.body.get("key", "")}]:
+            if not each["error_code"]:
+                self._coordinators[key_type, each["key"]] = each["node_id"]
+
+    def body(self, request: Message) -> Row:
+        """The body to send, with captured node ids: CreateTopics and CreatePartitions assign the captured replicas."""
+        if request.api == "CreateTopics" and request.well_formed:
+            return {**request.body, "topics": [self._created(each) for each in request.body["topics"]]}
+        if request.api == "CreatePartitions" and request.well_formed:
+            return {**request.body, "topics": [self._extended(each) for each in request.body["topics"]]}
+        return request.body
+
+    def _observe(self, response: Message) -> None:
+        for span in locate_addresses(response.frame, response.api_key, response.version):
+            self._captured[str(TcpAddress(span.address.host, span.address.port))] = span.address.node_id
+        if response.api == "Metadata" and response.well_formed:
+            for topic in response.body["topics"]:
+                for each in topic["partitions"]:
+                    leader, replicas = each["leader_id"], each["replica_nodes"]
+                    if topic["name"] and leader in replicas:
+                        ordered = [leader, *(node for node in replicas if node != leader)]
+                        self._replicas[topic["name"]].setdefault(each["partition_index"], ordered)
+
+    def _coordinator(self, request: Message) -> int | None:
+        if request.api in _NOT_COORDINATED:
+            return None
+        transaction = next(iter(request.body.get("transactional_ids", ())), summary.transactional_id(request))
+        keys = [(_TRANSACTION, transaction), (_GROUP, summary.group_id(request))]
+        if request.api == "TxnOffsetCommit":
+            keys.reverse()
+        return next((self._coordinators.get((kind, key)) for kind, key in keys if key is not None), None)
+
+    def _created(self, topic: Row) -> Row:
+        name, count = topic["name"], topic["num_partitions"]
+        self._partitions[name] = count
+        replicas = self._assigned(name, range(count))
+        if not replicas or topic["assignments"]:
+            return topic
+        assignments = [{"partition_index": index, "broker_ids": each} for index, each in enumerate(replicas)]
+        return {**topic, "num_partitions": -1, "replication_factor": -1, "assignments": assignments}
+
+    def _extended(self, topic: Row) -> Row:
+        first = self._partitions.get(topic["name"])
+        if first is None or topic["assignments"]:
+            return topic
+        replicas = self._assigned(topic["name"], range(first, topic["count"]))
+        if not replicas:
+            return topic
+        return {**topic, "assignments": [{"broker_ids": each} for each in replicas]}
+
+    def _assigned(self, topic: str, partitions: Iterable[int]) -> list[list[int]]:
+        """The live replicas of each partition; empty if they are not known, or two are on the same broker."""
+        known = self._replicas.get(topic, {})
+        replicas = [[self._nodes.get(node, -1) for node in known.get(index, ())] for index in partitions]
+        return replicas if all(each and -1 not in each and len({*each}) == len(each) for each in replicas) else []
+
+
+def _paired(captured: set[int], live: Iterable[int]) -> dict[int, int]:
+    """The live node of each captured one: the same id if there is one, else another that is not taken, if possible."""
+    nodes = sorted(live)
+    paired = {node: node for node in captured if node in nodes}
+    free = [node for node in nodes if node not in paired]
+    for number, node in enumerate(sorted(captured - paired.keys())):
+        paired[node] = free[number] if number < len(free) else nodes[number % len(nodes)]
+    return paired
