@@ -56,12 +56,20 @@ def anomalies(lines: DataFrame) -> DataFrame:
             latency_us, errors and not_decoded of requests and responses.
 
     Returns:
-        One row for each `api` (`by` is ``api``, `value` null), client (its host if it has no client id) and broker
-        (`by` is the kind, `value` the name) and hour from `since` on in which a `measure` is unusual: ``rate``
-        (requests per observed second, higher or lower), ``errors`` (share of decoded responses with an error, 0 to 1,
-        higher) or ``p99`` (latency in microseconds, higher). `actual` is the value, `usual` the median of the `days`
-        others, `deviation` their difference in typical deviations: the largest of the median deviation of the others,
-        the expected random deviation, and a tenth of the usual. `sentence` describes it. Most unusual first.
+        One row for each API, client and broker and hour in which a `measure` is unusual. Most unusual first.
+
+        - by (string): the kind of row: ``api``, ``client`` or ``broker``
+        - api (string): the API
+        - value (string): the client (its host if it has no client id) or the broker; null if `by` is ``api``
+        - since (timestamp, UTC): the start of the hour
+        - measure (string): ``rate`` (requests per observed second, higher or lower), ``errors`` (share of decoded
+          responses with an error, higher) or ``p99`` (latency, higher)
+        - actual (double, 1/s, 0 to 1 or µs): the value: a rate, a share or a latency, by `measure`
+        - usual (double, 1/s, 0 to 1 or µs): the median of the `days` others
+        - deviation (double, typical deviations): the difference of both, in multiples of the largest of the median
+          deviation of the others, the expected random deviation, and a tenth of the usual
+        - days (int, days): other days that the hour is compared with
+        - sentence (string): a description
     """
     compared = (
         _rates(lines)
