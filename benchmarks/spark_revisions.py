@@ -2,7 +2,7 @@
 
     python benchmarks/spark_revisions.py OLD NEW TRACES... [--stage NAME]... [--job NAME] [--rounds 3]
 
-OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` table (`--job`, errors), `convert`, and `six`
+OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` (`--job`), `convert`, and `six`
 tables from the converted Parquet. Without the stage `convert`, TRACES may be a table that `kproxy analyze convert` has
 written, and `six` reads it. CPU is user and system time of all processes, also of Java. Archives of Spark's classes
 are used but not written. The output of each stage must be the same in both.
