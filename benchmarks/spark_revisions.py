@@ -1,8 +1,8 @@
 """CPU of `kproxy analyze` in two checkouts, in turns: the minimum of each counts on a machine that does other work.
 
-    python benchmarks/spark_revisions.py OLD NEW TRACES... [--stage NAME]... [--rounds 3]
+    python benchmarks/spark_revisions.py OLD NEW TRACES... [--stage NAME]... [--job NAME] [--rounds 3]
 
-OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` table (errors), `convert`, and `six`
+OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` (`--job`), `convert`, and `six`
 tables from the converted Parquet. Without the stage `convert`, TRACES may be a table that `kproxy analyze convert` has
 written, and `six` reads it. CPU is user and system time of all processes, also of Java. Archives of Spark's classes
 are used but not written. The output of each stage must be the same in both.
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("checkouts", nargs=2, type=Path, metavar="CHECKOUT")
     parser.add_argument("traces", nargs="+", type=Path)
     parser.add_argument("--stage", action="append", choices=("all", "one", "convert", "six"))
+    parser.add_argument("--job", default="errors")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     checkouts = [each.resolve() for each in args.checkouts]
@@ -65,7 +66,7 @@ def main() -> None:
         converted = [f"{directory}/last"] if "convert" in chosen else traces
         stages = {
             "all": [*traces, "--format", "json"],
-            "one": ["--job", "errors", *traces, "--format", "json"],
+            "one": ["--job", args.job, *traces, "--format", "json"],
             "convert": ["convert", *traces, "--out", f"{directory}/@"],
             "six": [*_SIX, *converted, "--format", "json"],
         }

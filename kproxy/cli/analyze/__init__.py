@@ -53,6 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="use only lines from this time on (UTC), e.g. 2026-11-21T05:00, or 15m for the last 15 minutes",
     )
     parser.add_argument("--until", metavar="TIME", help="use only lines before this time")
+    parser.add_argument(
+        "--sample", type=_share, metavar="SHARE",
+        help="use only this share (0 to 1) of the connections, the same ones each time",
+    )  # fmt: skip
     options.completes(
         parser.add_argument(
             "--out", metavar="DIR", help="write each table to DIR/NAME; with convert, write the lines to DIR"
@@ -94,6 +98,12 @@ def _count(text: str) -> int:
     return count
 
 
+def _share(text: str) -> float:
+    if not 0 < (share := float(text)) <= 1:
+        raise argparse.ArgumentTypeError("use a share of the connections, e.g. 0.1")
+    return share
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     converts = args.traces[0] == _CONVERT
@@ -119,7 +129,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace, converts: bool) -> None:
     if converts:
-        unused = [name for name in ("job", "where", "since", "until", "html", "follow") if getattr(args, name)]
+        unused = [
+            name for name in ("job", "where", "since", "until", "sample", "html", "follow") if getattr(args, name)
+        ]
         if args.repair:
             if args.traces or not args.out:
                 raise UserError("usage: kproxy analyze convert --repair --out DIR")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from kproxy.cli.analyze.lines import LineSelection, duration_us
+from kproxy.cli.analyze.lines import LineSelection, condition, duration_us
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ def _start(
 ) -> None:  # fmt: skip
     from pyspark.sql.utils import is_remote
 
-    from kproxy.spark.filter_columns import where
     from kproxy.spark.ingest.lines import Period
     from kproxy.spark.streaming.execution import Files, claim
     from kproxy.spark.streaming.lines import follow_lines
@@ -109,15 +108,14 @@ def _start(
 
     if not args.out and (is_remote() or not str(spark.conf.get("spark.master", "")).startswith("local")):
         raise UserError("on a cluster, --follow needs --out DIR, a directory that all machines can reach")
-    condition = Period(selection.since, selection.until).column()
-    if selection.filter is not None:
-        condition &= where(selection.filter)
+    chosen, wanted = Period(selection.since, selection.until).column(), condition(selection)
+    chosen = chosen if wanted is None else chosen & wanted
     files = Files(args.out, args.format or "parquet") if args.out else None
     if files is not None:
         claim(spark, files.directory, query_names, _description(args, span))
     for name in query_names:
         lines = follow_lines(spark, args.traces, late=span.watermark(name), since=selection.since)
-        table = find(name).run(lines.where(condition), span)
+        table = find(name).run(lines.where(chosen), span)
         if files is not None:
             running.to_files(table, name, files)
         else:
@@ -162,6 +160,7 @@ def _description(args: argparse.Namespace, span: Span) -> str:
     local = (urlsplit(path).scheme == "" for path in args.traces)
     paths = (str(Path(path).absolute()) if here else path for path, here in zip(args.traces, local, strict=True))
     where = f" --where '{args.where}'" if args.where else ""
+    where += f" --sample {args.sample}" if args.sample is not None else ""
     times = f" --window {duration(span.window)} --late {duration(span.late)}"
     return f"{' '.join(paths)}{where}{times} --format {args.format or 'parquet'}"
 

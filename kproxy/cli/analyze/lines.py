@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import operator
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from kproxy.filters import Filter
     from kproxy.spark.ingest.convert import TableBatch
     from kproxy.spark.ingest.decode import CaptureOptions
@@ -25,6 +29,7 @@ class LineSelection(NamedTuple):
     filter: Filter | None
     since: datetime | None
     until: datetime | None
+    sample: float | None
 
 
 def line_selection(args: argparse.Namespace) -> LineSelection:
@@ -35,7 +40,18 @@ def line_selection(args: argparse.Namespace) -> LineSelection:
     """
     from kproxy.outputs.line_outputs import filter_for
 
-    return LineSelection(filter_for(args.where), _moment("--since", args.since), _moment("--until", args.until))
+    times = _moment("--since", args.since), _moment("--until", args.until)
+    return LineSelection(filter_for(args.where), *times, args.sample)
+
+
+def condition(selection: LineSelection) -> Column | None:
+    """What the filter and the sample select, besides the period; None if that is all lines."""
+    from kproxy.spark.filter_columns import where
+    from kproxy.spark.ingest.lines import sampled
+
+    found = [] if selection.filter is None else [where(selection.filter)]
+    found += [] if selection.sample is None else [sampled(selection.sample)]
+    return reduce(operator.and_, found) if found else None
 
 
 def _moment(option: str, text: str | None) -> datetime | None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import LineSelection, decoding, warn_empty, warn_unread
+from kproxy.cli.analyze.lines import LineSelection, condition, decoding, warn_empty, warn_unread
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
 def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection) -> None:
     """Write the requested tables, the report, or both."""
+    from kproxy.outputs.stderr import say
     from kproxy.spark import jobs
     from kproxy.spark.derived.shared import shared
-    from kproxy.spark.filter_columns import where
     from kproxy.spark.ingest.lines import Period, open_lines
     from kproxy.spark.session.progress import progress
 
     period = Period(selection.since, selection.until)
-    condition = None if selection.filter is None else where(selection.filter)
+    if selection.sample is not None:
+        say(f"tables show {100 * selection.sample:.3g} % of the connections: counts are as much too low")
     with ExitStack() as stack:
         with progress(spark, "read"):
             opened = open_lines(
-                spark, args.traces, decoding(args), period=period, where=condition, made=warn_unread, empty=warn_empty
-            )
+                spark, args.traces, decoding(args), period=period, where=condition(selection),
+                made=warn_unread, empty=warn_empty,
+            )  # fmt: skip
             lines = stack.enter_context(opened)
             stack.enter_context(shared(lines.rows))
         if args.html:

@@ -23,6 +23,8 @@ from kproxy.spark.ingest.local_lines import local_lines
 from kproxy.spark.ingest.schema import TABLE
 
 _HOUR = timedelta(hours=1)
+#: Parts of which a sample of connections has some.
+_PARTS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,14 @@ class Period:
         if hour is None:
             return True
         return (self.since is None or hour + _HOUR > self.since) and (self.until is None or hour < self.until)
+
+
+def sampled(share: float) -> Column:
+    """Whether a line is of a sample of connections: about `share` (0 to 1) of them, with all their lines.
+
+    A connection that is in a sample is in each larger one too.
+    """
+    return F.pmod(F.xxhash64("connection_id"), F.lit(_PARTS)) < round(share * _PARTS)
 
 
 @dataclass(frozen=True, slots=True)

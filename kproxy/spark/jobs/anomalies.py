@@ -35,6 +35,7 @@ _P99_ERROR = 2.0
 _MAD = 1.4826
 
 _US = 1_000_000
+_P99 = 0.99
 _WHAT = ("cluster", "by", "api", "value")
 
 
@@ -56,12 +57,20 @@ def anomalies(lines: DataFrame) -> DataFrame:
             latency_us, errors and not_decoded of requests and responses.
 
     Returns:
-        One row for each `api` (`by` is ``api``, `value` null), client (its host if it has no client id) and broker
-        (`by` is the kind, `value` the name) and hour from `since` on in which a `measure` is unusual: ``rate``
-        (requests per observed second, higher or lower), ``errors`` (share of decoded responses with an error, 0 to 1,
-        higher) or ``p99`` (latency in microseconds, higher). `actual` is the value, `usual` the median of the `days`
-        others, `deviation` their difference in typical deviations: the largest of the median deviation of the others,
-        the expected random deviation, and a tenth of the usual. `sentence` describes it. Most unusual first.
+        One row for each API, client and broker and hour in which a `measure` is unusual. Most unusual first.
+
+        - by (string): the kind of row: ``api``, ``client`` or ``broker``
+        - api (string): the API
+        - value (string): the client (its host if it has no client id) or the broker; null if `by` is ``api``
+        - since (timestamp, UTC): the start of the hour
+        - measure (string): ``rate`` (requests per observed second, higher or lower), ``errors`` (share of decoded
+          responses with an error, higher) or ``p99`` (latency, higher)
+        - actual (double, 1/s, 0 to 1 or µs): the value: a rate, a share or a latency, by `measure`
+        - usual (double, 1/s, 0 to 1 or µs): the median of the `days` others
+        - deviation (double, typical deviations): the difference of both, in multiples of the largest of the median
+          deviation of the others, the expected random deviation, and a tenth of the usual
+        - days (int, days): other days that the hour is compared with
+        - sentence (string): a description
     """
     compared = (
         _rates(lines)
@@ -179,21 +188,7 @@ def _in_same_parts(day: Column, other: Column) -> Column:
 
 def _answers(lines: DataFrame) -> DataFrame:
     """Return the error share and 99th percentile of each item in each hour with enough responses, and on other days."""
-    read = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
-    hours = (
-        _frames(lines)
-        .where(F.col("kind") == "response")
-        .select(
-            "cluster", "api", "latency_us", read.alias("failed"), _hour(F.unix_seconds("ts")).alias("hour"), _views()
-        )
-        .groupBy("cluster", "view.by", "api", "view.value", "hour")
-        .agg(
-            F.count("failed").alias("responses"),
-            F.count_if("failed").alias("failed"),
-            F.count("latency_us").alias("answered"),
-            F.percentile("latency_us", 0.99).alias("p99"),
-        )
-    )
+    hours = _hours(lines)
 
     def measure(name: str, actual: Column, amount: Column) -> Column:
         columns = {"measure": F.lit(name), "hour": F.col("hour"), "actual": actual, "amount": amount.cast("double")}
@@ -205,6 +200,50 @@ def _answers(lines: DataFrame) -> DataFrame:
     return _with_others(
         each, F.struct("hour", "actual", "amount"), lambda other: other["actual"], "measure"
     ).select(*_WHAT, "measure", "day.*", "others")  # fmt: skip
+
+
+def _hours(lines: DataFrame) -> DataFrame:
+    """Return the decoded responses, failed ones, answered ones and 99th percentile of each item in each hour.
+
+    Latencies are collected once instead of once per item, and sorted: half the CPU of counting each value. The two at
+    the percentile's position are weighted for all others, and Spark interpolates.
+    """
+    read = F.when(is_decoded(), F.size(maybe(F.col("errors"))) > 0)
+    cells = (
+        _frames(lines)
+        .where(F.col("kind") == "response")
+        .select(
+            "cluster", "api", "client_id", "client", "server", "latency_us", read.alias("failed"),
+            _hour(F.unix_seconds("ts")).alias("hour"),
+        )
+        .groupBy("cluster", "api", "client_id", "client", "server", "hour")
+        .agg(
+            F.count("failed").alias("responses"),
+            F.count_if("failed").alias("failed"),
+            F.collect_list("latency_us").alias("latencies"),
+        )
+    )  # fmt: skip
+    of_items = (
+        cells.select("cluster", "api", "hour", "responses", "failed", "latencies", _views())
+        .groupBy("cluster", "view.by", "api", "view.value", "hour")
+        .agg(
+            F.sum("responses").alias("responses"),
+            F.sum("failed").alias("failed"),
+            F.array_sort(F.flatten(F.collect_list("latencies"))).alias("latencies"),
+        )
+    )
+    count = F.size("latencies")
+    below = F.floor((count - 1) * _P99).cast("int")
+    parts = ((below, below + 1), (below + 1, count - below - 1))
+    values = (F.struct(F.get("latencies", place).alias("value"), weight.alias("weight")) for place, weight in parts)
+    return (
+        of_items.select(
+            *_WHAT, "hour", "responses", "failed", count.cast("long").alias("answered"),
+            F.explode(F.array(*values)).alias("latency"),
+        )
+        .groupBy(*_WHAT, "hour", "responses", "failed", "answered")
+        .agg(F.percentile("latency.value", _P99, F.col("latency.weight")).alias("p99"))
+    )  # fmt: skip
 
 
 def _with_others(hours: DataFrame, day: Column, value: Callable[[Column], Column], *more: str) -> DataFrame:

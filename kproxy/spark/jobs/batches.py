@@ -17,12 +17,21 @@ def batches(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses kind, api, client_id, client and topics of Produce requests.
 
     Returns:
-        One row per `client` (its host if it has no client id) and `topic` that it wrote complete batches to. `requests`
-        counts those with the topic, `batches` and `records` their contents, `total_bytes` the size on the wire.
-        `batches_per_request`, `records_per_batch` and `mean_batch_bytes` are means; `p50_batch_bytes` and
-        `p99_batch_bytes` are percentiles in which each batch counts with the mean of its topic in its request. `codecs`
-        are those seen (none, gzip, snappy, lz4, zstd), `uncompressed_share` (0 to 1) is the share of bytes in entries
-        with no codec other than ``none``. Most requests first.
+        One row per client and topic that it wrote complete batches to. Most requests first.
+
+        - client (string): the client id, or the host if there is none
+        - topic (string): the topic, or its id if the name is unknown
+        - requests (bigint, requests): Produce requests with the topic
+        - batches (bigint, batches): record batches in them
+        - records (bigint, records): records in them
+        - total_bytes (bigint, bytes): size of the batches on the wire
+        - batches_per_request (double, batches): mean
+        - records_per_batch (double, records): mean
+        - mean_batch_bytes (double, bytes): mean
+        - p50_batch_bytes (double, bytes): median, in which each batch counts with the mean of its topic in its request
+        - p99_batch_bytes (double, bytes): 99th percentile, likewise
+        - codecs (array<string>): compression codecs: none, gzip, snappy, lz4, zstd
+        - uncompressed_share (double, 0 to 1): share of bytes in entries with no codec other than ``none``
     """
     produced = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce"))
     entries = produced.select("cluster", client_name().alias("client"), F.explode("topics").alias("entry"))

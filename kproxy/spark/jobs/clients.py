@@ -29,13 +29,24 @@ def clients(lines: DataFrame, release: str | None = None) -> DataFrame:
         release: A release or release line of Kafka, ``4.0``, ``3.9.1``; None is the newest known.
 
     Returns:
-        One row per `client` (its host if it has no client id) and software (`software_name`, `software_version`,
-        KIP-511; null if unknown), with `api` and `api_version` null; followed by one for each API version that it uses.
-        `hosts` and `connections` count where it was seen, `requests` how often, `first_at` and `last_at` when;
-        `negotiates`: it has sent ApiVersions. `verdict` is as in `kproxy.browse.overviews.kafka4`: works, refused, or
-        unknown, because a client that negotiates may use newer versions with a newer broker; `reason` is a sentence.
-        `refused_from` is the first release line without this version, for a client its first such version. Refused
-        clients first, then by number of requests.
+        One row per client and software with `api` and `api_version` null, followed by one for each API version that it
+        uses. Refused clients first, then by number of requests.
+
+        - client (string): the client id, or the host if there is none
+        - software_name (string): the software that it names (KIP-511); null if unknown
+        - software_version (string): its version; null if unknown
+        - api (string): the API; null in the row of the client
+        - api_version (bigint): the version; null in the row of the client
+        - hosts (bigint, hosts): hosts that it was seen on
+        - connections (bigint, connections): its connections
+        - requests (bigint, requests): its requests
+        - first_at (timestamp, UTC): the first request
+        - last_at (timestamp, UTC): the last request
+        - negotiates (boolean): whether it has sent ApiVersions
+        - verdict (string): as in `kproxy.browse.overviews.kafka4`: works, refused, or unknown, because a client that
+          negotiates may use newer versions with a newer broker
+        - refused_from (string): the first release line without this version; for a client, its first such version
+        - reason (string): a sentence
 
     Raises:
         ValueError: The release is unknown.

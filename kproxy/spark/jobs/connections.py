@@ -21,12 +21,24 @@ def connections(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses open and close lines, and connection_id, client, server, client_id and ts of frames.
 
     Returns:
-        One row per `client` (its host if it has no client id), `host` and `broker`. `connections` counts all, `opened`
-        those opened during the recording: at most `peak_a_minute` in a minute (UTC), first at `peak_at`. `short` ones
-        lived less than 10 s, `p50_life_us` is the median lifetime; `unused` ones had no request. `per_connection` is
-        the mean number of requests. `by_client`, `by_broker` and `by_proxy` count who closed them, `resets` how many of
-        all were reset; `unanswered` counts requests without a response at the end. Highest peak first, then most
-        connections.
+        One row per client, host and broker. Highest peak first, then most connections.
+
+        - client (string): the client id, or the host if there is none
+        - host (string): the host of the client
+        - broker (string): the address of the broker
+        - connections (bigint, connections): all connections
+        - opened (bigint, connections): those opened during the recording
+        - peak_a_minute (bigint, connections): most of these in one minute (UTC)
+        - peak_at (timestamp, UTC): the first such minute
+        - short (bigint, connections): those that lived less than 10 s
+        - p50_life_us (double, µs): median lifetime
+        - unused (bigint, connections): those without a request
+        - per_connection (double, requests): mean number of requests
+        - by_client (bigint, connections): those that the client closed
+        - by_broker (bigint, connections): those that the broker closed
+        - by_proxy (bigint, connections): those that the proxy closed
+        - resets (bigint, connections): those of all that were reset
+        - unanswered (bigint, requests): requests without a response at the end
     """
     minute = F.date_trunc("minute", "opened_at")
     life = F.unix_micros("closed_at") - F.unix_micros("opened_at")

@@ -21,12 +21,18 @@ def errors(lines: DataFrame) -> DataFrame:
             responses.
 
     Returns:
-        One row for each API, client (its host if it has no client id), broker and topic, and each of its errors: `by`
-        is the kind, `value` the name, `error` and `code` the error. `responses` counts responses with it, however many
-        times each; `share` is their share (0 to 1) of all decoded responses, or of those with the topic. `first_at` and
-        `last_at` are the first and last of them. A topic has the errors in its entry of the response; in a Produce
-        response for several topics only if all of them have errors, because the order may differ from the request's.
-        Sorted by `by`, most responses first.
+        One row for each API, client, broker and topic, and each of its errors. A topic has the errors in its entry of
+        the response; in a Produce response for several topics only if all of them have errors, because the order may
+        differ from the request's. Sorted by `by`, most responses first.
+
+        - by (string): the kind of row: ``api``, ``client``, ``broker`` or ``topic``
+        - value (string): its name; of a client without a client id its host
+        - error (string): the name of the error
+        - code (bigint): its code
+        - responses (bigint, responses): responses with it, however many times each
+        - share (double, 0 to 1): their share of all decoded responses, or of those with the topic
+        - first_at (timestamp, UTC): the first of them
+        - last_at (timestamp, UTC): the last of them
     """
     found = F.transform("errors", _error)
     placed = F.when(

@@ -23,16 +23,26 @@ def fetches(lines: DataFrame) -> DataFrame:
             and offset of fetch responses, and of requests of group members.
 
     Returns:
-        One row per `client` (its host if it has no client id) and `group_id` with `topic` null, for all that it
-        fetched, and one for each topic. The group is that of the members with this client id on this host, null if
-        there are none, or several groups.
+        One row per client and group with `topic` null, for all that it fetched, and one for each topic. Most fetches
+        first, topics after their client.
 
-        `fetches` counts responses, for a topic its entries in them: an empty Fetch in a session has none (KIP-227).
-        `empty` ones had no record and no error, `waited` counts those of them that took 100 ms or more; the others
-        returned immediately. `empty_share` and `waited_share` are shares (0 to 1) of `fetches`. `brought_bytes` and
-        `records` are sums, `per_fetch_bytes` and `records_per_fetch` means of the non-empty ones. `last_lag` and
-        `max_lag` are records left to read after such a response, over the partitions in it, which are those of one
-        broker. Most fetches first, topics after their client.
+        - client (string): the client id, or the host if there is none
+        - group_id (string): the group of the members with this client id on this host; null if there are none, or
+          several
+        - topic (string): the topic, or its id if the name is unknown; null in the row of the client
+        - fetches (bigint, responses): responses, for a topic its entries in them: an empty Fetch in a session has none
+          (KIP-227)
+        - empty (bigint, responses): those without a record and without an error
+        - waited (bigint, responses): empty ones that took 100 ms or more; the others returned immediately
+        - empty_share (double, 0 to 1): share of `fetches`
+        - waited_share (double, 0 to 1): share of `fetches`
+        - brought_bytes (bigint, bytes): sum of record data
+        - records (bigint, records): sum
+        - per_fetch_bytes (double, bytes): mean of those that are not empty
+        - records_per_fetch (double, records): mean of those that are not empty
+        - last_lag (bigint, records): records left to read after the last such response, over the partitions in it,
+          which are those of one broker
+        - max_lag (bigint, records): the largest such number
     """
     fetched = lines.where(is_decoded("Fetch", "ShareFetch")).select(
         "cluster",

@@ -26,11 +26,21 @@ def findings(lines: DataFrame) -> DataFrame:
             and those of finding lines, and repeated of close lines.
 
     Returns:
-        One row per rule (`code`, `name`), `client` (its host if it has no client id) and `broker`; both are null if no
-        other line of the connection exists. `findings` counts reported findings and repeats, `severity` is the highest,
-        or the rule's own if none is reported. `first_at` and `last_at` are the first and last line with one; for
-        repeats that is the end of their connection. `message`, `connection_id`, `direction`, `offset` (of the frame)
-        and `at` are those of the first reported one, null if none is. Highest severity first, then most findings.
+        One row per rule, client and broker. Highest severity first, then most findings.
+
+        - severity (string): the highest of the findings, or the rule's own if none is reported
+        - code (string): the code of the rule
+        - name (string): its name
+        - client (string): the client id, or the host if there is none; null if no other line of the connection exists
+        - broker (string): the address of the broker; null likewise
+        - findings (bigint, findings): reported findings and repeats
+        - first_at (timestamp, UTC): the first line with one; for repeats, the end of their connection
+        - last_at (timestamp, UTC): the last line with one, likewise
+        - message (string): of the first reported one; null if there is none, as in the columns below
+        - connection_id (string): of the first reported one
+        - direction (string): of its frame: request or response
+        - offset (bigint, bytes): of its frame, in its direction of the connection
+        - at (timestamp, UTC): of the first reported one
     """
     # Grouped by raw names first: Spark sorts all lines to compute the maximum of texts.
     names = lines.groupBy("connection_id", "client", "server", "client_id", "cluster").agg(F.max("ts").alias("ts"))

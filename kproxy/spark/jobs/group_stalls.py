@@ -24,11 +24,22 @@ def group_stalls(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses the stall lines.
 
     Returns:
-        One row per stall: `group_id`, `stall` (join-waits, join-unanswered, sync-missing, sync-waits, not-rejoining,
-        heartbeats-stopped, member-lost, join-loop, refused, fenced, commit-refused, epoch-lags, unanswered,
-        coordinator), `severity`, `since`, `until` (null if its end was not seen), `duration_us` (to its end, or to when
-        it was last seen), `waiting` and `blamed` (names of members), `error`, `times` (requests, responses or members),
-        `sentence`, `look` (where to look next) and `connection_id` of the first request. Longest first.
+        One row per stall. Longest first.
+
+        - group_id (string): the group
+        - stall (string): join-waits, join-unanswered, sync-missing, sync-waits, not-rejoining, heartbeats-stopped,
+          member-lost, join-loop, refused, fenced, commit-refused, epoch-lags, unanswered, coordinator
+        - severity (string): of the stall
+        - since (timestamp, UTC): its start
+        - until (timestamp, UTC): its end; null if that was not seen
+        - duration_us (bigint, µs): to its end, or to when it was last seen
+        - waiting (array<string>): names of members that wait
+        - blamed (array<string>): names of members that they wait for
+        - error (string): the error's name
+        - times (bigint, requests, responses or members): how often it was seen
+        - sentence (string): a description
+        - look (string): where to look next
+        - connection_id (string): of the first request
     """
     stalls = lines.where(F.col("kind") == "stall").withColumn("source", source())
     same = Window.partitionBy("source", "group_id", "stall", "since", "connection_id", "request_offset")

@@ -25,11 +25,21 @@ def idle_closes(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses close lines, and connection_id, kind, ts, api, acks and request_ts of frames.
 
     Returns:
-        One row per `client` (its host if it has no client id), `host`, `broker` and `closed_by` (client, server).
-        `idle_closes` counts connections closed after 30 s or more without traffic and without a pending response;
-        `races` counts those that the server closed within 10 s of the first request after such a time, without a
-        response. `shortest_idle_us` and `longest_idle_us` are the idle times of both kinds before the close, or before
-        that request. `races` hit the `lost_apis`, the last one at `last_race_at` on `connection_id`. Most races first.
+        One row per client, host, broker and closing side. Most races first.
+
+        - client (string): the client id, or the host if there is none
+        - host (string): the host of the client
+        - broker (string): the address of the broker
+        - closed_by (string): client or server
+        - idle_closes (bigint, connections): those closed after 30 s or more without traffic and without a pending
+          response
+        - races (bigint, connections): those that the server closed within 10 s of the first request after such a time,
+          without a response
+        - shortest_idle_us (bigint, µs): the shortest idle time of both kinds before the close, or before that request
+        - longest_idle_us (bigint, µs): the longest one
+        - lost_apis (array<string>): APIs of the requests that `races` lost
+        - last_race_at (timestamp, UTC): the last such request
+        - connection_id (string): its connection
     """
     ended = connections(lines).where(F.col("by").isin("client", "server"))
     silent = F.unix_micros("closed_at") - F.unix_micros("last_at")

@@ -23,10 +23,19 @@ def latency(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses api, api_version, client_id, client, server, topics and latency_us of responses.
 
     Returns:
-        One row per `api` (`by` is ``api``, `value` null), and one for each of its versions, clients (host if there is
-        no client id), brokers and topics (`by` is the kind, `value` the name). `responses` counts them, `p50_us` to
-        `p999_us` and `max_us` are microseconds. A response counts for every topic that it names. Sorted by `by`,
-        slowest first.
+        One row per API, and one for each of its versions, clients, brokers and topics. A response counts for every
+        topic that it names. Sorted by `by`, slowest first.
+
+        - by (string): the kind of row: ``api``, ``version``, ``client``, ``broker`` or ``topic``
+        - api (string): the API
+        - value (string): the name of the version, client (its host if it has no client id), broker or topic; null if
+          `by` is ``api``
+        - responses (bigint, responses): responses with a known request
+        - p50_us (double, µs): median
+        - p90_us (double, µs): 90th percentile
+        - p99_us (double, µs): 99th percentile
+        - p999_us (double, µs): 99.9th percentile
+        - max_us (bigint, µs): maximum
     """
     own = ["cluster", "api", "api_version", "caller", "server", "names"]
     answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())

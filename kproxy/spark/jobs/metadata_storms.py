@@ -22,10 +22,23 @@ def metadata_storms(lines: DataFrame) -> DataFrame:
             responses to Metadata.
 
     Returns:
-        One row per run: `client` (its host if it has no client id), `host`, `broker` (one of those used), `first_at`
-        and `last_at` (requests), `lasted_us`, `requests`, `per_second` (the mean rate), `refused` (responses with an
-        error), `error` (the most frequent one) and `topic` (that it is about, if one), `connections` used, `topics`
-        (most in a response), `bytes` of all responses and `connection_id` (of the last request). Most requests first.
+        One row per run. Most requests first.
+
+        - client (string): the client id, or the host if there is none
+        - host (string): the host of the client
+        - broker (string): the address of one of the brokers used
+        - first_at (timestamp, UTC): the first request
+        - last_at (timestamp, UTC): the last request
+        - lasted_us (bigint, µs): between both
+        - requests (bigint, requests): requests of the run
+        - per_second (double, 1/s): mean rate of requests
+        - refused (bigint, responses): responses with an error
+        - error (string): the most frequent error
+        - topic (string): the topic that it is about, if one
+        - connections (bigint, connections): connections used
+        - topics (int, topics): most in a response
+        - bytes (bigint, bytes): size of all responses
+        - connection_id (string): of the last request
     """
     lasted = F.unix_micros("last_at") - F.unix_micros("first_at")
     return (

@@ -17,11 +17,18 @@ def partitions(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses kind, api and topics of requests and responses.
 
     Returns:
-        One row per `topic` and `partition` of a topic with record data written or read. `written_bytes` are those of
-        Produce requests, `read_bytes` those of fetch responses; `written_share` and `read_share` are shares (0 to 1) of
-        the topic's total, `written_skew` and `read_skew` multiples of the mean of its partitions; null if the total is
-        0. The mean is over all partitions named in any frame, including Metadata. The higher of the two skews first,
+        One row per topic and partition of a topic with record data written or read. The higher of the two skews first,
         then most bytes.
+
+        - topic (string): the topic, or its id if the name is unknown
+        - partition (bigint): the number of the partition
+        - written_bytes (bigint, bytes): record data in Produce requests
+        - written_share (double, 0 to 1): share of the topic's total; null if that is 0
+        - written_skew (double, multiples): `written_bytes` divided by the mean of all partitions of the topic named in
+          any frame, including Metadata; null likewise
+        - read_bytes (bigint, bytes): record data in fetch responses
+        - read_share (double, 0 to 1): as `written_share`
+        - read_skew (double, multiples): as `written_skew`
     """
     entries = lines.where(F.col("kind").isin("request", "response")).select(
         "cluster", "kind", carries_records().alias("carries"), F.explode("topics").alias("entry")

@@ -21,14 +21,24 @@ def rebalances(lines: DataFrame) -> DataFrame:
             errors, request_ts, ts and connection_id.
 
     Returns:
-        One row per generation that a member received: `group_id`, `protocol`, `generation`, `since` (its first
-        JoinGroup, or an earlier REBALANCE_IN_PROGRESS; for an epoch, when it was first seen), `until` (its first
-        assignment; for an epoch, when the last member reached it), `duration_us` between them, all null if unknown,
-        `by` (the first member) and `why`: ``leave`` (it left), ``join`` (it was not in the previous generation),
-        ``told`` (members got REBALANCE_IN_PROGRESS before one joined: a session expired, or the cause is not in the
-        traces), ``rejoin`` (it rejoined by itself). `members` got the generation, `a_minute` counts generations in the
-        minute before, `storm` is true if they reach the limit of rule S012, `connection_id` is that of the first. The
-        group with the most per minute first, its generations in order.
+        One row per generation that a member received. The group with the most per minute first, its generations in
+        order.
+
+        - group_id (string): the group
+        - protocol (string): classic, consumer (KIP-848), share (KIP-932) or streams (KIP-1071)
+        - generation (bigint): the generation, or epoch
+        - since (timestamp, UTC): its first JoinGroup, or an earlier REBALANCE_IN_PROGRESS; for an epoch, when it was
+          first seen; null if unknown
+        - until (timestamp, UTC): its first assignment; for an epoch, when the last member reached it; null if unknown
+        - duration_us (bigint, µs): between both; null if unknown
+        - by (string): the name of the first member
+        - why (string): ``leave`` (it left), ``join`` (it was not in the previous generation), ``told`` (members got
+          REBALANCE_IN_PROGRESS before one joined: a session expired, or the cause is not in the traces) or ``rejoin``
+          (it rejoined by itself)
+        - members (int, members): those that got the generation
+        - a_minute (bigint, generations): in the minute before
+        - storm (boolean): whether `a_minute` reaches the limit of rule S012
+        - connection_id (string): of the first member
     """
     events = group_events(lines).where(F.col("own"))
     found = _generations(events).unionByName(_epochs(events))

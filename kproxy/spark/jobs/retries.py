@@ -28,16 +28,22 @@ def retries(lines: DataFrame) -> DataFrame:
             lines.
 
     Returns:
-        One row per `client` (its host if it has no client id), `host`, `broker`, `api`, `kind` and `why`:
+        One row per client, host, broker, API, kind and cause. Most retries first.
 
-        - ``lost``: sent again on another connection within 10 s of the end of one that left it unanswered, closed by
-          `why` (client, server); the broker may have executed both.
-        - ``refused``: failed again within 10 s of the error `why`, which is not retriable in Kafka.
-        - ``batch``: a batch that the broker had received before, detected by the rule `why`.
-
-        `retries` counts them, `shortest_us` is the shortest pause before one (null for batches), `first_at` and
-        `last_at` are when they were sent, for counted batches the end of their connection; `connection_id` is that of
-        the last. Most retries first.
+        - client (string): the client id, or the host if there is none
+        - host (string): the host of the client
+        - broker (string): the address of the broker
+        - api (string): the API
+        - kind (string): ``lost``: sent again on another connection within 10 s of the end of one that left it
+          unanswered; the broker may have executed both. ``refused``: failed again within 10 s of an error that is not
+          retriable in Kafka. ``batch``: a batch that the broker had received before
+        - why (string): for ``lost`` who closed the connection (client, server), for ``refused`` the error, for
+          ``batch`` the rule that detected it
+        - retries (bigint, requests): repeated requests; for ``batch``, batches
+        - shortest_us (bigint, µs): the shortest pause before one; null for batches
+        - first_at (timestamp, UTC): when the first was sent; for counted batches, the end of their connection
+        - last_at (timestamp, UTC): when the last was sent, likewise
+        - connection_id (string): of the last one
     """
     lost = resent(lines).select(*_row("lost", "closed_by", "ended_us"))
     refused = refused_again(lines, retriable=False).select(*_row("refused", "error", "refused_us"))

@@ -21,9 +21,22 @@ def rules(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE.
 
     Returns:
-        As in the job findings: `severity`, `code`, `name`, `client`, `broker` (null for none or several), `findings` (a
-        count; the rule defines of what), `first_at`, `last_at`, `message`, and `blame`, `hint`, `expected`, `got` of
-        the finding, and `connection_id`, an example. Highest severity first, then by code, most findings first.
+        As in the table findings. Highest severity first, then by code, most findings first.
+
+        - severity (string): of the rule
+        - code (string): the code of the rule
+        - name (string): its name
+        - client (string): the client; null for none or several
+        - broker (string): the address of the broker; null for none or several
+        - findings (bigint, findings): a count; the rule defines of what
+        - first_at (timestamp, UTC): the first one
+        - last_at (timestamp, UTC): the last one
+        - message (string): of the finding
+        - blame (string): the side at fault
+        - hint (string): what to do
+        - expected (string): the expected value
+        - got (string): the actual value
+        - connection_id (string): an example
     """
     found = reduce(DataFrame.unionByName, (rule.findings(lines) for rule in fleet_rules()))
     return found.orderBy(

@@ -24,11 +24,23 @@ def slow_exchanges(lines: DataFrame) -> DataFrame:
             offset, topics, request_ts and latency_us of responses.
 
     Returns:
-        At most ten rows per `api`, with `api_version`, `latency_us`, `client` (its host if it has no client id),
-        `broker`, `topics` (names), `asked_at` and `answered_at`, and to find it `connection_id`, `correlation_id` and
-        `offset` (of the response). `ahead` counts earlier requests of its connection without a response at that time,
-        `ahead_us` is how long it waited for them, `ahead_apis` are the APIs of the first ten, in order; Produce with
-        acks 0, which has no response, is not included. Slowest first.
+        At most ten rows per API. Slowest first.
+
+        - api (string): the API
+        - api_version (bigint): its version
+        - latency_us (bigint, µs): from request to response
+        - client (string): the client id, or the host if there is none
+        - broker (string): the address of the broker
+        - topics (array<string>): names of the topics
+        - asked_at (timestamp, UTC): the request
+        - answered_at (timestamp, UTC): the response
+        - connection_id (string): the connection
+        - correlation_id (bigint): of both
+        - offset (bigint, bytes): of the response, in its direction of the connection
+        - ahead (bigint, requests): earlier requests of the connection without a response when this one was sent;
+          Produce with acks 0, which has no response, is not included
+        - ahead_us (bigint, µs): how long it waited for them
+        - ahead_apis (array<string>): the APIs of the first ten of them, in order
     """
     answered = lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
     order = Window.partitionBy("cluster", "api").orderBy(F.desc("latency_us"), "ts", "connection_id", "offset")

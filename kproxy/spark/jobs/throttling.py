@@ -17,10 +17,17 @@ def throttling(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses kind, ts, client_id, client, server, throttle_time_ms and not_decoded of responses.
 
     Returns:
-        One row per `client` (its host if it has no client id) and `broker` that throttled it, with `since` null, and
-        one for each hour (UTC) with throttling, which starts at `since`. `throttled` counts throttled responses,
-        `share` (0 to 1) is their share of the decoded `responses`; `total_throttle_us` and `max_throttle_us` are
-        microseconds. Longest total first, followed by its hours in order.
+        One row per client and broker that throttled it, with `since` null, and one for each hour with throttling.
+        Longest total first, followed by its hours in order.
+
+        - client (string): the client id, or the host if there is none
+        - broker (string): the address of the broker
+        - since (timestamp, UTC): the start of the hour; null in the row of the total
+        - responses (bigint, responses): decoded responses
+        - throttled (bigint, responses): throttled ones
+        - share (double, 0 to 1): share of throttled ones
+        - total_throttle_us (bigint, µs): sum
+        - max_throttle_us (bigint, µs): maximum
     """
     hour = F.window("ts", "1 hour")["start"]
     answers = lines.where(is_decoded()).select(

@@ -24,12 +24,27 @@ def throughput(lines: DataFrame) -> DataFrame:
         lines: Rows of TABLE; uses kind, ts, api, client_id, client, server, size and topics of requests and responses.
 
     Returns:
-        One row for each API, client (its host if it has no client id), broker and topic: `by` is the kind, `value` the
-        name. `requests` and `responses` count frames, for a topic its entries in them, of which a Fetch in a session
-        has few (KIP-227). `request_*_bytes` and `response_*_bytes` are the sum, percentiles and maximum of their sizes;
-        for a topic only record data counts, written in requests and read in responses. `requests_per_s` and
-        `rate_bytes` (per second, both directions) are means over the whole time of the cluster's lines, at least a
-        second; `first_at` and `last_at` are the first and last frame. Sorted by `by`, most bytes first.
+        One row for each API, client, broker and topic. For a topic only record data counts, written in requests and
+        read in responses. Sorted by `by`, most bytes first.
+
+        - by (string): the kind of row: ``api``, ``client``, ``broker`` or ``topic``
+        - value (string): its name; of a client without a client id its host
+        - requests (bigint, requests): requests; for a topic its entries in them, of which a Fetch in a session has few
+          (KIP-227)
+        - responses (bigint, responses): responses, likewise
+        - requests_per_s (double, 1/s): mean over the time from the first to the last line of the cluster, at least a
+          second
+        - rate_bytes (double, bytes/s): mean of both directions, over the same time
+        - request_total_bytes (bigint, bytes): sum of the sizes of requests
+        - request_p50_bytes (double, bytes): median
+        - request_p99_bytes (double, bytes): 99th percentile
+        - request_max_bytes (bigint, bytes): maximum
+        - response_total_bytes (bigint, bytes): sum of the sizes of responses
+        - response_p50_bytes (double, bytes): median
+        - response_p99_bytes (double, bytes): 99th percentile
+        - response_max_bytes (bigint, bytes): maximum
+        - first_at (timestamp, UTC): the first frame
+        - last_at (timestamp, UTC): the last frame
     """
     nothing = F.lit(None).cast("string")
     records = F.when(carries_records(), F.lit(1))

@@ -84,6 +84,8 @@ def test_filters_and_times_choose_the_lines(analyze: Analyze, trace: Path) -> No
     assert counted("--since", "2026-11-21T06:00") == {"Fetch": 1}
     assert counted("--until", "2026-11-21T05:00:02Z") == {"Fetch": 1}
     assert counted("--since", "2026-11-22") == {}
+    assert counted("--where", "api=Fetch", "--sample", "1") == {"Fetch": 2}
+    assert counted("--sample", "0.000001") == {}
 
 
 def test_tables_are_json_csv_or_files(analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path) -> None:
@@ -180,6 +182,7 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
         (["x", "--where", "topic~'(a+)+'"], "invalid pattern for Spark"),
         (["x", "--since", "yesterday"], "--since yesterday: use 2025-01-31, 2025-01-31T12:00"),
         (["x", "--until", "2026-02-31"], "--until 2026-02-31: day is out of range"),
+        (["convert", "x", "--out", "y", "--sample", "0.1"], "convert always takes whole files: remove --sample"),
         (["x", "--conf", "a"], "invalid --conf a: use KEY=VALUE"),
         (["x", "--keylog", "/nothing"], "--keylog /nothing: no such file"),
         (["/nothing/here"], "/nothing/here: no such file or directory"),
@@ -201,6 +204,7 @@ def test_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
         (["--help"], "examples:"),
         (["x", "--rows", "0"], "use 1 or more"),
         (["x", "--job", "y"], "'y'"),
+        (["x", "--sample", "10"], "use a share of the connections, e.g. 0.1"),
     ):
         with pytest.raises(SystemExit):
             main(["analyze", *args])

@@ -17,7 +17,7 @@ from kproxy.spark.ingest import local_lines
 from kproxy.spark.ingest.convert import TableBatch, convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.inputs import File, find_files
-from kproxy.spark.ingest.lines import Period, open_lines
+from kproxy.spark.ingest.lines import Period, open_lines, sampled
 from tests.kproxy.spark.files import text_of, write
 from tests.kproxy.spark.made import request
 
@@ -115,6 +115,18 @@ def test_tables_traces_and_captures_are_one(
         assert offsets(opened.rows) == [100]
     with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period(since=at(23, 0))) as opened:
         assert offsets(opened.rows) == []
+
+
+def test_a_sample_has_whole_connections_and_is_in_each_larger_one(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [request(connection_id=f"proxy-1-{number // 2}", offset=number) for number in range(400)]
+    write(tmp_path / "a.jsonl", text_of(*lines))
+    with open_lines(spark, [str(tmp_path)], CaptureOptions(), period=Period()) as opened:
+        few, more = (set(offsets(opened.rows.where(sampled(share)))) for share in (0.2, 0.5))
+        assert offsets(opened.rows.where(sampled(1))) == list(range(400))
+    assert few < more
+    assert all(number ^ 1 in more for number in more)
+    assert 20 < len(few) / 2 < 60
+    assert 70 < len(more) / 2 < 130
 
 
 def test_what_is_not_there_and_what_a_cluster_cannot_read_is_said(

@@ -1,14 +1,56 @@
-"""docs/spark.md has a row for each job, as it is."""
+"""docs/spark.md has a row for each job, and docs/tables.md its columns, as they are."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from kproxy.outputs import doc_tables
-from kproxy.spark import pages
+from kproxy.spark import jobs, pages
+from kproxy.spark.table_columns import described
 from tests.kproxy.spark.files import REPOSITORY
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
-def test_the_table_of_jobs_is_that_of_the_code() -> None:
+_UPDATE = "python -m kproxy.spark.pages docs/spark.md"
+#: Numbers that identify something, so that they have no unit.
+_IDENTIFIERS = {"api_version", "code", "correlation_id", "generation", "partition"}
+
+
+def test_the_pages_are_those_of_the_code() -> None:
     document = (REPOSITORY / "docs/spark.md").read_text()
-    assert doc_tables.with_table(document, "jobs", pages.markdown()) == document, (
-        "python -m kproxy.spark.pages docs/spark.md"
-    )
+    assert doc_tables.with_table(document, "jobs", pages.markdown()) == document, _UPDATE
+    assert (REPOSITORY / "docs" / pages.TABLES).read_text() == pages.columns_page(), _UPDATE
+
+
+@pytest.mark.parametrize("name", jobs.names())
+def test_each_column_has_its_type_its_unit_and_a_meaning(name: str, captured: DataFrame) -> None:
+    job = jobs.find(name)
+    columns = described(job).columns
+    assert [(each.name, each.type) for each in columns] == job.run(captured).dtypes
+    for each in columns:
+        needs_unit = each.type in ("int", "bigint", "double", "timestamp") and each.name not in _IDENTIFIERS
+        assert bool(each.unit) == needs_unit, each
+    for ending, unit in {"_us": "µs", "bytes": "bytes", "share": "0 to 1", "_at": "UTC", "_per_s": "1/s"}.items():
+        assert {each.unit.partition("/s")[0] if ending == "bytes" else each.unit
+                for each in columns if each.name.endswith(ending)} <= {unit}  # fmt: skip
+
+
+def test_a_docstring_without_columns_is_an_error() -> None:
+    def run(lines: DataFrame) -> DataFrame:
+        """Report nothing.
+
+        Args:
+            lines: Rows.
+
+        Returns:
+            One row.
+
+            - x: no type
+        """
+        return lines
+
+    with pytest.raises(ValueError, match="the docstring of x must describe"):
+        described(jobs.Job("x", "nothing", run))
