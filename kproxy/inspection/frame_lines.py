@@ -29,7 +29,8 @@ from kproxy.trace.lines import (
 from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
-    from kproxy.inspection.record_values import RecordValues
+    from dissectors.values import DecodedPart
+    from kproxy.inspection.record_values import DecodedRecords, RecordValues
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -74,6 +75,7 @@ class FrameLines:
     ) -> None:
         self._run_state = cluster
         self._record_values = record_values
+        self._decoded: tuple[Message, DecodedRecords] | None = None
         self._detail = detail
         self._facts = facts
         self._excerpts = excerpts or detail is not Detail.SUMMARY
@@ -198,6 +200,19 @@ class FrameLines:
             self._add_detail(line, message)
         return line
 
+    def decode_records(self, event: RequestReceived | ResponseReceived) -> list[DecodedPart]:
+        """The decoded keys and values of a frame, for the rules. Its line, which comes next, gets the same."""
+        message = event.message
+        if self._record_values is None or message is None or event.damaged or message.opaque:
+            return []
+        decoded = self._decode(message, self._record_values)
+        self._decoded = message, decoded
+        return decoded.parts
+
+    def _decode(self, message: Message, record_values: RecordValues) -> DecodedRecords:
+        topic_names = self._run_state.topic_names.get
+        return record_values.decode(message, embedded.presentable(message, topic_names), topic_names)
+
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
         frame = self._redacted(event) if self._excerpts else None
         return [finding_entry(finding, frame) for finding in findings]
@@ -238,10 +253,12 @@ class FrameLines:
         if line.not_decoded:
             return
         if self._detail is not Detail.SUMMARY:
-            topic_names = self._run_state.topic_names.get
-            line.body = embedded.presentable(message, topic_names)
-            if self._record_values is not None:
-                line.body = self._record_values.decode(message, line.body, topic_names)
+            if self._record_values is None:
+                line.body = embedded.presentable(message, self._run_state.topic_names.get)
+            elif self._decoded is not None and self._decoded[0] is message:
+                line.body = self._decoded[1].body
+            else:
+                line.body = self._decode(message, self._record_values).body
         if self.with_frame:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
 

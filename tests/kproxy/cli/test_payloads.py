@@ -123,6 +123,22 @@ def test_without_payloads_the_summary_has_no_part_of_them(kproxy: Run, capture: 
         assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
 
 
+def test_findings(kproxy: Run, tmp_path: Path) -> None:
+    (tmp_path / "1.events-value.json").write_text('{"title": "Event", "required": ["id"]}')
+    record = {"value": b"\0\0\0\0\1{}"}
+    batches = encode([{"compression": "gzip", "records": [record, record]}])
+    topic = {"name": "events", "partition_data": [{"index": 0, "records": batches}]}
+    frame = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]})
+    capture = written(tmp_path / "events.pcap", frame)
+    message = "events, value: schema id 1 (Event): the value violates 'required' of its JSON Schema"
+    for options in ("--findings", "--json"):
+        done = kproxy("dissect", options, "--payloads", "--schemas", tmp_path, capture)
+        assert (done.returncode, done.stdout.count(message)) == (1, 1), done.stderr
+    assert "P009" not in kproxy("dissect", "--findings", capture).stdout
+    explained = kproxy("explain", "--payloads", "--schemas", tmp_path, "-", stdin=frame.hex())
+    assert (explained.returncode, explained.stdout.count(message)) == (1, 1)
+
+
 def test_explain(kproxy: Run, capture: Path) -> None:
     options = ("--payloads", "--schemas", capture.parent / "schemas", "-")
     done = kproxy("explain", *options, stdin=produce().hex())
@@ -140,7 +156,6 @@ def test_explain(kproxy: Run, capture: Path) -> None:
     [
         (["--schemas", "x"], "--schemas needs --payloads"),
         (["--mask", "value"], "--mask needs --payloads"),
-        (["--payloads", "--findings"], "use --payloads or --findings, not both"),
         (["--payloads", "--html"], "use --payloads or --html, not both"),
         (
             ["--payloads", "--mask", "value", "--detail", "raw"],
