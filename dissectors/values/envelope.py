@@ -66,11 +66,6 @@ def envelope_of(data: bytes, context: ValueContext) -> Envelope | None:
     return next(known, None) or next(probable, None)
 
 
-def is_repeated(data: bytes) -> bool:
-    """Whether a Confluent prefix is followed by the same prefix again, after at most a few message indexes."""
-    return schema_id(data) is not None and 0 < data.find(data[:PREFIX], PREFIX) <= 2 * PREFIX
-
-
 def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
     if found := context.header(f"__{context.part}_schema_id"):
         if found[0] == _MAGIC_GUID and len(found) >= _GUID_PREFIX:

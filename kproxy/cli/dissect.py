@@ -271,13 +271,11 @@ def _captured(
     from kproxy.inspection.inspector import Inspector
     from kproxy.inspection.needs import EVERYTHING
     from kproxy.outputs.progress import progress
-    from kproxy.trace.lines import Detail
 
     needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
-    detail = Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
     inspector = Inspector(
         stem_of(name),
-        output.detail(detail),
+        output.detail(payload_options.detail_of(args)),
         excerpts=args.findings,
         frames=args.frames,
         needs=needs,

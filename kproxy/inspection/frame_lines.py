@@ -259,7 +259,8 @@ class FrameLines:
                 line.body = self._decoded[1].body
             else:
                 line.body = self._decode(message, self._record_values).body
-        if self.with_frame:
+        is_masked = self._record_values is not None and self._record_values.may_mask(message)
+        if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
 
 

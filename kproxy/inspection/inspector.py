@@ -64,7 +64,8 @@ class Inspector:
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         frames: The initial value of `frames`.
         needs: The parts of the inspection that are needed. Lines lack what the other parts add.
-        record_values: Decodes the records in bodies. It may do I/O, which a live proxy's inspector must not.
+        record_values: Decodes the records in bodies. Its source of schemas may do I/O: a live proxy needs one that
+            does not wait for it.
     """
 
     def __init__(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
+from dissectors.records.schema_ids import PREFIX, is_repeated
 from dissectors.trackers.schema_uses import PartSchemas
-from dissectors.values import DecodedPart, ProblemKind
-from dissectors.values.envelope import is_repeated
 
-_PREFIX = 5
+if TYPE_CHECKING:
+    from dissectors.values import DecodedPart
 
 
-def parts_with(event: RecordsDecoded, *kinds: ProblemKind) -> Iterator[DecodedPart]:
-    """The keys and values with a problem of these kinds. Those with two envelopes have a rule of their own."""
+def parts_with(event: RecordsDecoded, kind: str) -> Iterator[DecodedPart]:
+    """The keys and values with a problem of a kind (`ProblemKind`), except those with two envelopes (P005)."""
     for part in event.parts:
         problem = part.value.problem
-        if problem is not None and problem.kind in kinds and not is_repeated(part.data):
+        if problem is not None and problem.kind == kind and not is_repeated(part.data):
             yield part
 
 
@@ -68,14 +69,14 @@ def names(keys: Iterable[object]) -> str:
 def broken_prefix(data: bytes, schemas: PartSchemas) -> str | None:
     """How a value without a valid prefix has the id of a schema that its topic uses after all; a clause."""
     ids = {int(key.value).to_bytes(4, "big") for key in schemas.used if key.form == "id"}
-    if data[:1] == b"\0" and data[1:_PREFIX][::-1] in ids:
+    if data[:1] == b"\0" and data[1:PREFIX][::-1] in ids:
         return "the id is written in little-endian order"
     if data[:4] in ids:
         return "the zero byte before the id is missing"
-    if data[1:_PREFIX] in ids:
+    if data[1:PREFIX] in ids:
         return f"the magic byte before the id is {data[0]}, not 0"
     try:
         decoded = base64.b64decode(data.strip(b'"')[:8])
     except (binascii.Error, ValueError):
         return None
-    return "the value with its id is written in base64" if decoded[:1] == b"\0" and decoded[1:_PREFIX] in ids else None
+    return "the value with its id is written in base64" if decoded[:1] == b"\0" and decoded[1:PREFIX] in ids else None

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
+from dissectors.records.schema_ids import is_repeated
 from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import record_problem
 from dissectors.trackers.state import ConnectionState
-from dissectors.values.envelope import is_repeated
 
 
 @rule("P005", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")

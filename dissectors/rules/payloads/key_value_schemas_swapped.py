@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import record_problem, schema_name
 from dissectors.trackers.state import ConnectionState
-from dissectors.values.subjects import is_swapped
+from dissectors.trackers.subjects import is_swapped
 
 
 @rule("P003", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")

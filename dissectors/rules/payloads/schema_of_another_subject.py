@@ -10,7 +10,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import record_problem, schema_name
 from dissectors.trackers.schema_uses import SchemaUses
 from dissectors.trackers.state import ConnectionState
-from dissectors.values.subjects import is_foreign
+from dissectors.trackers.subjects import is_foreign
 
 
 @rule("P002", severity=Severity.WARNING, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")

@@ -6,8 +6,10 @@ Source: Confluent's TopicNameStrategy (``TOPIC-key``, ``TOPIC-value``), RecordNa
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from dissectors.values.value import DecodedPart
+if TYPE_CHECKING:
+    from dissectors.values import DecodedPart
 
 _CONTEXT = re.compile(r":\.[^:]*:")
 _OTHER = {"key": "value", "value": "key"}
