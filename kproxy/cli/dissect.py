@@ -271,15 +271,18 @@ def _captured(
     from kproxy.inspection.inspector import Inspector
     from kproxy.inspection.needs import EVERYTHING
     from kproxy.outputs.progress import progress
+    from kproxy.trace.lines import Detail
 
     needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
+    detail = output.detail(payload_options.detail_of(args))
     inspector = Inspector(
         stem_of(name),
-        output.detail(payload_options.detail_of(args)),
+        detail,
         excerpts=args.findings,
         frames=args.frames,
         needs=needs,
         record_values=payload_options.record_values_of(args),
+        withholds_records=not (args.payloads or args.frames or detail is Detail.RAW),
     )
     with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
         lines = CaptureLines(

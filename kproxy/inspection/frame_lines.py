@@ -17,6 +17,7 @@ from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.rewritten import rewritten_entries
+from kproxy.inspection.withheld_records import frame_without_records, withhold_records
 from kproxy.trace.lines import (
     FORMAT,
     Detail,
@@ -59,6 +60,7 @@ class FrameLines:
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         facts: Whether lines have the facts in bodies: topics, groups, errors, brokers.
         record_values: Decodes the records in bodies; None leaves them as bytes.
+        withholds_records: Whether bodies and excerpts have no part of keys, values and headers, but their sizes.
 
     Attributes:
         with_frame: Whether lines have the bytes of their frames. It may change at any time.
@@ -72,9 +74,11 @@ class FrameLines:
         excerpts: bool,
         facts: bool = True,
         record_values: RecordValues | None = None,
+        withholds_records: bool = False,
     ) -> None:
         self._run_state = cluster
         self._record_values = record_values
+        self._withholds_records = withholds_records
         self._decoded: tuple[Message, DecodedRecords] | None = None
         self._detail = detail
         self._facts = facts
@@ -225,7 +229,7 @@ class FrameLines:
         if message is not None:
             if self._record_values is not None and self._record_values.may_mask(message):
                 return None
-            return redaction.redacted_frame(message)
+            return frame_without_records(message) if self._withholds_records else redaction.redacted_frame(message)
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
@@ -255,6 +259,8 @@ class FrameLines:
         if self._detail is not Detail.SUMMARY:
             if self._record_values is None:
                 line.body = embedded.presentable(message, self._run_state.topic_names.get)
+                if self._withholds_records:
+                    line.body = withhold_records(message, line.body)
             elif self._decoded is not None and self._decoded[0] is message:
                 line.body = self._decoded[1].body
             else:

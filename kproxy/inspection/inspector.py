@@ -66,6 +66,7 @@ class Inspector:
         needs: The parts of the inspection that are needed. Lines lack what the other parts add.
         record_values: Decodes the records in bodies. Its source of schemas may do I/O: a live proxy needs one that
             does not wait for it.
+        withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Inspector:
         frames: bool = False,
         needs: Needs = EVERYTHING,
         record_values: RecordValues | None = None,
+        withholds_records: bool = False,
     ) -> None:
         self._name = name
         self._detail = detail
@@ -85,7 +87,12 @@ class Inspector:
         self._check = rules.check if needs.findings else _check_failures
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(
-            self._run_state, detail, excerpts=excerpts, facts=needs.facts, record_values=record_values
+            self._run_state,
+            detail,
+            excerpts=excerpts,
+            facts=needs.facts,
+            record_values=record_values,
+            withholds_records=withholds_records,
         )
         self._checks_records = needs.findings and record_values is not None
         self._stall_lines = StallLines()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from dissectors import values
-from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
-from dissectors.embedded.registry import Row, Rows
+from dissectors.embedded.locations import TopicName
+from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
 from kproxy.inspection.masks import MASKED, Masks
+from kproxy.inspection.record_data import has_records, record_data
 from kproxy.registry import SchemaSource
 
 _PARTS = ("key", "value")
@@ -45,13 +45,13 @@ class RecordValues:
         decoded or withheld already stays. With masks, the body of a message that does not decode is left out (None), as
         masked bytes may be anywhere in it.
         """
-        if message.layout is None or not (locations := embedded_locations(message.layout)):
+        if not has_records(message):
             return DecodedRecords(body)
         if self.may_mask(message) and (message.error or message.trailing or message.diagnosis):
             return DecodedRecords(None)
         contexts = [
             (topic, f"{path}[{number}].records[{index}]", record, _headers(record))
-            for topic, path, batches in _record_data(body, locations, (), "", topic_name)
+            for topic, path, batches in record_data(message, body, topic_name)
             for number, batch in enumerate(batches)
             if not batch.get("is_control")
             for index, record in enumerate(batch.get("records", ()))
@@ -85,7 +85,7 @@ class RecordValues:
 
     def may_mask(self, message: Message) -> bool:
         """Whether the message may have records of which parts are masked."""
-        return bool(self.masks) and message.layout is not None and _has_records(embedded_locations(message.layout))
+        return bool(self.masks) and has_records(message)
 
     def _keys(self, contexts: list[_Context]) -> set[SchemaKey]:
         return {
@@ -135,31 +135,6 @@ def _schema(key: SchemaKey) -> dict[str, int | str]:
 
 def _masked_entry() -> dict[str, Any]:
     return {"format": MASKED, "data": MASKED}
-
-
-def _has_records(locations: tuple[EmbeddedLocation, ...]) -> bool:
-    """Whether a message with these locations has fields with record data."""
-    return any(_has_records(each.below) if each.below else each.reader is None for each in locations)
-
-
-def _record_data(
-    row: Row, locations: tuple[EmbeddedLocation, ...], rows: Rows, path: str, topic_name: TopicName
-) -> Iterator[tuple[str | None, str, list[Row]]]:
-    """The batches of each field with record data, its topic and its path."""
-    rows = (*rows, row)
-    for location in locations:
-        value, here = row.get(location.name), f"{path}.{location.name}" if path else location.name
-        if location.below:
-            below = (
-                [(f"{here}[{index}]", each) for index, each in enumerate(value)]
-                if isinstance(value, list)
-                else [(here, value)]
-            )
-            for place, each in below:
-                if isinstance(each, dict):
-                    yield from _record_data(each, location.below, rows, place, topic_name)
-        elif location.reader is None and isinstance(value, list):
-            yield topic_of(rows, topic_name), here, value
 
 
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:

@@ -97,8 +97,12 @@ class InspectionSink:
         self._throttle = RateLimit(sys.stdout)
         self._detail = options.detail
         node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
+        detail = self._output.detail(self._detail)
         self._inspector = Inspector(
-            f"{node}-{hello.pid}", self._output.detail(self._detail), record_values=options.record_values
+            f"{node}-{hello.pid}",
+            detail,
+            record_values=options.record_values,
+            withholds_records=options.record_values is None and detail is not Detail.RAW,
         )
         self._trace: TraceWriter | None = None
         if options.directory is not None:

@@ -204,6 +204,9 @@ class SchemaRegistry:
                 type_ = response.headers.get("X-Registry-ArtifactType")
         except TimeoutError:
             raise _Failed(f"did not answer within {self._seconds:g} s") from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            reason = getattr(error.certificate_error, "verify_message", "") or "not valid"
+            raise _Failed(f"has a certificate that is refused: {reason}; check --registry-ca") from None
         except aiohttp.ClientConnectorError as error:
             raise _Failed(f"cannot be reached: {_reason(error.os_error)}") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
@@ -217,6 +220,8 @@ class SchemaRegistry:
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or 'no reason'})"
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
