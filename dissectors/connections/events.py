@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
+
+if TYPE_CHECKING:
+    from dissectors.values import DecodedPart
 
 #: The reason of gaps in a relay's connections: the inspector could not keep up.
 BEHIND = "the inspector was behind"
@@ -82,6 +85,15 @@ class ResponseReceived:
 
 #: For `isinstance` on each event: `A | B` would create a new union each time.
 FRAME_EVENTS: Final = (RequestReceived, ResponseReceived)
+
+
+@dataclass(slots=True)
+class RecordsDecoded:
+    """The keys and values of the records in a frame were decoded; nulls are left out. It follows the frame's event."""
+
+    at: int
+    message: Message
+    parts: list[DecodedPart]
 
 
 @dataclass(slots=True)
@@ -243,6 +255,7 @@ Event: TypeAlias = (
     ConnectionOpened
     | RequestReceived
     | ResponseReceived
+    | RecordsDecoded
     | TokenReceived
     | FramingLost
     | ProxyHeaderReceived

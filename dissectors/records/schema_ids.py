@@ -22,3 +22,8 @@ def schema_id(data: bytes) -> int | None:
         return None
     found = int.from_bytes(data[1:PREFIX], "big")
     return found if 0 < found < _HIGHEST else None
+
+
+def is_repeated(data: bytes) -> bool:
+    """Whether the prefix is followed by the same prefix again, after at most a few Protobuf message indexes."""
+    return schema_id(data) is not None and 0 < data.find(data[:PREFIX], PREFIX) <= 2 * PREFIX

@@ -15,7 +15,10 @@ from dissectors.values.plain_formats import decode_plain
 from dissectors.values.schema_formats import format_of
 from dissectors.values.value import (
     DEFAULT_LIMITS,
+    DecodedPart,
     DecodedValue,
+    NotRegistered,
+    ProblemKind,
     Schema,
     SchemaKey,
     ValueContext,
@@ -26,8 +29,11 @@ from dissectors.wire.errors import DecodeError
 
 __all__ = [
     "DEFAULT_LIMITS",
+    "DecodedPart",
     "DecodedValue",
     "MissingPackage",
+    "NotRegistered",
+    "ProblemKind",
     "Schema",
     "SchemaKey",
     "ValueContext",
@@ -72,7 +78,8 @@ def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
     try:
         payload = payload_of(data, envelope, context.limits.size)
     except DecodeError as error:
-        return DecodedValue("bytes", data, schema=key, problem=ValueProblem(error.message, error.offset))
+        unfit = ValueProblem(error.message, error.offset, ProblemKind.DOES_NOT_FIT)
+        return DecodedValue("bytes", data, schema=key, problem=unfit)
     if not isinstance(schema, Schema):
         return _without_schema(payload, envelope, schema, context)
     value = _by_schema(payload, schema, envelope, context)
@@ -83,7 +90,7 @@ def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:
     problem = value.problem
     if problem is not None and problem.offset is not None:
         at = None if envelope.is_compressed else problem.offset + envelope.start
-        problem = problem._replace(offset=at)
+        problem = replace(problem, offset=at)
     return replace(value, schema=key, subject=schema.subject, problem=problem)
 
 
@@ -104,5 +111,6 @@ def _without_schema(payload: bytes, envelope: Envelope, reason: str | None, cont
     """The payload without its envelope, as far as it decodes without the schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema
-    problem = ValueProblem(reason or f"no schema with {key} is known", 1 if envelope.start else None)
+    kind = ProblemKind.NOT_REGISTERED if isinstance(reason, NotRegistered) else ProblemKind.NO_SCHEMA
+    problem = ValueProblem(reason or f"no schema with {key} is known", 1 if envelope.start else None, kind)
     return replace(inner, schema=key, is_guess=inner.is_guess or not envelope.is_marked, problem=problem)

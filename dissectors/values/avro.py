@@ -13,10 +13,10 @@ from typing import Any
 
 from dissectors.records.varint import read_zigzag, write_zigzag
 from dissectors.values.avro_schema import AvroType, parse
-from dissectors.values.errors import SchemaError, cached
+from dissectors.values.errors import SchemaError, bad_schema, cached
 from dissectors.values.logical import logical_value
 from dissectors.values.schema_formats import schema_format
-from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueLimits, ValueProblem
+from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueLimits, ValueProblem
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
 
@@ -30,16 +30,19 @@ def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes |
     try:
         type_ = _parse(schema)
     except SchemaError as error:
-        return DecodedValue("avro", payload, problem=ValueProblem(f"the schema cannot be used: {error}"))
+        return DecodedValue("avro", payload, problem=bad_schema(error))
     reader = _Reader(payload, context.limits)
     try:
         data = reader.read(type_, 0)
     except DecodeError as error:
-        return DecodedValue("avro", reader.partial, type=type_.name, problem=ValueProblem(error.message, error.offset))
+        misfit = ValueProblem(error.message, error.offset, ProblemKind.DOES_NOT_FIT)
+        return DecodedValue("avro", reader.partial, type=type_.name, problem=misfit)
     problem = None
     if left := len(payload) - reader.pos:
         problem = ValueProblem(
-            f"{left} byte{'s' * (left != 1)} left after the value: probably another schema", reader.pos
+            f"{left} byte{'s' * (left != 1)} left after the value: probably another schema",
+            reader.pos,
+            ProblemKind.LEFTOVER,
         )
     return DecodedValue(
         "avro",

@@ -6,13 +6,18 @@ import functools
 from collections.abc import Callable
 from typing import TypeVar
 
-from dissectors.values.value import Schema
+from dissectors.values.value import ProblemKind, Schema, ValueProblem
 
 T = TypeVar("T")
 
 
 class SchemaError(ValueError):
     """A schema is invalid, or uses another one that is missing. The message is a clause, e.g. ``it is not JSON``."""
+
+
+def bad_schema(error: SchemaError) -> ValueProblem:
+    """The problem of a value whose schema cannot be used."""
+    return ValueProblem(f"the schema cannot be used: {error}", kind=ProblemKind.BAD_SCHEMA)
 
 
 class MissingPackage(Exception):

@@ -9,10 +9,10 @@ from jsonschema.validators import Draft7Validator, validator_for
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
 
-from dissectors.values.errors import SchemaError, cached
+from dissectors.values.errors import SchemaError, bad_schema, cached
 from dissectors.values.json_text import parse_json
 from dissectors.values.schema_formats import schema_format
-from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
+from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueProblem
 
 
 @schema_format("JSON")
@@ -21,13 +21,14 @@ def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: 
     try:
         found = parse_json(payload)
     except (ValueError, RecursionError):
-        return DecodedValue("json-schema", payload, problem=ValueProblem("the payload is not JSON", 0))
+        problem = ValueProblem("the payload is not JSON", 0, ProblemKind.DOES_NOT_FIT)
+        return DecodedValue("json-schema", payload, problem=problem)
     try:
         validator, title = _validator(schema)
-        problem = _violation(validator, found)
+        violation = _violation(validator, found)
     except SchemaError as error:
-        title, problem = None, ValueProblem(f"the schema cannot be used: {error}")
-    return DecodedValue("json-schema", found, type=title, problem=problem)
+        title, violation = None, bad_schema(error)
+    return DecodedValue("json-schema", found, type=title, problem=violation)
 
 
 @cached
@@ -63,4 +64,4 @@ def _violation(validator: Any, found: Any) -> ValueProblem | None:
     if error is None:
         return None
     path = ".".join(map(str, error.absolute_path)) or "the value"
-    return ValueProblem(f"{path} violates {error.validator!r} of its JSON Schema")
+    return ValueProblem(f"{path} violates {error.validator!r} of its JSON Schema", kind=ProblemKind.VIOLATION)

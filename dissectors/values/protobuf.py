@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -12,16 +13,17 @@ from google.protobuf.message import DecodeError as ProtobufError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from dissectors.values.envelope import message_indexes
-from dissectors.values.errors import SchemaError, cached
+from dissectors.values.errors import SchemaError, bad_schema, cached
 from dissectors.values.proto_text import file_descriptor
 from dissectors.values.schema_formats import schema_format
-from dissectors.values.value import DecodedValue, Schema, ValueContext, ValueProblem
+from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueProblem
 from dissectors.wire.errors import DecodeError
 
 _Path: TypeAlias = tuple[int, ...]
 
 _MAIN = "(schema).proto"
 _MOST_FILES = 200
+_MOST_FITTING = 3
 _OWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
 
@@ -29,22 +31,54 @@ _OWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
     """A message; enums are their names, timestamps and durations text, fields without presence have their defaults."""
     try:
+        classes = _classes(schema)
+    except SchemaError as error:
+        return DecodedValue("protobuf", payload, problem=bad_schema(error))
+    in_header = indexes is not None
+    try:
         if indexes is not None:
             (path, _), start = message_indexes(indexes), 0
         else:
             path, start = message_indexes(payload)
     except DecodeError as error:
-        at = None if indexes is not None else error.offset
-        return DecodedValue("protobuf", payload, problem=ValueProblem(error.message, at))
-    try:
-        classes = _classes(schema)
-    except SchemaError as error:
-        return DecodedValue("protobuf", payload[start:], problem=ValueProblem(f"the schema cannot be used: {error}"))
+        found = [] if in_header else _fitting(payload, classes, "without message indexes")
+        problem = _problem([error.message, *found], None if in_header else error.offset, ProblemKind.MESSAGE_INDEX)
+        return DecodedValue("protobuf", payload, problem=problem)
     if not (made := classes.get(path)):
-        text = f"the schema has no message with index {'.'.join(map(str, path))}"
-        return DecodedValue("protobuf", payload[start:], problem=ValueProblem(text, None if indexes is not None else 0))
+        text = f"the schema has no message with index {_joined(path)}"
+        found = _fitting(payload[start:], classes) or (
+            [] if in_header else _fitting(payload, classes, "without indexes")
+        )
+        problem = _problem([text, *found], None if in_header else 0, ProblemKind.MESSAGE_INDEX)
+        return DecodedValue("protobuf", payload[start:], problem=problem)
     values = [_read(payload, start, each) for each in made]
-    return next((value for value in values if value.problem is None), values[0])
+    value = next((value for value in values if value.problem is None), values[0])
+    if value.problem is not None and (found := _fitting(payload[start:], classes)):
+        text = "; ".join([value.problem.text, *found])
+        return replace(value, problem=replace(value.problem, text=text, kind=ProblemKind.DOES_NOT_FIT))
+    return value
+
+
+def _joined(path: _Path) -> str:
+    return ".".join(map(str, path))
+
+
+def _problem(clauses: list[str], offset: int | None, kind: ProblemKind) -> ValueProblem:
+    return ValueProblem("; ".join(clauses), offset, kind)
+
+
+def _fitting(data: bytes, classes: dict[_Path, list[Any]], how: str = "") -> list[str]:
+    """A clause with the messages of the schema that these bytes are; none if they may be any message."""
+    fitting = []
+    for path, made in classes.items():
+        message = made[0]()
+        try:
+            message.ParseFromString(data)
+        except ProtobufError:
+            continue
+        if message.ListFields() and not any(_unknown_fields(message)) and message.ByteSize() == len(data):
+            fitting.append(f"{made[0].DESCRIPTOR.full_name} (index {_joined(path)})")
+    return [f"{how} they fit {' or '.join(fitting)}".lstrip()] if 0 < len(fitting) <= _MOST_FITTING else []
 
 
 def _read(payload: bytes, start: int, made: Any) -> DecodedValue:
@@ -53,12 +87,14 @@ def _read(payload: bytes, start: int, made: Any) -> DecodedValue:
     try:
         message.ParseFromString(payload[start:])
     except ProtobufError:
-        text = f"these bytes are not a {name}"
-        return DecodedValue("protobuf", payload[start:], type=name, problem=ValueProblem(text, start))
-    problem = None
+        problem = ValueProblem(f"these bytes are not a {name}", start, ProblemKind.DOES_NOT_FIT)
+        return DecodedValue("protobuf", payload[start:], type=name, problem=problem)
+    unfit = None
     if unknown := sorted({*_unknown_fields(message)}):
         numbers = ", ".join(map(str, unknown[:5]))
-        problem = ValueProblem(f"fields that {name} does not have: {numbers}; probably another message or schema")
+        text = f"fields that {name} does not have: {numbers}; probably another message or schema"
+        kind = ProblemKind.UNKNOWN_FIELDS if message.ListFields() else ProblemKind.DOES_NOT_FIT
+        unfit = ValueProblem(text, kind=kind)
     written = message.SerializeToString(deterministic=True)
     reencoding = "equal"
     if written != payload[start:] and message.SerializeToString() != payload[start:]:
@@ -68,7 +104,16 @@ def _read(payload: bytes, start: int, made: Any) -> DecodedValue:
             if len(written) == size
             else f"differs: {len(written)} bytes instead of {size}, as for defaults that are written"
         )
-    return DecodedValue("protobuf", _tree(message), type=name, problem=problem, reencoding=reencoding)
+    return DecodedValue("protobuf", _tree(message), type=name, problem=unfit, reencoding=reencoding)
+
+
+def messages(schema: Schema) -> dict[str, Any]:
+    """The descriptors of a schema's messages, by full name.
+
+    Raises:
+        SchemaError: The schema cannot be used.
+    """
+    return {each.DESCRIPTOR.full_name: each.DESCRIPTOR for made in _classes(schema).values() for each in made}
 
 
 @cached

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,13 +31,21 @@ class Schema:
     """A schema as text.
 
     `type` is ``AVRO``, ``PROTOBUF`` or ``JSON``. `references` are the schemas that it uses, by the name that it uses
-    for them: the full name of an Avro type, the path of a ``.proto`` file, the URI of a JSON Schema.
+    for them: the full name of an Avro type, the path of a ``.proto`` file, the URI of a JSON Schema. `subjects` are all
+    that have it, if the source knows them; `subject` is one of them.
     """
 
     type: str
     text: str
     subject: str | None = None
     references: Mapping[str, Schema] = field(default_factory=lambda: MappingProxyType({}))
+    subjects: tuple[str, ...] = ()
+
+
+class NotRegistered(str):
+    """Why there is no schema with a key, as a sentence: the source has all schemas, and this one is not among them."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +80,36 @@ class ValueContext:
         return next((value for key, value in reversed(self.headers) if key == name), None)
 
 
-class ValueProblem(NamedTuple):
-    """Why a value does not decode, or not completely. The text has no part of the value.
+class ProblemKind(StrEnum):
+    """What is wrong with a value, as rules distinguish it.
+
+    NOT_REGISTERED: nobody registered the schema. NO_SCHEMA: it is not at hand. BAD_SCHEMA: it cannot be used.
+    DOES_NOT_FIT: the bytes do not fit it. LEFTOVER: bytes are left after the value. MESSAGE_INDEX: the indexes lead to
+    no Protobuf message. UNKNOWN_FIELDS: the message has fields that its schema does not have. VIOLATION: the value
+    violates its JSON Schema.
+    """
+
+    NOT_REGISTERED = "not_registered"
+    NO_SCHEMA = "no_schema"
+    BAD_SCHEMA = "bad_schema"
+    DOES_NOT_FIT = "does_not_fit"
+    LEFTOVER = "leftover"
+    MESSAGE_INDEX = "message_index"
+    UNKNOWN_FIELDS = "unknown_fields"
+    VIOLATION = "violation"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueProblem:
+    """Why a value does not decode, or not completely. The text has no part of an Avro or Protobuf value.
 
     `offset` counts from the first byte of the key or value, with its envelope; None if it is unknown.
     """
 
     text: str
     offset: int | None = None
+    kind: ProblemKind = field(default=ProblemKind.OTHER, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +137,23 @@ class DecodedValue:
     problem: ValueProblem | None = None
     reencoding: str | None = None
     is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedPart:
+    """A decoded key or value and its place.
+
+    Attributes:
+        topic: None if its name is unknown.
+        part: ``key`` or ``value``.
+        path: The field in the body, as users write it.
+        data: Its bytes.
+        schema: The schema by which it was decoded.
+    """
+
+    topic: str | None
+    part: str
+    path: str
+    data: bytes = field(repr=False)
+    value: DecodedValue
+    schema: Schema | None = None

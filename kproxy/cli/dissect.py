@@ -274,14 +274,15 @@ def _captured(
     from kproxy.trace.lines import Detail
 
     needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
-    detail = Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
+    detail = output.detail(payload_options.detail_of(args))
     inspector = Inspector(
         stem_of(name),
-        output.detail(detail),
+        detail,
         excerpts=args.findings,
         frames=args.frames,
         needs=needs,
         record_values=payload_options.record_values_of(args),
+        withholds_records=not (args.payloads or args.frames or detail is Detail.RAW),
     )
     with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
         lines = CaptureLines(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import options, payload_options
@@ -145,8 +144,9 @@ def _show(
 def _with_values(explanation: Explanation, record_values: RecordValues | None) -> Explanation:
     if record_values is None:
         return explanation
-    body = record_values.decode(explanation.message, explanation.body, lambda _: None)
-    return replace(explanation, body=body or {})
+    from kproxy.inspection.explain import with_decoded
+
+    return with_decoded(explanation, record_values.decode(explanation.message, explanation.body, lambda _: None))
 
 
 def _unhex(text: str) -> list[bytes]:

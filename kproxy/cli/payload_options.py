@@ -16,8 +16,10 @@ from kproxy.errors import UserError
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import RecordValues
     from kproxy.registry.http import RegistryAccess
+    from kproxy.trace.lines import Detail
 
 _SECRET = "KPROXY_REGISTRY_SECRET"  # noqa: S105
+_RAW_MASK = "--mask cannot mask the bytes of frames: do not pass --detail raw with it"
 _NEED_PAYLOADS = ("schemas", "registry", "mask")
 _NEED_REGISTRY = ("registry_user", "registry_secret_file", "registry_ca", "registry_cert", "registry_key")
 _PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser")
@@ -59,31 +61,42 @@ def check(args: argparse.Namespace) -> None:
     Raises:
         UserError: Options cannot be combined.
     """
-    if args.payloads and (other := next((name for name in ("findings", "html") if getattr(args, name)), None)):
-        raise UserError(f"use --payloads or --{other}, not both")
-    if args.mask and (args.detail == "raw" or args.frames):
-        raise UserError("--mask cannot mask the bytes of frames: do not pass --detail raw with it")
+    if args.payloads and args.html:
+        raise UserError("use --payloads or --html, not both")
+    if args.mask and args.frames:
+        raise UserError(_RAW_MASK)
     record_values_of(args)
 
 
-def record_values_of(args: argparse.Namespace) -> RecordValues | None:
+def detail_of(args: argparse.Namespace) -> Detail:
+    """The detail of lines."""
+    from kproxy.trace.lines import Detail
+
+    return Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
+
+
+def record_values_of(args: argparse.Namespace, *, in_background: bool = False) -> RecordValues | None:
     """What decodes records; None without --payloads. Reads the files at the first call.
+
+    With `in_background`, decoding does not wait for the registry.
 
     Raises:
         UserError: Options cannot be combined, a file cannot be used, or a package is missing.
     """
     if not hasattr(args, "record_values"):  # inputs share its cache
-        args.record_values = _record_values(args)
+        args.record_values = _record_values(args, in_background=in_background)
     made: RecordValues | None = args.record_values
     return made
 
 
-def _record_values(args: argparse.Namespace) -> RecordValues | None:
+def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordValues | None:
     if not args.payloads:
         given = next((name for name in (*_NEED_PAYLOADS, *_NEED_REGISTRY) if getattr(args, name, None)), None)
         if given:
             raise UserError(f"--{given.replace('_', '-')} needs --payloads")
         return None
+    if getattr(args, "mask", None) and args.detail == "raw":
+        raise UserError(_RAW_MASK)
     if not args.registry and (given := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
         raise UserError(f"--{given.replace('_', '-')} needs --registry URL")
     if (args.schemas or args.registry) and (missing := _missing_package()):
@@ -100,9 +113,11 @@ def _record_values(args: argparse.Namespace) -> RecordValues | None:
 
         sources.append(SchemaDirectory(Path(args.schemas)))
     if args.registry:
+        from kproxy.registry.background import BackgroundSource
         from kproxy.registry.http import SchemaRegistry
 
-        sources.append(SchemaRegistry(_access(args)))
+        registry = SchemaRegistry(_access(args))
+        sources.append(BackgroundSource(registry) if in_background else registry)
     return RecordValues(Sources(sources), Masks(getattr(args, "mask", ())))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_options, config_file, listeners, options, tls
+from kproxy.cli import broker_options, config_file, listeners, options, payload_options, tls
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
@@ -25,6 +25,7 @@ examples:
   kproxy --listen 9092 --upstream broker:9092 --advertise
   kproxy --listen 9093 --tls-cert cert.pem --tls-key key.pem --upstream broker:9093 --upstream-tls --advertise
   kproxy --listen 9092 --upstream b1:9092 --listen 9093 --upstream b2:9092 --detail full
+  kproxy --listen 9092 --upstream broker:9092 --payloads --registry http://localhost:8081
   kproxy --listen 9092 --replay capture.pcap
   kproxy --listen 0.0.0.0:9092 --upstream '[::1]:19092' --trace /var/tmp/kafka-trace -q
   kproxy --listen 9092 --upstream broker:9092 --no-trace --json -f 'error or latency>1s'
@@ -54,6 +55,7 @@ def declare(parser: options.OptionGroup) -> None:
     group.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
     group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     options.add_selection(group)
+    payload_options.configure(parser)
     broker_options.configure(parser)
 
 
@@ -149,11 +151,12 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.live.run import run as run_live
     from kproxy.live.sink import InspectorOptions
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
-    from kproxy.trace.lines import Detail
 
     http = _http(args)
-    output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
+    verbose = args.verbose or args.payloads
+    output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
     selection = options.selection_of(args)
+    record_values = payload_options.record_values_of(args, in_background=True)
     sample = _sample(args)
     if answers is not None:
         bound = listeners.of_replay(args)
@@ -167,12 +170,13 @@ def run(args: argparse.Namespace) -> int:
         InspectorOptions(
             output,
             selection,
-            Detail(args.detail),
+            payload_options.detail_of(args),
             directory=directory,
             compress=args.compress,
             control=control,
             built_in=broker is not None,
             metrics=http is not None,
+            record_values=record_values,
         ),
         watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
         strict=args.strict_trace,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dissectors import embedded, rules, schemas
 from dissectors.connections.connection import plausible_request
-from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.connections.events import RecordsDecoded, RequestReceived, ResponseReceived
 from dissectors.embedded import redaction
 from dissectors.failures import Failure
 from dissectors.findings import Finding
@@ -18,6 +18,9 @@ from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import layout
 from dissectors.wire.node import Node
+
+if TYPE_CHECKING:
+    from kproxy.inspection.record_values import DecodedRecords
 
 #: The request of a response: its API key and version, or its frame. None if the frame is a request itself.
 AnsweredRequest: TypeAlias = tuple[int, int] | bytes | None
@@ -68,6 +71,15 @@ def explain(
     """
     explanation = _explain(frame, answered if request is None else request)
     return _without_prefix(explanation) if prefix_missing else explanation
+
+
+def with_decoded(explanation: Explanation, decoded: DecodedRecords) -> Explanation:
+    """The explanation with decoded records in its body, and the findings about them."""
+    connection_state = ConnectionState(RunState(rules.trackers()))
+    event = RecordsDecoded(0, explanation.message, decoded.parts)
+    connection_state.observe(event)
+    findings = explanation.findings + rules.check(event, connection_state)
+    return replace(explanation, body=decoded.body or {}, findings=findings)
 
 
 def _explain(frame: bytes, answered: AnsweredRequest) -> Explanation:

@@ -17,6 +17,7 @@ from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.rewritten import rewritten_entries
+from kproxy.inspection.withheld_records import frame_without_records, withhold_records
 from kproxy.trace.lines import (
     FORMAT,
     Detail,
@@ -29,7 +30,8 @@ from kproxy.trace.lines import (
 from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
-    from kproxy.inspection.record_values import RecordValues
+    from dissectors.values import DecodedPart
+    from kproxy.inspection.record_values import DecodedRecords, RecordValues
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -58,6 +60,7 @@ class FrameLines:
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         facts: Whether lines have the facts in bodies: topics, groups, errors, brokers.
         record_values: Decodes the records in bodies; None leaves them as bytes.
+        withholds_records: Whether bodies and excerpts have no part of keys, values and headers, but their sizes.
 
     Attributes:
         with_frame: Whether lines have the bytes of their frames. It may change at any time.
@@ -71,9 +74,12 @@ class FrameLines:
         excerpts: bool,
         facts: bool = True,
         record_values: RecordValues | None = None,
+        withholds_records: bool = False,
     ) -> None:
         self._run_state = cluster
         self._record_values = record_values
+        self._withholds_records = withholds_records
+        self._decoded: tuple[Message, DecodedRecords] | None = None
         self._detail = detail
         self._facts = facts
         self._excerpts = excerpts or detail is not Detail.SUMMARY
@@ -198,6 +204,19 @@ class FrameLines:
             self._add_detail(line, message)
         return line
 
+    def decode_records(self, event: RequestReceived | ResponseReceived) -> list[DecodedPart]:
+        """The decoded keys and values of a frame, for the rules. Its line, which comes next, gets the same."""
+        message = event.message
+        if self._record_values is None or message is None or event.damaged or message.opaque:
+            return []
+        decoded = self._decode(message, self._record_values)
+        self._decoded = message, decoded
+        return decoded.parts
+
+    def _decode(self, message: Message, record_values: RecordValues) -> DecodedRecords:
+        topic_names = self._run_state.topic_names.get
+        return record_values.decode(message, embedded.presentable(message, topic_names), topic_names)
+
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
         frame = self._redacted(event) if self._excerpts else None
         return [finding_entry(finding, frame) for finding in findings]
@@ -210,7 +229,7 @@ class FrameLines:
         if message is not None:
             if self._record_values is not None and self._record_values.may_mask(message):
                 return None
-            return redaction.redacted_frame(message)
+            return frame_without_records(message) if self._withholds_records else redaction.redacted_frame(message)
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
@@ -238,11 +257,16 @@ class FrameLines:
         if line.not_decoded:
             return
         if self._detail is not Detail.SUMMARY:
-            topic_names = self._run_state.topic_names.get
-            line.body = embedded.presentable(message, topic_names)
-            if self._record_values is not None:
-                line.body = self._record_values.decode(message, line.body, topic_names)
-        if self.with_frame:
+            if self._record_values is None:
+                line.body = embedded.presentable(message, self._run_state.topic_names.get)
+                if self._withholds_records:
+                    line.body = withhold_records(message, line.body)
+            elif self._decoded is not None and self._decoded[0] is message:
+                line.body = self._decoded[1].body
+            else:
+                line.body = self._decode(message, self._record_values).body
+        is_masked = self._record_values is not None and self._record_values.may_mask(message)
+        if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
 
 

@@ -19,6 +19,7 @@ from dissectors.connections.events import (
     FrameIncomplete,
     InspectionFailed,
     ProxyHeaderReceived,
+    RecordsDecoded,
     RequestReceived,
     ResponseReceived,
     TlsFailed,
@@ -63,7 +64,9 @@ class Inspector:
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
         frames: The initial value of `frames`.
         needs: The parts of the inspection that are needed. Lines lack what the other parts add.
-        record_values: Decodes the records in bodies. It may do I/O, which a live proxy's inspector must not.
+        record_values: Decodes the records in bodies. Its source of schemas may do I/O: a live proxy needs one that
+            does not wait for it.
+        withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Inspector:
         frames: bool = False,
         needs: Needs = EVERYTHING,
         record_values: RecordValues | None = None,
+        withholds_records: bool = False,
     ) -> None:
         self._name = name
         self._detail = detail
@@ -83,8 +87,14 @@ class Inspector:
         self._check = rules.check if needs.findings else _check_failures
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(
-            self._run_state, detail, excerpts=excerpts, facts=needs.facts, record_values=record_values
+            self._run_state,
+            detail,
+            excerpts=excerpts,
+            facts=needs.facts,
+            record_values=record_values,
+            withholds_records=withholds_records,
         )
+        self._checks_records = needs.findings and record_values is not None
         self._stall_lines = StallLines()
         self._connections: dict[int, InspectedConnection] = {}
         self.frames = frames
@@ -344,6 +354,21 @@ class Inspector:
                 event.message = event.message.without_body(failure)
             return make(state, event, findings)  # type: ignore[arg-type]
 
+    def _check_records(
+        self, event: RequestReceived | ResponseReceived, connection_state: ConnectionState
+    ) -> list[Finding]:
+        """The findings about the keys and values in a frame."""
+        try:
+            parts = self._frame_lines.decode_records(event)
+        except Exception as error:  # noqa: BLE001
+            connection_state.failures.append(Failure.of("decoding records", error))
+            return rules.failed(event, connection_state)
+        if not parts or event.message is None:
+            return []
+        decoded = RecordsDecoded(event.at, event.message, parts)
+        connection_state.observe(decoded)
+        return self._check(decoded, connection_state)
+
     def _lines(self, state: InspectedConnection, events: list[Event]) -> list[Line]:
         lines: list[Line] = []
         connection_state = state.connection_state
@@ -351,6 +376,8 @@ class Inspector:
             connection_state.observe(event)
             findings = self._check(event, connection_state)
             if isinstance(event, FRAME_EVENTS):
+                if self._checks_records:
+                    findings += self._check_records(event, connection_state)
                 state.frames[type(event) is ResponseReceived] += 1
                 line = self._frame_line(state, event, findings)
                 lines.append(line)

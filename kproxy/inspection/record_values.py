@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
 from dissectors import values
-from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
-from dissectors.embedded.registry import Row, Rows
+from dissectors.embedded.locations import TopicName
+from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
-from dissectors.values import DecodedValue, SchemaKey, ValueContext
+from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
 from kproxy.inspection.masks import MASKED, Masks
+from kproxy.inspection.record_data import has_records, record_data
 from kproxy.registry import SchemaSource
 
 _PARTS = ("key", "value")
+#: Topic, path of the record, record, headers.
+_Context: TypeAlias = tuple[str | None, str, Row, tuple[tuple[str, bytes | None], ...]]
+
+
+class DecodedRecords(NamedTuple):
+    """A body with decoded records in place, and their keys and values for the rules."""
+
+    body: Row | None
+    parts: list[DecodedPart] = []  # noqa: RUF012  # never changed
 
 
 class RecordValues:
@@ -28,44 +38,59 @@ class RecordValues:
         self._source = source
         self.masks = masks
 
-    def decode(self, message: Message, body: Row, topic_name: TopicName) -> Row | None:
+    def decode(self, message: Message, body: Row, topic_name: TopicName) -> DecodedRecords:
         """The body, as `embedded.presentable` made it, with decoded records in place.
 
         Keys, values and the values of headers become objects (docs/payloads.md); null stays null, and what kproxy has
         decoded or withheld already stays. With masks, the body of a message that does not decode is left out (None), as
         masked bytes may be anywhere in it.
         """
-        if message.layout is None or not (locations := embedded_locations(message.layout)):
-            return body
+        if not has_records(message):
+            return DecodedRecords(body)
         if self.may_mask(message) and (message.error or message.trailing or message.diagnosis):
-            return None
+            return DecodedRecords(None)
         contexts = [
-            (topic, record, _headers(record))
-            for topic, batches in _record_data(body, locations, (), topic_name)
-            for record in _records(batches)
+            (topic, f"{path}[{number}].records[{index}]", record, _headers(record))
+            for topic, path, batches in record_data(message, body, topic_name)
+            for number, batch in enumerate(batches)
+            if not batch.get("is_control")
+            for index, record in enumerate(batch.get("records", ()))
         ]
         schemas = self._source.lookup(self._keys(contexts)) if contexts else {}
-        for topic, record, headers in contexts:
+        parts = []
+        for topic, path, record, headers in contexts:
             for part in _PARTS:
                 if isinstance(data := record.get(part), bytes | memoryview):
                     context = ValueContext(topic, part == "key", headers, schemas)
-                    record[part] = self._shown(values.decode(bytes(data), context), topic, part)
+                    value = values.decode(bytes(data), context)
+                    record[part] = self._shown(value, topic, part)
+                    schema = None if value.schema is None else schemas.get(value.schema)
+                    parts.append(
+                        DecodedPart(
+                            topic,
+                            part,
+                            f"{path}.{part}",
+                            bytes(data),
+                            self._reported(value, topic, part),
+                            schema if isinstance(schema, Schema) else None,
+                        )
+                    )
             for header in record.get("headers", ()):
                 if isinstance(data := header["value"], bytes | memoryview):
                     is_masked = self.masks.masks_header(topic, header["key"])
                     header["value"] = (
                         _masked_entry() if is_masked else entry(values.decode(bytes(data), ValueContext()))
                     )
-        return body
+        return DecodedRecords(body, parts)
 
     def may_mask(self, message: Message) -> bool:
         """Whether the message may have records of which parts are masked."""
-        return bool(self.masks) and message.layout is not None and _has_records(embedded_locations(message.layout))
+        return bool(self.masks) and has_records(message)
 
-    def _keys(self, contexts: list[tuple[str | None, Row, tuple[tuple[str, bytes | None], ...]]]) -> set[SchemaKey]:
+    def _keys(self, contexts: list[_Context]) -> set[SchemaKey]:
         return {
             key
-            for topic, record, headers in contexts
+            for topic, _, record, headers in contexts
             for part in _PARTS
             if isinstance(data := record.get(part), bytes | memoryview)
             for key in values.schema_keys(bytes(data), ValueContext(topic, part == "key", headers))
@@ -77,6 +102,12 @@ class RecordValues:
         if value.problem is not None:  # where the masked fields are is doubtful
             return _masked_entry() | ({"schema": _schema(value.schema)} if value.schema else {})
         return entry(value) | {"data": self.masks.masked(value.data, topic, part)}
+
+    def _reported(self, value: DecodedValue, topic: str | None, part: str) -> DecodedValue:
+        """The value as rules see it: the path in a problem may have names from inside a masked value."""
+        if value.problem is None or not self.masks.applies(topic, part):
+            return value
+        return replace(value, problem=replace(value.problem, text=MASKED))
 
 
 def entry(value: DecodedValue) -> dict[str, Any]:
@@ -104,32 +135,6 @@ def _schema(key: SchemaKey) -> dict[str, int | str]:
 
 def _masked_entry() -> dict[str, Any]:
     return {"format": MASKED, "data": MASKED}
-
-
-def _has_records(locations: tuple[EmbeddedLocation, ...]) -> bool:
-    """Whether a message with these locations has fields with record data."""
-    return any(_has_records(each.below) if each.below else each.reader is None for each in locations)
-
-
-def _record_data(
-    row: Row, locations: tuple[EmbeddedLocation, ...], rows: Rows, topic_name: TopicName
-) -> Iterator[tuple[str | None, list[Row]]]:
-    """The batches of each field with record data, and its topic."""
-    rows = (*rows, row)
-    for location in locations:
-        value = row.get(location.name)
-        if location.below:
-            for each in value if isinstance(value, list) else [value]:
-                if isinstance(each, dict):
-                    yield from _record_data(each, location.below, rows, topic_name)
-        elif location.reader is None and isinstance(value, list):
-            yield topic_of(rows, topic_name), value
-
-
-def _records(batches: list[Row]) -> Iterator[Row]:
-    for batch in batches:
-        if not batch.get("is_control"):
-            yield from batch.get("records", ())
 
 
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:

@@ -37,6 +37,7 @@ from kproxy.trace.timestamps import timestamp
 from kproxy.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
+    from kproxy.inspection.record_values import RecordValues
     from kproxy.live.inspector_metrics import InspectorMetrics
 
 #: The tap is idle after this time without a message.
@@ -56,6 +57,7 @@ class InspectorOptions:
         control: The socket for viewers.
         built_in: Whether the upstream is the built-in broker.
         metrics: Whether to count for Prometheus, which needs the extra of that name.
+        record_values: Decodes keys and values. Its source of schemas must not wait for a network.
     """
 
     output: OutputOptions
@@ -66,6 +68,7 @@ class InspectorOptions:
     control: ControlSocket | None = None
     built_in: bool = False
     metrics: bool = False
+    record_values: RecordValues | None = None
 
 
 class InspectionSink:
@@ -94,7 +97,13 @@ class InspectionSink:
         self._throttle = RateLimit(sys.stdout)
         self._detail = options.detail
         node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
-        self._inspector = Inspector(f"{node}-{hello.pid}", self._output.detail(self._detail))
+        detail = self._output.detail(self._detail)
+        self._inspector = Inspector(
+            f"{node}-{hello.pid}",
+            detail,
+            record_values=options.record_values,
+            withholds_records=options.record_values is None and detail is not Detail.RAW,
+        )
         self._trace: TraceWriter | None = None
         if options.directory is not None:
             lost = 0 if table is None else table.lost_lines()

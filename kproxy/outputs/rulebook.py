@@ -22,6 +22,7 @@ FAMILIES = {
     "V": "version negotiation",
     "C": "correlation and connections",
     "R": "records and batches",
+    "P": "payloads: keys and values",
     "S": "semantics over time",
     "X": "security and other protocols",
     "M": "limits and framing",

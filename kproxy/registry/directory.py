@@ -40,7 +40,7 @@ class SchemaDirectory:
         for file in _files(path):
             type_ = _TYPES[file.suffix]
             keys, subject = _names(file.stem)
-            schema = Schema(type_, _text(file), subject, references[type_])
+            schema = Schema(type_, _text(file), subject, references[type_], (subject,) if subject else ())
             references[type_][_reference_name(schema, file.relative_to(path))] = schema
             for key in keys:
                 if key in self._schemas and key.form != "subject":  # files that others use may have equal names

@@ -22,7 +22,7 @@ from urllib.parse import quote, urlsplit
 
 import aiohttp
 
-from dissectors.values import Schema, SchemaKey
+from dissectors.values import NotRegistered, Schema, SchemaKey
 
 _SECONDS = 5.0
 _MOST_BYTES: Final = 4 << 20
@@ -125,7 +125,7 @@ class SchemaRegistry:
         try:
             schema = await self._schema(session, key)
         except _Missing:
-            reason = f"the registry {self._name} has no schema with {key}"
+            reason = NotRegistered(f"the registry {self._name} has no schema with {key}")
             _keep(self._missing, key, (self._now() + _FORGET_MISSING, reason))
             return reason
         except _Failed as error:
@@ -146,7 +146,10 @@ class SchemaRegistry:
         else:
             answer = _parsed((await self._get(session, path))[0])
         schema = await self._made(session, answer, {})
-        return replace(schema, subject=await self._subject(session, path)) if key.form == "id" else schema
+        if key.form != "id":
+            return schema
+        subjects = await self._subjects(session, path)
+        return replace(schema, subject=subjects[0] if subjects else None, subjects=subjects)
 
     async def _made(
         self,
@@ -178,13 +181,13 @@ class SchemaRegistry:
             references[name] = known[of]
         return schema
 
-    async def _subject(self, session: aiohttp.ClientSession, path: str) -> str | None:
-        """The first subject with the schema; None if the registry does not tell, as Karapace before 3.4."""
+    async def _subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
+        """The subjects with the schema; empty if the registry does not tell, as Karapace before 3.4."""
         try:
             subjects = _parsed((await self._get(session, f"{path}/subjects"))[0])
         except (_Missing, _Failed):
-            return None
-        return str(subjects[0]) if isinstance(subjects, list) and subjects else None
+            return ()
+        return tuple(map(str, subjects)) if isinstance(subjects, list) else ()
 
     async def _get(self, session: aiohttp.ClientSession, path: str) -> tuple[str, str | None]:
         """The body of an answer, and the type of an Apicurio artifact."""
@@ -201,6 +204,9 @@ class SchemaRegistry:
                 type_ = response.headers.get("X-Registry-ArtifactType")
         except TimeoutError:
             raise _Failed(f"did not answer within {self._seconds:g} s") from None
+        except aiohttp.ClientConnectorCertificateError as error:
+            reason = getattr(error.certificate_error, "verify_message", "") or "not valid"
+            raise _Failed(f"has a certificate that is refused: {reason}; check --registry-ca") from None
         except aiohttp.ClientConnectorError as error:
             raise _Failed(f"cannot be reached: {_reason(error.os_error)}") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
@@ -214,6 +220,8 @@ class SchemaRegistry:
 
 
 def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or 'no reason'})"
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 

@@ -10,21 +10,27 @@ from kproxy.capture.kafka_flows import Dissector
 from kproxy.capture.keylog import KeyLog
 from kproxy.capture.tls import TlsDecryptor
 from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.record_values import RecordValues
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 
 DATA = Path(__file__).parents[1] / "data"
 
 
-def lines_of(path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[int] = frozenset()) -> Iterator[Line]:
+def lines_of(
+    path: Path,
+    *,
+    detail: Detail = Detail.SUMMARY,
+    ports: frozenset[int] = frozenset(),
+    record_values: RecordValues | None = None,
+) -> Iterator[Line]:
     """The trace lines of a capture, decrypted with the key log beside it if there is one; `ports` as `Dissector`'s."""
     key_file = path.with_name(path.name.replace(".pcap.gz", ".keys"))
     has_keys = key_file.exists()
     keys = KeyLog()
     if has_keys:
         keys.add(key_file.read_text())
-    dissector = Dissector(
-        Inspector(path.name, detail), ports=ports, decryptor=lambda: TlsDecryptor(keys) if has_keys else None
-    )
+    inspector = Inspector(path.name, detail, record_values=record_values)
+    dissector = Dissector(inspector, ports=ports, decryptor=lambda: TlsDecryptor(keys) if has_keys else None)
     reassembler = Reassembler()
     with open_capture(path) as capture:
         for packet in capture:

@@ -17,12 +17,14 @@
     unreachable client=10.0.0.9:50000 server=10.0.0.1:9092 reason=REFUSED
                                                          a client could not connect
     tls client by=proxy reason=expired                   TLS with that side failed ("2 tls" of connection 2)
+    schema 17 orders-value {"type": "record", ...}       an Avro schema that is registered (`a,b` for two subjects);
+                                                         records are decoded then. Others: `... PROTOBUF syntax = ...`
     fail LookupError                                     a step of the inspection raises this exception
     close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
 
 Values are JSON; what is left out has the schema's default. A field of bytes takes hex (``"00 ff"``), a list of batches
 (``[{"records": [{"key": "k", "value": "v"}]}]``, as `dissectors.records.encode` takes them, keys and values as text,
-long ones as ``{"repeat": "v", "times": 1000000}``),
+long ones as ``{"repeat": "v", "times": 1000000}``, binary ones as ``{"hex": "00 ff"}``),
 or a payload: ``{"type": "ConsumerProtocolSubscription", "version": 1, "data": {...}}``. Unknown tags are
 ``"_tags": [[77, "00 ff"]]``. A text or list that is long is ``{"repeat": [{"name": "t"}], "times": 5000}``.
 """
@@ -48,8 +50,11 @@ from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout, layout
 from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.masks import Masks
+from kproxy.inspection.record_values import RecordValues
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import framed
+from tests.serialized import Registered
 
 BEGIN = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 MS = 1_000_000
@@ -78,6 +83,7 @@ class Teller:
     lines: list[Line] = field(default_factory=list)
     talks: dict[int, _Talk] = field(default_factory=dict)
     attempts: int = 0
+    registry: Registered | None = None
 
     def tell(self, text: str) -> None:
         """Take the lines of a story."""
@@ -106,6 +112,11 @@ class Teller:
             failed_connect = ConnectFailed(self._now(), found[1], found[2], ConnectFailure[found[3]])
             self.attempts += 1
             self.lines += self.inspector.connect_failed(1000 + self.attempts, failed_connect, since=self.at)
+        elif found := re.fullmatch(r"schema (\d+) (\S+) (?:(PROTOBUF|JSON) )?(.*)", line):
+            if self.registry is None:
+                self.registry = Registered()
+                self.inspector = Inspector("story", record_values=RecordValues(self.registry, Masks(())))
+            self.registry.add(int(found[1]), found[3] or "AVRO", found[4], *found[2].split(","))
         elif found := re.fullmatch(r"fail (\w+)", line):
             self.lines += self.inspector.fail("telling a story", getattr(builtins, found[1])("told"), at=self._now())
         elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):
@@ -269,7 +280,7 @@ def _texts(batch: dict[str, Any]) -> dict[str, Any]:
 
 def _text(value: Any) -> Any:
     if isinstance(value, dict):
-        value = value["repeat"] * value["times"]
+        value = bytes.fromhex(value["hex"]) if "hex" in value else value["repeat"] * value["times"]
     return value.encode() if isinstance(value, str) else value
 
 

@@ -25,6 +25,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from dissectors.values import DecodedValue, Schema, SchemaKey, ValueContext, decode, schema_keys
+from dissectors.values.proto_text import file_descriptor
+from tests import serialized
 
 pytestmark = pytest.mark.peers
 
@@ -141,3 +143,23 @@ def test_json_schema(client: SchemaRegistryClient) -> None:
     problem = decoded(client, broken, []).problem
     assert problem is not None
     assert problem.text == "by.name violates 'type' of its JSON Schema"
+
+
+def test_the_values_of_other_tests_are_those_of_the_serializers(client: SchemaRegistryClient) -> None:
+    def context(topic: str, field: str = MessageField.VALUE) -> SerializationContext:
+        return SerializationContext(topic, field)
+
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file_descriptor("shop.proto", serialized.PROTO_SCHEMA).SerializeToString())
+    payment = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Payment"))
+    placed = {"id": 17, "note": "hi", "tags": ["a", "b"]}
+    avro = [
+        AvroSerializer(client, serialized.KEY_SCHEMA)({"id": 17}, context("orders", MessageField.KEY)),
+        AvroSerializer(client, serialized.ORDER_SCHEMA)(placed, context("orders")),
+        AvroSerializer(client, serialized.PAYMENT_SCHEMA)({"sum": 0.5}, context("payments")),
+    ]
+    assert avro == [serialized.KEY, serialized.ORDER, serialized.PAYMENT]
+    serialize = ProtobufSerializer(payment, client, conf={"use.deprecated.format": False})
+    assert serialize(payment(sum=0.5), context("bills")) == serialized.PROTO_PAYMENT
+    events = JSONSerializer(Registered(serialized.JSON_SCHEMA, "JSON"), client)
+    assert events({"id": 17}, context("events")) == serialized.JSON_ORDER

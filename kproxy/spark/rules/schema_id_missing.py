@@ -20,7 +20,7 @@ _BODY = (
 def schema_id_missing(lines: DataFrame) -> DataFrame:
     """Clients that write values without a schema registry prefix (5 bytes) to topics where most values have one.
 
-    Needs traces with ``--detail full``, which contain records. Tombstones have no value and do not count.
+    Needs traces with ``--detail raw``, which contain records. Tombstones have no value and do not count.
     """
     written = lines.where((F.col("kind") == "request") & (F.col("api") == "Produce") & F.col("body").isNotNull())
     topic, values = F.col("entry"), F.col("values")

@@ -224,7 +224,7 @@ def test_protobuf_fields_in_another_order() -> None:
         (b"\2\2\x0a\1x", "shop.Second", None),
         (b"\6\0\0\0\x08\1", "shop.Order.Line.Inner", None),  # as Java counts
         (b"\6\0\2\0\x08\1", "shop.Order.Line.Inner", None),  # with the entries of maps, as Python counts
-        (b"\2\4\x0a\1x", None, "the schema has no message with index 2"),
+        (b"\2\4\x0a\1x", None, "the schema has no message with index 2; they fit shop.Second (index 1)"),
         (b"\2\2\x12\1x", "shop.Second", "fields that shop.Second does not have: 2; probably another message or schema"),
         (b"\0\x08", "shop.Order", "these bytes are not a shop.Order"),
         (b"\xff" * 5 + b"\x01", None, "a message index has more than 32 bits"),

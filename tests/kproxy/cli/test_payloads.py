@@ -99,11 +99,16 @@ def is_broken(line: dict[str, Any]) -> bool:
     return any(each["code"] == "L001" for each in line.get("findings", ()))
 
 
-def test_masked_fields_are_nowhere(kproxy: Run, capture: Path) -> None:
-    masks = [f"--mask={each}" for each in ("value.**.card", "key", "orders:header.tr*")]
+@pytest.fixture
+def several(capture: Path) -> Path:
+    """A capture with broken frames too."""
     broken = [produce(correlation_id=number, flip=at) for number, at in enumerate((20, 61, 62, 70, 90, 120), 3)]
     broken.append(framed(produce(correlation_id=9)[4:] + b"\0\1\2"))  # its finding is next to the last value
-    several = written(capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)]))
+    return written(capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)]))
+
+
+def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) -> None:
+    masks = [f"--mask={each}" for each in ("value.**.card", "key", "orders:header.tr*")]
     for options in (["--json"], ["--json", "--fields", "findings,body"], [], ["-v"]):
         done = kproxy("dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *masks, several)
         assert done.returncode == 1, done.stderr  # the broken ones
@@ -116,11 +121,45 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path) -> None:
             assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
 
 
-def test_without_payloads_the_summary_has_no_part_of_them(kproxy: Run, capture: Path) -> None:
-    for options in (["--json"], ["--findings"], [], ["--fields", "ts,topics"]):
-        done = kproxy("dissect", *options, capture)
-        assert done.returncode == 0, done.stderr
-        assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
+@pytest.mark.parametrize(
+    "options",
+    [
+        (), ("-v",), ("--json",), ("--json", "--detail", "full"), ("--fields", "findings,body", "--detail", "full"),
+        *(("--findings", "--format", each) for each in ("text", "json", "sarif", "junit")),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_without_payloads_lines_have_no_part_of_records(kproxy: Run, several: Path, options: tuple[str, ...]) -> None:
+    done = kproxy("dissect", *options, several)
+    assert done.returncode == 1, done.stderr  # the broken ones
+    assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
+    if options == ("--json", "--detail", "full"):
+        assert records(done.stdout)[0] | {"timestamp": 0} == {
+            "offset": 0,
+            "timestamp": 0,
+            "key": {"format": "(withheld)", "data": "(11 bytes)"},
+            "value": {"format": "(withheld)", "data": "(24 bytes)"},
+            "headers": [
+                {"key": "(withheld)", "value": {"format": "(withheld)", "data": "(14 bytes)"}},
+                {"key": "(withheld)", "value": None},
+            ],
+        }
+
+
+def test_findings(kproxy: Run, tmp_path: Path) -> None:
+    (tmp_path / "1.events-value.json").write_text('{"title": "Event", "required": ["id"]}')
+    record = {"value": b"\0\0\0\0\1{}"}
+    batches = encode([{"compression": "gzip", "records": [record, record]}])
+    topic = {"name": "events", "partition_data": [{"index": 0, "records": batches}]}
+    frame = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]})
+    capture = written(tmp_path / "events.pcap", frame)
+    message = "events, value: schema id 1 (Event): the value violates 'required' of its JSON Schema"
+    for options in ("--findings", "--json"):
+        done = kproxy("dissect", options, "--payloads", "--schemas", tmp_path, capture)
+        assert (done.returncode, done.stdout.count(message)) == (1, 1), done.stderr
+    assert "P009" not in kproxy("dissect", "--findings", capture).stdout
+    explained = kproxy("explain", "--payloads", "--schemas", tmp_path, "-", stdin=frame.hex())
+    assert (explained.returncode, explained.stdout.count(message)) == (1, 1)
 
 
 def test_explain(kproxy: Run, capture: Path) -> None:
@@ -140,7 +179,6 @@ def test_explain(kproxy: Run, capture: Path) -> None:
     [
         (["--schemas", "x"], "--schemas needs --payloads"),
         (["--mask", "value"], "--mask needs --payloads"),
-        (["--payloads", "--findings"], "use --payloads or --findings, not both"),
         (["--payloads", "--html"], "use --payloads or --html, not both"),
         (
             ["--payloads", "--mask", "value", "--detail", "raw"],

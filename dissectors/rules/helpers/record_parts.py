@@ -1,0 +1,82 @@
+"""What the rules about payloads share: the problems of keys and values, and how users read of them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dissectors.connections.events import RecordsDecoded
+from dissectors.findings import Problem, Severity
+from dissectors.records.schema_ids import PREFIX, is_repeated
+from dissectors.trackers.schema_uses import PartSchemas
+
+if TYPE_CHECKING:
+    from dissectors.values import DecodedPart
+
+
+def parts_with(event: RecordsDecoded, kind: str) -> Iterator[DecodedPart]:
+    """The keys and values with a problem of a kind (`ProblemKind`), except those with two envelopes (P005)."""
+    for part in event.parts:
+        problem = part.value.problem
+        if problem is not None and problem.kind == kind and not is_repeated(part.data):
+            yield part
+
+
+def record_problem(
+    event: RecordsDecoded,
+    part: DecodedPart,
+    message: str,
+    *,
+    hint: str,
+    cause: object = "",
+    severity: Severity | None = None,
+    expected: str | None = None,
+    got: str | None = None,
+) -> Problem:
+    """The problem that a rule reports for a key or value. In a Fetch, the producer is unknown, so nobody is blamed."""
+    return Problem(
+        f"{part.topic or 'a topic of unknown name'}, {part.part}: {message}",
+        path=part.path,
+        hint=hint,
+        blame="client" if event.message.is_request else None,
+        severity=severity,
+        expected=expected,
+        got=got,
+        cause=f"{part.topic} {part.part} {cause}",
+    )
+
+
+def schema_name(part: DecodedPart) -> str:
+    """The schema of a key or value, e.g. ``schema id 17 (shop.Order)``."""
+    key = part.value.schema
+    of = part.value.type or part.value.subject
+    return f"schema {key}" + (f" ({of})" if of else "")
+
+
+def said(part: DecodedPart) -> str:
+    """The text of a key's or value's problem."""
+    return part.value.problem.text if part.value.problem is not None else ""
+
+
+def names(keys: Iterable[object]) -> str:
+    """Some schemas, e.g. ``id 17, id 18, ...``."""
+    first, *more = [str(key) for key in keys]
+    return ", ".join([first, *more[:2], *(["..."] if len(more) > 2 else [])])
+
+
+def broken_prefix(data: bytes, schemas: PartSchemas) -> str | None:
+    """How a value without a valid prefix has the id of a schema that its topic uses after all; a clause."""
+    ids = {int(key.value).to_bytes(4, "big") for key in schemas.used if key.form == "id"}
+    if data[:1] == b"\0" and data[1:PREFIX][::-1] in ids:
+        return "the id is written in little-endian order"
+    if data[:4] in ids:
+        return "the zero byte before the id is missing"
+    if data[1:PREFIX] in ids:
+        return f"the magic byte before the id is {data[0]}, not 0"
+    try:
+        decoded = base64.b64decode(data.strip(b'"')[:8])
+    except (binascii.Error, ValueError):
+        return None
+    return "the value with its id is written in base64" if decoded[:1] == b"\0" and decoded[1:PREFIX] in ids else None

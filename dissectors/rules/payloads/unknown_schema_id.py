@@ -1,0 +1,77 @@
+"""P001: an id of a schema that nobody registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RecordsDecoded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.record_parts import broken_prefix, names, parts_with, record_problem
+from dissectors.trackers.schema_uses import ENOUGH, SchemaUses
+from dissectors.trackers.state import ConnectionState
+
+
+@rule("P001", severity=Severity.ERROR, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")
+def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the schema ids in keys and values are registered.
+
+    A prefix is not marked: on a topic without a known id, three records must have the same unknown one. Then it is a
+    warning.
+
+    ## Why it matters
+    Consumers fetch the schema with the id. Without it they cannot decode the record, and most stop at it.
+
+    ## Usual cause
+    The producer uses another registry than the consumers, the schema was deleted, the registry was restored from an
+    old backup, or a gateway copied the id wrong.
+
+    ## Example
+    ```story
+    schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
+      {"value": {"hex": "00 00000011 22"}},
+      {"value": {"hex": "00 00000011 22"}},
+      {"value": {"hex": "00 00000011 22"}},
+      {"value": {"hex": "00 00000012 22"}}]}]}]}]}
+    ```
+
+    ## Looks alike
+    Numbers of eight bytes, of which the first five look like a prefix:
+    ```story
+    schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
+      {"value": {"hex": "00 000001 9b76daa8"}},
+      {"value": {"hex": "00 000001 9b76dab0"}},
+      {"value": {"hex": "00 000001 9b76dac0"}}]}]}]}]}
+    ```
+
+    A single record that may begin with a zero byte by chance:
+    ```story
+    schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
+      {"value": {"hex": "00 00000012 22"}}]}]}]}]}
+    ```
+
+    ## Sources
+    https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
+    https://github.com/confluentinc/schema-registry/issues/667
+    """
+    for part in parts_with(event, "not_registered"):
+        schemas = connection.run.state(SchemaUses).of(part)
+        key = part.value.schema
+        is_certain = schemas.is_established or not part.value.is_guess
+        if key is None or not (is_certain or schemas.unregistered.get(key, 0) >= ENOUGH):
+            continue
+        how = broken_prefix(part.data, schemas)
+        used = f"; other records of the topic have {names(schemas.used)}" if schemas.used else ""
+        yield record_problem(
+            event,
+            part,
+            f"nobody registered the schema with {key}{used}" + (f": {how}" if how else ""),
+            hint="compare the registry of the producer with that of the consumers, and register the schema again",
+            severity=None if is_certain else Severity.WARNING,
+            cause=key,
+            expected="the id of a registered schema",
+            got=str(key),
+        )

@@ -1,0 +1,80 @@
+"""SchemaUses: the schemas of the keys and values of each topic, and which records differ from the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import RecordsDecoded
+from dissectors.trackers import tracker
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.subjects import has_own_subject
+
+if TYPE_CHECKING:
+    from dissectors.values import DecodedPart, Schema, SchemaKey
+
+_MOST_TOPICS = 10_000
+_MOST_SCHEMAS = 32
+
+#: So many records with a known schema show that a topic has schemas, and as many with the same unknown id that the id
+#: is none by chance.
+ENOUGH = 3
+
+
+@dataclass(slots=True)
+class PartSchemas:
+    """The schemas of the keys, or of the values, of a topic.
+
+    Attributes:
+        used: The schemas that records name and by which they decode, without the references.
+        decoded: The number of these records.
+        has_own_subject: Whether one of them has the subject of its topic.
+        unregistered: The number of records per schema that nobody registered.
+    """
+
+    used: BoundedDict[SchemaKey, Schema] = field(default_factory=lambda: BoundedDict(_MOST_SCHEMAS))
+    decoded: int = 0
+    has_own_subject: bool = False
+    unregistered: BoundedDict[SchemaKey, int] = field(default_factory=lambda: BoundedDict(_MOST_SCHEMAS))
+
+    @property
+    def is_established(self) -> bool:
+        """Whether enough records have a known schema."""
+        return self.decoded >= ENOUGH
+
+
+@tracker(events=(RecordsDecoded,))
+class SchemaUses:
+    """The schemas that the records of a run use.
+
+    Attributes:
+        new: The keys and values of the latest frame with a schema that their topic did not use before, each with the
+            schemas that it did.
+    """
+
+    def __init__(self) -> None:
+        self.new: list[tuple[DecodedPart, dict[SchemaKey, Schema]]] = []
+        self._parts: BoundedDict[tuple[str | None, str], PartSchemas] = BoundedDict(_MOST_TOPICS)
+
+    def of(self, part: DecodedPart) -> PartSchemas:
+        """The schemas of the keys, or of the values, of this record's topic."""
+        return self._parts.touch((part.topic, part.part), PartSchemas)
+
+    def observe(self, event: RecordsDecoded, connection: ConnectionState) -> None:
+        """Count the schemas of a frame's records."""
+        self.new = []
+        for part in event.parts:
+            key, problem = part.value.schema, part.value.problem
+            if key is None or part.topic is None:
+                continue
+            schemas = self.of(part)
+            if part.schema is None:
+                if problem is not None and problem.kind == "not_registered":
+                    schemas.unregistered[key] = schemas.unregistered.get(key, 0) + 1
+            elif problem is None:
+                if key not in schemas.used:
+                    self.new.append((part, dict(schemas.used)))
+                schemas.used[key] = part.schema
+                schemas.decoded += 1
+                schemas.has_own_subject = schemas.has_own_subject or has_own_subject(part)

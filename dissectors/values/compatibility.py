@@ -1,0 +1,152 @@
+"""Whether a program with one schema can read what was written with another one.
+
+Sources: the Avro 1.12 specification, "Schema Resolution"; Protobuf's "Updating A Message Type"; for JSON Schema,
+properties that became required or changed their type. What is not compared counts as compatible.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, Final, cast
+
+from dissectors.values.avro_schema import AvroType, parse
+from dissectors.values.errors import SchemaError, cached
+from dissectors.values.value import Schema
+
+_MOST_NESTED = 64
+_parse = cached(parse)
+
+#: The types that Avro promotes, writer to readers.
+_PROMOTIONS: Final = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+
+
+def conflict(*, reader: Schema, writer: Schema) -> str | None:
+    """Why a program with the schema `reader` cannot read data of the schema `writer`.
+
+    Returns:
+        A clause, e.g. ``id was a string and is a long``; None if it can, if the schemas are of different records, which
+        may share a topic, or if one of them cannot be used.
+    """
+    if reader.type != writer.type:
+        return f"it was {writer.type} and is {reader.type}"
+    try:
+        return next(_CONFLICTS[reader.type](reader, writer), None) if reader.type in _CONFLICTS else None
+    except (SchemaError, RecursionError, ImportError):
+        return None
+
+
+def _avro(reader: Schema, writer: Schema) -> Iterator[str]:
+    new, old = _parse(reader), _parse(writer)
+    if new.kind == old.kind and new.name != old.name:
+        return
+    yield from _resolve(new, old, "", 0)
+
+
+def _resolve(new: AvroType, old: AvroType, path: str, depth: int) -> Iterator[str]:
+    if depth > _MOST_NESTED:
+        return
+    where = path or "the value"
+    if old.kind == "union":
+        for branch in old.branches:
+            yield from _resolve(new, branch, path, depth + 1)
+    elif new.kind == "union":
+        if all(any(True for _ in _resolve(branch, old, path, depth + 1)) for branch in new.branches):
+            yield f"{where} was {_named(old)}, which the new union does not have"
+    elif new.kind != old.kind:
+        if new.kind not in _PROMOTIONS.get(old.kind, ()):
+            yield f"{where} was {_named(old)} and is {_named(new)}"
+    elif new.kind == "record":
+        yield from _fields(new, old, path, depth)
+    elif new.items is not None and old.items is not None:
+        yield from _resolve(new.items, old.items, path, depth + 1)
+    elif new.kind == "enum" and not new.has_default and (gone := [*dict.fromkeys(old.symbols).keys() - {*new.symbols}]):
+        yield f"{where} has no symbol {min(gone)} any more"
+    elif new.size != old.size:
+        yield f"{where} had {old.size} bytes and has {new.size}"
+
+
+def _fields(new: AvroType, old: AvroType, path: str, depth: int) -> Iterator[str]:
+    written = dict(old.fields)
+    for name, type_ in new.fields:
+        place = f"{path}.{name}" if path else name
+        found = next((written[each] for each in (name, *new.aliases.get(name, ())) if each in written), None)
+        if found is not None:
+            yield from _resolve(type_, found, place, depth + 1)
+        elif name not in new.defaults:
+            yield f"{place} is new and has no default"
+
+
+def _named(type_: AvroType) -> str:
+    return f"{type_.kind} {type_.name}" if type_.name else type_.kind
+
+
+def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
+    protobuf = importlib.import_module("dissectors.values.protobuf")
+    new, old = protobuf.messages(reader), protobuf.messages(writer)
+    for name in new.keys() & old.keys():
+        written = {field.number: field for field in old[name].fields}
+        for field in new[name].fields:
+            other = written.get(field.number)
+            if other is not None and _wire(field) != _wire(other):
+                yield f"field {field.number} of {name} was {_typed(other)} and is {_typed(field)}"
+            elif other is None and field.is_required:
+                yield f"field {field.number} of {name} is new and required"
+
+
+#: Types of fields (FieldDescriptor.TYPE_*) that are written alike: varints, zigzag, fixed, length-delimited.
+_ALIKE: Final = ({3, 4, 5, 8, 13, 14}, {17, 18}, {7, 15}, {6, 16}, {9, 12})
+_TYPES: Final = (
+    "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group", "message",
+    "bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64",
+)  # fmt: skip
+
+
+def _wire(field: Any) -> int:
+    return min(next((alike for alike in _ALIKE if field.type in alike), {cast("int", field.type)}))
+
+
+def _typed(field: Any) -> str:
+    return _TYPES[field.type]
+
+
+def _json(reader: Schema, writer: Schema) -> Iterator[str]:
+    try:
+        yield from _properties(json.loads(reader.text), json.loads(writer.text), "", 0)
+    except ValueError:
+        return
+
+
+def _properties(new: Any, old: Any, path: str, depth: int) -> Iterator[str]:
+    if not isinstance(new, dict) or not isinstance(old, dict) or depth > _MOST_NESTED:
+        return
+    types = _types(old) - _types(new)
+    if _types(new) and types and not (types == {"integer"} and "number" in _types(new)):
+        yield f"{path or 'the value'} was {min(types)} and is {min(_types(new))}"
+        return
+    before, after = (each["properties"] if isinstance(each.get("properties"), dict) else {} for each in (old, new))
+    required = old.get("required")
+    for name in new["required"] if isinstance(new.get("required"), list) else ():
+        if isinstance(name, str) and name not in (required if isinstance(required, list) else ()):
+            yield f"{path}.{name} became required".lstrip(".")
+    for name in after.keys() & before.keys():
+        yield from _properties(after[name], before[name], f"{path}.{name}".lstrip("."), depth + 1)
+
+
+def _types(schema: dict[str, Any]) -> set[str]:
+    found = schema.get("type")
+    return {each for each in (found if isinstance(found, list) else [found]) if isinstance(each, str)}
+
+
+_CONFLICTS: Final[dict[str, Callable[[Schema, Schema], Iterator[str]]]] = {
+    "AVRO": _avro,
+    "PROTOBUF": _protobuf,
+    "JSON": _json,
+}

@@ -1,0 +1,45 @@
+"""Finds the record data in the body of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
+from dissectors.embedded.registry import Row, Rows
+from dissectors.messages.message import Message
+
+
+def has_records(message: Message) -> bool:
+    """Whether the layout of a message has fields with record data."""
+    return message.layout is not None and _has_records(embedded_locations(message.layout))
+
+
+def _has_records(locations: tuple[EmbeddedLocation, ...]) -> bool:
+    return any(_has_records(each.below) if each.below else each.reader is None for each in locations)
+
+
+def record_data(
+    message: Message, body: Row, topic_name: TopicName = no_name
+) -> Iterator[tuple[str | None, str, list[Row]]]:
+    """The batches of each field with record data, its topic and its path, in a body that `embedded` has expanded."""
+    if message.layout is not None:
+        yield from _record_data(body, embedded_locations(message.layout), (), "", topic_name)
+
+
+def _record_data(
+    row: Row, locations: tuple[EmbeddedLocation, ...], rows: Rows, path: str, topic_name: TopicName
+) -> Iterator[tuple[str | None, str, list[Row]]]:
+    rows = (*rows, row)
+    for location in locations:
+        value, here = row.get(location.name), f"{path}.{location.name}" if path else location.name
+        if location.below:
+            below = (
+                [(f"{here}[{index}]", each) for index, each in enumerate(value)]
+                if isinstance(value, list)
+                else [(here, value)]
+            )
+            for place, each in below:
+                if isinstance(each, dict):
+                    yield from _record_data(each, location.below, rows, place, topic_name)
+        elif location.reader is None and isinstance(value, list):
+            yield topic_of(rows, topic_name), here, value

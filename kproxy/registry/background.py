@@ -1,0 +1,95 @@
+"""A source of schemas that is asked in a thread, for callers that must not wait: a running proxy's inspector."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from dissectors.bounded import BoundedDict
+from dissectors.values import NotRegistered, Schema, SchemaKey
+from kproxy.registry import SchemaSource
+
+_MOST_KEPT: Final = 1000
+_MOST_WAITING: Final = 100
+_PATIENCE: Final = 0.2
+#: How long an answer without a schema is kept (s): that there is none, and that the source did not answer.
+_KEEP_MISSING: Final = 60.0
+_KEEP_FAILURE: Final = 1.0
+
+NOT_YET: Final = "its schema is not fetched yet"
+
+
+class BackgroundSource:
+    """A source of schemas that answers at once, or soon.
+
+    A lookup waits up to `patience` for schemas that were never asked for, but not if earlier ones are still missing. So
+    the first record of a schema usually has it, and a source that hangs costs this time once.
+
+    Args:
+        source: The source to ask. Only the thread uses it.
+        patience: In seconds.
+        now: The monotonic clock in seconds.
+    """
+
+    def __init__(
+        self, source: SchemaSource, *, patience: float = _PATIENCE, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._source = source
+        self._patience = patience
+        self._now = now
+        self._changed = threading.Condition()
+        self._waiting: dict[SchemaKey, None] = {}
+        self._asked: set[SchemaKey] = set()
+        #: Until when an answer holds, and the answer.
+        self._known: BoundedDict[SchemaKey, tuple[float, Schema | str]] = BoundedDict(_MOST_KEPT)
+        self._thread: threading.Thread | None = None
+
+    def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
+        """The schemas that are known, or why they are not; see `SchemaSource`."""
+        keys = [*keys]
+        with self._changed:
+            is_behind = bool(self._waiting or self._asked)
+            is_new = self._ask(keys)
+            if is_new and not is_behind:
+                self._changed.wait_for(lambda: not (self._waiting or self._asked), self._patience)
+            return {key: self._known[key][1] if key in self._known else NOT_YET for key in keys}
+
+    def _ask(self, keys: list[SchemaKey]) -> bool:
+        """Give the thread the keys without a valid answer; return whether one never had an answer."""
+        is_new = False
+        for key in keys:
+            until, _ = self._known.get(key, (float("-inf"), ""))
+            if until > self._now() or key in self._waiting or key in self._asked or len(self._waiting) >= _MOST_WAITING:
+                continue
+            is_new = is_new or key not in self._known
+            self._waiting[key] = None
+        if self._waiting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="schemas", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+        return is_new
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+                self._asked, self._waiting = {*self._waiting}, {}
+            try:
+                found = self._source.lookup(self._asked)
+            except Exception as error:  # noqa: BLE001  # the thread must go on
+                found = dict.fromkeys(self._asked, f"looking up its schema failed with {type(error).__name__}")
+            with self._changed:
+                for key in self._asked:
+                    answer = found.get(key, NOT_YET)
+                    self._known[key] = self._now() + _lifetime(answer), answer
+                self._asked = set()
+                self._changed.notify_all()
+
+
+def _lifetime(answer: Schema | str) -> float:
+    if isinstance(answer, Schema):
+        return float("inf")
+    return _KEEP_MISSING if isinstance(answer, NotRegistered) else _KEEP_FAILURE

@@ -1,0 +1,101 @@
+"""A running proxy decodes records. A registry that hangs delays neither traffic nor lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors.records import encode
+from kproxy.trace.reader import trace_files
+from tests.kproxy.cli.conftest import Run
+from tests.kproxy.cli.test_relay import Broker, running, traced, until
+from tests.kproxy.frames import request, response
+from tests.serialized import ORDER, ORDER_SCHEMA
+
+ANSWER = response("Produce", 9, {"responses": []}, correlation_id=7)
+
+
+@pytest.fixture
+def registry() -> Iterator[str]:
+    """The URL of a registry that knows schema 2; requests for others hang."""
+    ended = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answers = {"/schemas/ids/2": {"schema": ORDER_SCHEMA}, "/schemas/ids/2/subjects": ["orders-value"]}
+            if self.path not in answers:
+                ended.wait()
+            body = json.dumps(answers.get(self.path)).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with contextlib.suppress(OSError):  # the client gave up
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        ended.set()
+        server.shutdown()
+        thread.join()
+
+
+def produce(topic: str, value: bytes) -> bytes:
+    partition = {"index": 0, "records": encode([{"records": [{"value": value}]}])}
+    body = {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": topic, "partition_data": [partition]}]}
+    return request("Produce", 9, body, correlation_id=7)
+
+
+def values(lines: list[dict[str, Any]]) -> list[Any]:
+    bodies: list[Any] = [line["body"] for line in lines if line["kind"] == "request"]
+    return [body["topic_data"][0]["partition_data"][0]["records"][0]["records"][0]["value"] for body in bodies]
+
+
+def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: Path, registry: str) -> None:
+    broker, trace = Broker(ANSWER), tmp_path / "kproxy-trace"
+    options = ("--payloads", "--registry", registry, "--mask", "cards:value", "-q")
+    hanging = [produce("orders", ORDER[:3] + number.to_bytes(2, "big") + ORDER[5:]) for number in range(300, 400)]
+
+    def is_decoded() -> bool:
+        ask(produce("orders", ORDER))
+        return any("problem" not in value for value in values(traced(trace)))
+
+    try:
+        with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", *options) as proxy:
+            with proxy.connect() as client, client.makefile("rb") as received:
+
+                def ask(frame: bytes) -> None:
+                    client.sendall(frame)
+                    assert received.read(len(ANSWER)) == ANSWER
+
+                until(is_decoded)
+                for frame in [produce("cards", b"planted"), *hanging]:
+                    ask(frame)
+            until(lambda: [line for line in traced(trace) if line["kind"] == "close"])
+            out, _ = proxy.end()
+    finally:
+        broker.stop()
+    lines = traced(trace)
+    assert {line["kind"] for line in lines} == {"open", "request", "response", "close"}  # and no gap
+    *_, decoded, masked = values(lines)[: -len(hanging)]
+    assert (decoded["data"], decoded["subject"]) == ({"id": 17, "note": "hi", "tags": ["a", "b"]}, "orders-value")
+    assert masked["data"] == "(masked)"
+    assert {each["problem"] for each in values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
+    assert b"planted" not in out.encode() + b"".join(file.read_bytes() for file in trace_files(trace))
+
+
+def test_masks_need_decoded_records(kproxy: Run) -> None:
+    done = kproxy("--listen", "127.0.0.1:0", "--upstream", "--payloads", "--mask", "value", "--detail", "raw")
+    assert done.stderr == "kproxy: --mask cannot mask the bytes of frames: do not pass --detail raw with it\n"
