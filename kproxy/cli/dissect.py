@@ -273,6 +273,7 @@ def _captured(
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
+    payload_options.check_filter(args)
     needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
     detail = Detail.FULL if args.payloads and args.detail == Detail.SUMMARY else Detail(args.detail)
     inspector = Inspector(

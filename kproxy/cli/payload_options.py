@@ -66,6 +66,19 @@ def check(args: argparse.Namespace) -> None:
     record_values_of(args)
 
 
+def check_filter(args: argparse.Namespace) -> None:
+    """Check whether records are decoded for a filter that reads them.
+
+    Raises:
+        UserError: They are not, or the filter is invalid.
+    """
+    from kproxy.outputs.line_outputs import filter_for
+
+    chosen = filter_for(args.filter)
+    if chosen is not None and chosen.reads_records and not getattr(args, "payloads", False):
+        raise UserError("the filter reads keys, values or headers of records: pass --payloads")
+
+
 def record_values_of(args: argparse.Namespace) -> RecordValues | None:
     """What decodes records; None without --payloads. Reads the files at the first call.
 

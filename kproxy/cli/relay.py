@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli import broker_options, config_file, listeners, options, tls
+from kproxy.cli import broker_options, config_file, listeners, options, payload_options, tls
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
@@ -152,6 +152,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.trace.lines import Detail
 
     http = _http(args)
+    payload_options.check_filter(args)
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=args.verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     sample = _sample(args)

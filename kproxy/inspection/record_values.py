@@ -10,8 +10,9 @@ from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_
 from dissectors.embedded.registry import Row, Rows
 from dissectors.messages.message import Message
 from dissectors.values import DecodedValue, SchemaKey, ValueContext
-from kproxy.inspection.masks import MASKED, Masks
+from kproxy.inspection.masks import Masks
 from kproxy.registry import SchemaSource
+from kproxy.trace.record_values import MASKED
 
 _PARTS = ("key", "value")
 

@@ -94,6 +94,31 @@ def test_as_text(kproxy: Run, capture: Path) -> None:
     assert "card: planted-4111-1111" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "frames"),
+    [("value.id=17 and key=k3", 2), ("value.card.number=planted", 2), ("header.trace~head", 2), ("value=null", 2),
+     ("value.id=18", 0), ("key=k3 and correlation=2", 1)],
+)  # fmt: skip
+def test_filters(kproxy: Run, capture: Path, text: str, frames: int) -> None:
+    done = kproxy("dissect", "--json", "-f", text, "--payloads", "--schemas", capture.parent / "schemas", capture)
+    assert (done.returncode, done.stdout.count("\n")) == (0, frames)
+
+
+def test_a_filter_of_records_needs_decoded_ones(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+    done = kproxy("dissect", "-f", "api=Produce and not value.id=17", capture)
+    sentence = "kproxy: the filter reads keys, values or headers of records: pass --payloads\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+    trace = tmp_path / "a.jsonl"
+    trace.write_text(kproxy("dissect", "--json", "--payloads", capture).stdout)
+    assert kproxy("dissect", "--json", "-f", "value.id=5", trace).stdout.count("\n") == 2
+
+
+def test_a_filter_does_not_find_what_is_masked(kproxy: Run, capture: Path) -> None:
+    options = ("--json", "--payloads", "--mask", "value.**.number", capture)
+    assert kproxy("dissect", "-f", "value.card.number=planted", *options).stdout == ""
+    assert kproxy("dissect", "-f", "value~mask", *options).stdout == ""
+
+
 def is_broken(line: dict[str, Any]) -> bool:
     """Whether it is the frame with bytes after its last field."""
     return any(each["code"] == "L001" for each in line.get("findings", ()))
