@@ -59,8 +59,8 @@ def check(args: argparse.Namespace) -> None:
     Raises:
         UserError: Options cannot be combined.
     """
-    if args.payloads and (other := next((name for name in ("findings", "html") if getattr(args, name)), None)):
-        raise UserError(f"use --payloads or --{other}, not both")
+    if args.payloads and args.findings:
+        raise UserError("use --payloads or --findings, not both")
     if args.mask and (args.detail == "raw" or args.frames):
         raise UserError("--mask cannot mask the bytes of frames: do not pass --detail raw with it")
     record_values_of(args)

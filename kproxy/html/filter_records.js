@@ -39,7 +39,7 @@ const recordValues = function* (body) {
     const headers = Array.isArray(item.headers) ? item.headers.filter(isObject) : [];
     const found = [["key", null, item.key], ["value", null, item.value], ...headers.map(({ key, value }) => ["header", key, value])];
     if (found.some(([, , value]) => isDecoded(value))) {
-      yield* found.map(([part, name, value]) => [part, name, value === undefined ? null : value]).filter(([, , value]) => value === null || isDecoded(value));
+      yield* found.filter(([, , value]) => value === null || isDecoded(value));
     } else pushAll(waiting, Object.values(item));
   }
 };

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from kproxy.outputs.text import Piece, painter
@@ -16,11 +16,10 @@ def write_values(body: dict[str, Any], file: TextIO) -> None:
     """Write a row for each decoded key, value and header: its path, its format and schema, the data as JSON."""
     paint = painter(file)
     for path, value in _values(body, ""):
-        pieces: list[Piece] = [(f"{safe(path)}  ", "name"), (f"{_facts(value)}  ", "topic"), (_data(value["data"]), "")]
+        pieces: list[Piece] = [(f"{safe(path)}  ", "name"), (f"{facts(value)}  ", "topic"), (_data(value["data"]), "")]
         file.write(paint(pieces) + "\n")
-        if problem := value.get("problem"):
-            at = f" at byte {value['offset']}" if "offset" in value else ""
-            file.write(paint([(f"    {safe(problem)}{at}", "warning")]) + "\n")
+        if sentence := problem(value):
+            file.write(paint([(f"    {sentence}", "warning")]) + "\n")
 
 
 def _values(item: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -35,13 +34,22 @@ def _values(item: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from _values(each, f"{path}.{name}" if path else name)
 
 
-def _facts(value: dict[str, Any]) -> str:
-    words = [value["format"] + ("?" if value.get("guess") else "")]
-    words += [safe(value[name]) for name in ("type", "subject") if name in value]
-    words += [f"{form.replace('_', ' ')} {key}" for form, key in value.get("schema", {}).items()]
+def facts(value: Mapping[str, Any]) -> str:
+    """The format of a decoded value, with ``?`` if it is a guess, and its schema: ``avro Order orders-value id 17``."""
+    words = [safe(str(value["format"])) + ("?" if value.get("guess") else "")]
+    words += [safe(str(value[name])) for name in ("type", "subject") if name in value]
+    if isinstance(schema := value.get("schema"), dict):
+        words += [safe(f"{form.replace('_', ' ')} {key}") for form, key in schema.items()]
     if value.get("reencoding", "equal") != "equal":
-        words.append(f"(encoded again: {value['reencoding']})")
+        words.append(safe(f"(encoded again: {value['reencoding']})"))
     return " ".join(words)
+
+
+def problem(value: Mapping[str, Any]) -> str | None:
+    """Why a decoded value is incomplete or doubtful, and at which byte; None if it is neither."""
+    if not isinstance(text := value.get("problem"), str):
+        return None
+    return safe(text) + (f" at byte {value['offset']}" if "offset" in value else "")
 
 
 def _data(data: Any) -> str:

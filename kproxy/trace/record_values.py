@@ -38,7 +38,7 @@ def record_values(body: Any) -> Iterator[RecordValue]:
         if isinstance(name := item.get("topic") or item.get("name") or item.get("topic_id"), str):
             topic = name
         headers = item.get("headers")
-        found = [("key", None, item.get("key")), ("value", None, item.get("value"))]
+        found = [(part, None, item[part]) for part in ("key", "value") if part in item]
         found += [("header", each.get("key"), each.get("value")) for each in _rows(headers)]
         if any(is_decoded(value) for *_, value in found):
             yield from (RecordValue(part, header, topic, value) for part, header, value in found if _is_value(value))

@@ -12,6 +12,7 @@ from dissectors.records import encode
 from tests.kproxy.capture.packets import SYN, pcap, sent
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request
+from tests.kproxy.html.pages import Opened
 
 ORDER = (
     '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "card", "type": "string"}]}'
@@ -141,6 +142,31 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path) -> None:
             assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
 
 
+def test_the_page(kproxy: Run, capture: Path) -> None:
+    options = ("--html", "--payloads", "--schemas", capture.parent / "schemas")
+    shown = Opened(kproxy("dissect", *options, capture).stdout)
+    for side in (shown.sides(0)[0], shown.sides(1)[0]):  # one is compressed
+        at = [field[1] for field in side["fields"]].index("value")
+        _, _, kind, _, meaning, start, end = side["fields"][at]
+        assert (kind, meaning) == ("varint bytes", "avro Order orders-value id 17")
+        inside = [["id", "17"], ["card", f'"{CARD.decode()}"']]
+        assert [field[1:4:2] for field in side["fields"][at + 1 : at + 3]] == inside
+        assert all(field[5:] == [start, end] for field in side["fields"][at + 1 : at + 3])
+        first, second, third, _ = (row[3] for row in side["records"][0]["rows"])
+        assert first[:2] == ["avro Order orders-value id 17", '{\n  "id": 17,\n  "card": "planted-4111-1111"\n}']
+        assert second[0] == "null"
+        assert third[:2] == [
+            f"text? id 18: {capture.parent / 'schemas'} has no schema with id 18 at byte 1", "planted-without-schema"
+        ]  # fmt: skip
+    body = next(line["body"] for line in shown.lines if "body" in line)
+    assert {"headers": [{"key": "trace", "value": {"format": "text", "data": "planted-header"}}]} in body
+    masked = kproxy("dissect", *options, "--mask=value.**.card", "--mask=key", "--mask=header", capture).stdout
+    made = Opened(masked)
+    plain = json.dumps([made.unpacked(name) for name in ("rows", "lines", "sides")])
+    assert "(masked)" in plain
+    assert not [shape for shape in SHAPES if shape in masked + plain]
+
+
 def test_without_payloads_the_summary_has_no_part_of_them(kproxy: Run, capture: Path) -> None:
     for options in (["--json"], ["--findings"], [], ["--fields", "ts,topics"]):
         done = kproxy("dissect", *options, capture)
@@ -166,7 +192,6 @@ def test_explain(kproxy: Run, capture: Path) -> None:
         (["--schemas", "x"], "--schemas needs --payloads"),
         (["--mask", "value"], "--mask needs --payloads"),
         (["--payloads", "--findings"], "use --payloads or --findings, not both"),
-        (["--payloads", "--html"], "use --payloads or --html, not both"),
         (
             ["--payloads", "--mask", "value", "--detail", "raw"],
             "--mask cannot mask the bytes of frames: do not pass --detail raw with it",
