@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -41,6 +43,9 @@ def decoded_field(
         data: Their content, without its compression.
         kind: The wire type.
     """
+    if data is None and decoded["format"] == "bytes" and isinstance(text := decoded["data"], str):
+        with suppress(ValueError):
+            data = base64.b64decode(text, validate=True)
     meaning = ": ".join(filter(None, (facts(decoded), problem(decoded))))
     produce = partial(_inside, decoded["data"], path, span)
     field = FieldView(name, path, span, data, kind=kind, meaning=meaning, produce=produce)

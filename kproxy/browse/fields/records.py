@@ -211,9 +211,10 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     """Return a field's value in a form. `Form.FITS` selects indented JSON, other text, or hex with ASCII."""
     if field is None:
         return RecordPart("null")
-    if field.decoded is not None and (form is Form.FITS or field.value is None):
-        return _decoded(field)
-    if not field.is_leaf and field.meaning and form is Form.FITS:
+    if field.decoded is not None:
+        if field.value is None or (form is Form.FITS and field.decoded["format"] != "bytes"):
+            return _decoded(field)
+    elif not field.is_leaf and field.meaning and form is Form.FITS:
         return _payload(field)
     value = field.value
     if value is None:
