@@ -131,14 +131,18 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     payload_options.record_values_of(args)
     source = _opened(args, choose)
     try:
-        if isinstance(source, DissectedSource):
-            payload_options.check_filter(args)
-        elif args.payloads:
-            raise UserError("--payloads reads captures; start the proxy that writes the trace with it instead")
+        _check_payloads(args, reads_capture=isinstance(source, DissectedSource))
     except UserError:
         source.close()
         raise
     return source
+
+
+def _check_payloads(args: argparse.Namespace, *, reads_capture: bool) -> None:
+    if reads_capture:
+        payload_options.check_filter(args)
+    elif args.payloads:
+        raise UserError("--payloads reads captures; start the proxy that writes the trace with it instead")
 
 
 def _opened(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:

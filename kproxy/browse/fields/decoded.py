@@ -10,7 +10,7 @@ from typing import Any
 
 from dissectors.wire.paths import parts
 from kproxy.browse.fields.field import FieldView
-from kproxy.outputs.values import facts, problem
+from kproxy.outputs.decoded_text import facts, problem
 from kproxy.trace.record_values import is_decoded
 
 #: Returns the object of the decoded key, value or header at a path of the body; None if it is not decoded.

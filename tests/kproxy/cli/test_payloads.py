@@ -92,7 +92,11 @@ def test_records_of_a_capture(kproxy: Run, capture: Path) -> None:
 
 def test_as_text(kproxy: Run, capture: Path) -> None:
     done = kproxy("dissect", "--payloads", "--schemas", capture.parent / "schemas", capture)
-    assert "card: planted-4111-1111" in done.stdout
+    rows = [row.strip() for row in done.stdout.splitlines()]
+    assert 'value: avro Order orders-value id 17  {"id":17,"card":"planted-4111-1111"}' in rows
+    assert "value: null (tombstone)" in rows
+    at = rows.index('value: text? id 18  "planted-without-schema"')
+    assert rows[at + 1] == f"{capture.parent / 'schemas'} has no schema with id 18 at byte 1"
 
 
 @pytest.mark.parametrize(
@@ -181,6 +185,7 @@ def test_explain(kproxy: Run, capture: Path) -> None:
     rows = done.stdout.splitlines()
     assert f'{path}[0].value  avro Order orders-value id 17  {{"id":17,"card":"planted-4111-1111"}}' in rows
     assert f'{path}[0].headers[0].value  text?  "planted-header"' in rows
+    assert f"{path}[1].value  null (tombstone)" in rows
     assert rows[-3] == f"    {capture.parent / 'schemas'} has no schema with id 18 at byte 1"
     made = json.loads(kproxy("explain", "--json", *options, stdin=produce().hex()).stdout)
     assert records(json.dumps(made))[0]["value"]["data"] == {"id": 17, "card": "planted-4111-1111"}
