@@ -2,7 +2,7 @@
 
 ``PART[.FIELD...]``, where PART is ``key``, ``value`` or ``header``. Below a header is its name, which may have dots.
 Names are case-sensitive, with the wildcards ``*`` and ``?``; ``**`` is any number of fields. Lists count as their
-elements, and an object as all values in it. The page's script has the same rules (kproxy/html/filter_match.js).
+elements, and an object as all values in it. The page's script has the same rules (kproxy/html/filter_records.js).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PARTS: Final = {
 }
 
 _ANY_DEPTH: Final = "**"
-_NUMBER = re.compile(r"-?\d{1,40}(?:\.\d{1,40})?")
+_NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 _MAX_NAMES: Final = 50
 _MAX_PLAIN: Final = 1 << 53  # whole numbers that are written without an exponent everywhere
 

@@ -37,7 +37,7 @@ const recordValues = function* (body) {
     if (Array.isArray(item)) pushAll(waiting, item);
     if (!isObject(item)) continue;
     const headers = Array.isArray(item.headers) ? item.headers.filter(isObject) : [];
-    const found = [["key", null, item.key], ["value", null, item.value], ...headers.map(({ key, value }) => ["header", key, value])];
+    const found = [["key", null, item.key], ["value", null, item.value], ...headers.map(({ key, value }) => ["header", typeof key === "string" ? key : "", value])];
     if (found.some(([, , value]) => isDecoded(value))) {
       yield* found.filter(([, , value]) => value === null || isDecoded(value));
     } else pushAll(waiting, Object.values(item));

@@ -37,9 +37,8 @@ def record_values(body: Any) -> Iterator[RecordValue]:
             continue
         if isinstance(name := item.get("topic") or item.get("name") or item.get("topic_id"), str):
             topic = name
-        headers = item.get("headers")
         found = [(part, None, item[part]) for part in ("key", "value") if part in item]
-        found += [("header", each.get("key"), each.get("value")) for each in _rows(headers)]
+        found += [("header", _name(each), each.get("value")) for each in _rows(item.get("headers"))]
         if any(is_decoded(value) for *_, value in found):
             yield from (RecordValue(part, header, topic, value) for part, header, value in found if _is_value(value))
         else:
@@ -53,6 +52,10 @@ def is_decoded(item: Any) -> bool:
 
 def _is_value(item: Any) -> bool:
     return item is None or is_decoded(item)
+
+
+def _name(header: dict[str, Any]) -> str | None:
+    return name if isinstance(name := header.get("key"), str) else None
 
 
 def _rows(items: Any) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ NOT_FOUND = [
     "value.cancelled", "value.none", "value.gone",
     "value.lines.sku=b-2", "value.lines.sku!=a-1", "value.order.at>5", "value.paid=1",
     "value.paid>0", "value.order.id>a", "value.card", "value.card!=x", "value.card~masked", "key=K1", "key.id=17",
+    "value.order.id=\u0661\u0667",
     "header.app=shop", "header.gone", "header.empty", "value.sku=a-1", "value.order.[a-z]*=17",
 ]  # fmt: skip
 
@@ -93,6 +94,18 @@ def test_invalid_fields(field: str) -> None:
 def test_operators_are_suggested_for_a_field_of_records() -> None:
     assert complete("value.order.id ", 15) == ["=", "!=", "<", "<=", ">", ">=", "~", "!~", "in", "not in", "and", "or"]
     assert complete("ke", 2) == ["key"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"key": None, "value": json({}), "headers": [5, {"key": 5, "value": json(1)}, {}], "topic": 7},
+        {"key": {"format": 1, "data": {"id": []}}, "headers": {"a": json(1)}, "value": 5},
+    ],
+)
+def test_what_a_trace_may_have_instead(record: dict[str, Any]) -> None:
+    for text in ("header.a*=1", "key.id=1", "value=5", "value.id"):
+        assert not parse(text).matches({"body": body(record)})
 
 
 def test_a_nested_value_takes_linear_time() -> None:
