@@ -202,7 +202,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
 
         if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
             raise UserError(f"use --html or --{other}, not both")
-        return HtmlOutput(sys.stdout, was_named)
+        return HtmlOutput(sys.stdout, was_named, masks=bool(args.mask))
     if args.findings and args.fields:
         raise UserError("use --findings or --fields, not both")
     if args.findings and args.json and args.format not in (None, "json"):
@@ -273,6 +273,7 @@ def _captured(
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
+    payload_options.check_filter(args)
     needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
     detail = output.detail(payload_options.detail_of(args))
     inspector = Inspector(

@@ -61,11 +61,22 @@ def check(args: argparse.Namespace) -> None:
     Raises:
         UserError: Options cannot be combined.
     """
-    if args.payloads and args.html:
-        raise UserError("use --payloads or --html, not both")
     if args.mask and args.frames:
         raise UserError(_RAW_MASK)
     record_values_of(args)
+
+
+def check_filter(args: argparse.Namespace) -> None:
+    """Check whether records are decoded for a filter that reads them.
+
+    Raises:
+        UserError: They are not, or the filter is invalid.
+    """
+    from kproxy.outputs.line_outputs import filter_for
+
+    chosen = filter_for(args.filter)
+    if chosen is not None and chosen.reads_records and not getattr(args, "payloads", False):
+        raise UserError("the filter reads keys, values or headers of records: pass --payloads")
 
 
 def detail_of(args: argparse.Namespace) -> Detail:

@@ -153,6 +153,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
 
     http = _http(args)
+    payload_options.check_filter(args)
     verbose = args.verbose or args.payloads
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
     selection = options.selection_of(args)

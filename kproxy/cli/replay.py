@@ -121,6 +121,8 @@ def _steps(args: argparse.Namespace) -> list[Step]:
     from kproxy.trace.encoding import as_mapping
 
     named = filter_for(args.filter)
+    if named is not None and named.reads_records:
+        raise UserError("kproxy replay does not decode records: filter by other fields")
     wanted = None if named is None else lambda line: named.matches(as_mapping(line))
     return read_steps(Path(args.file), warn, wanted, ports=frozenset(args.port), keylog=args.keylog)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kproxy.cli import broker_options, command_line, options, relay
+from kproxy.cli import broker_options, command_line, options, payload_options, relay
 from kproxy.errors import CLEAN, UserError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ examples:
   kproxy tui --listen 9092 --upstream broker:9092
   kproxy tui --listen 9092 --upstream --topic orders:6
   kproxy tui capture.pcap                       also .gz, pcapng, several files
+  kproxy tui --payloads --schemas schemas/ capture.pcap
   kproxy tui kproxy-trace                       a directory of traces; follows those still being written
   kproxy tui -f 'error!=0' trace.jsonl.zst
   tcpdump -i lo -w - port 9092 | kproxy tui -
@@ -57,12 +58,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_views(parser: options.OptionGroup) -> None:
     """Declare the options of the view."""
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only matching rows, e.g. 'error!=0' (key: /)")
-    options.add_capture(parser)
+    _add_capture(parser)
     parser.add_argument(
         "--keep", type=options.size, default=1 << 30, metavar="SIZE",
         help="keep at most this much data of a running proxy, in a temporary file, e.g. 200M (default: 1G)",
     )  # fmt: skip
     parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
+
+
+def _add_capture(parser: options.OptionGroup) -> None:
+    options.add_capture(parser)
+    payload_options.configure(parser, masks=False)
 
 
 def add_proxy(parser: options.OptionGroup) -> None:
@@ -118,8 +124,28 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
         choose: Selects one of several running proxies.
 
     Raises:
-        UserError: The source cannot be opened.
+        UserError: The source cannot be opened, or options cannot be combined.
     """
+    from kproxy.browse.sources.capture_child import DissectedSource
+
+    payload_options.record_values_of(args)
+    source = _opened(args, choose)
+    try:
+        _check_payloads(args, reads_capture=isinstance(source, DissectedSource))
+    except UserError:
+        source.close()
+        raise
+    return source
+
+
+def _check_payloads(args: argparse.Namespace, *, reads_capture: bool) -> None:
+    if reads_capture:
+        payload_options.check_filter(args)
+    elif args.payloads:
+        raise UserError("--payloads reads captures; start the proxy that writes the trace with it instead")
+
+
+def _opened(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:
     from kproxy.browse.sources.child_proxy import ChildProxySource
     from kproxy.browse.sources.opening import open_source
     from kproxy.browse.sources.source import SeveralSources
@@ -127,7 +153,7 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     proxy = start_child_proxy(args)
     if proxy is not None:
         return ChildProxySource(proxy, keep=args.keep)
-    capture = command_line.options_of(args, options.add_capture)
+    capture = command_line.options_of(args, _add_capture)
     try:
         return open_source(args.sources, capture, keep=args.keep)
     except SeveralSources as error:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kproxy.filters.errors import FilterError
-from kproxy.filters.fields import BY_NAME, FilterField, Kind
+from kproxy.filters.fields import BY_NAME, FilterField, Kind, field_named
 from kproxy.filters.lexer import FilterToken, TokenType, tokens
 
 _WORD_BEFORE_CURSOR = re.compile(r"[^\s()\",'=!<>~&|]*\Z")
@@ -50,7 +50,7 @@ def _expected(preceding: Iterable[FilterToken]) -> Iterable[str]:
     field: FilterField | None = None
     for token in preceding:
         if place == _START and token.type is TokenType.WORD:
-            field = BY_NAME.get(token.value)
+            field = field_named(token.value)
             place = _FIELD if field else None
         else:
             place = _NEXT.get((place or "", token.value if token.type is TokenType.SIGN else token.type))

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kproxy.filters import record_fields
 from kproxy.filters.errors import FilterError
 from kproxy.filters.fields import SEVERITIES, FilterField, Kind, Line
 from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Value
@@ -23,6 +24,7 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _RANKS = {severity: rank for rank, severity in enumerate(SEVERITIES)}
+_CASE_SENSITIVE = (Kind.TEXT, Kind.RECORD)
 _NUMBERS = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE)
 
 
@@ -76,6 +78,8 @@ def _presence(field: FilterField) -> Test:
         return lambda line: read(line) is not None
     if field.kind is Kind.NUMBER or not field.many:
         return lambda line: bool(read(line))
+    if field.kind is Kind.RECORD:
+        return lambda line: any(value is not None and value is not False for value in read(line))
     return lambda line: any(read(line))
 
 
@@ -99,6 +103,8 @@ def _any_check(node: Comparison) -> Check:
 def _check(node: Comparison, sign: str, value: Value) -> Check:
     """The check of one value of the field, which is not None and has the field's type."""
     field = node.field
+    if field.kind is Kind.RECORD:
+        return _record_check(field, sign, value)
     if sign == "~":
         if field.kind in _NUMBERS or field.kind is Kind.FLAG:
             raise FilterError(
@@ -129,6 +135,21 @@ def _check(node: Comparison, sign: str, value: Value) -> Check:
     return _text(field, lambda found: found == exact or found.lower() == lowered)
 
 
+def _record_check(field: FilterField, sign: str, value: Value) -> Check:
+    """The check of one value in a record, which may have any type, and may be None."""
+    as_text, compare = record_fields.as_text, _ORDER.get(sign)
+    is_glob = sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?")
+    if compare is None or is_glob:
+        check = _pattern(field, value, glob_pattern(value.text) if is_glob else value.text)
+        return lambda found: check(as_text(found))
+    amount = None if value.quoted else record_fields.as_number(value.text)
+    if amount is None and sign != "=":
+        return lambda found: isinstance(found, str) and compare(found, value.text)
+    if amount is None:
+        return lambda found: as_text(found) == value.text
+    return lambda found: record_fields.compare_numbers(compare, found, amount)
+
+
 def _text(field: FilterField, check: Check) -> Check:
     """A check of text. An error field has codes, which are numbers, besides names."""
     return (lambda found: isinstance(found, str) and check(found)) if field.kind is Kind.ERROR else check
@@ -136,7 +157,7 @@ def _text(field: FilterField, check: Check) -> Check:
 
 def _pattern(field: FilterField, value: Value, pattern: str) -> Check:
     try:
-        return compile_pattern(pattern, ignore_case=field.kind is not Kind.TEXT)
+        return compile_pattern(pattern, ignore_case=field.kind not in _CASE_SENSITIVE)
     except PatternError as error:
         start, end = value.start, value.end
         if not value.quoted or end - start == len(value.text) + 2:  # otherwise escapes have shifted the columns

@@ -9,6 +9,8 @@ from enum import StrEnum
 from itertools import chain, count, takewhile
 from typing import Any
 
+from kproxy.filters import record_fields
+
 Line = Mapping[str, Any]
 Read = Callable[[Line], Any]
 
@@ -26,6 +28,7 @@ class Kind(StrEnum):
     FLAG = "flag"
     SEVERITY = "severity"
     ERROR = "error"
+    RECORD = "record"  # text, numbers, true, false and null
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,15 @@ def _words(*words: str) -> Callable[[], Sequence[str]]:
     return lambda: words
 
 
+@functools.lru_cache(maxsize=1000)  # so that filters with the same text are equal
+def _of_records(name: str) -> FilterField | None:
+    """A field inside decoded records; None if the name is not one."""
+    if (path := record_fields.parse_path(name)) is None:
+        return None
+    help_ = record_fields.PARTS[path[0]]
+    return FilterField(name, Kind.RECORD, help_, record_fields.reader(*path), frozenset({"body"}), many=True)
+
+
 #: From least to most.
 SEVERITIES = ("info", "warning", "error")
 _FLAG: dict[str, Any] = {"known": _words("true", "false"), "closed": True}
@@ -189,7 +201,7 @@ FIELDS: tuple[FilterField, ...] = (
     FilterField("direction", Kind.NAME, "direction of the bytes", _direction, frozenset({"direction", "kind"}),
           known=_words("request", "response"), closed=True),
     _one("api", Kind.NAME, "name of the API", known=_api_names, closed=True),
-    _one("api_key", Kind.NUMBER, "number of the API", "key"),
+    _one("api_key", Kind.NUMBER, "number of the API"),
     _one("api_version", Kind.NUMBER, "version of the API", "version"),
     _one("correlation_id", Kind.NUMBER, "correlation id", "correlation"),
     _one("size", Kind.SIZE, "size of the frame, including the length prefix"),
@@ -209,6 +221,7 @@ FIELDS: tuple[FilterField, ...] = (
     _many("batches", Kind.COUNT, "record batches of any topic", _in("topics", "batches"), columns=("topics",)),
     _many("compression", Kind.NAME, "any codec of the record data", _all_in("topics", "compression"),
           columns=("topics",), known=_codecs, closed=True),
+    *(field for part in record_fields.PARTS if (field := _of_records(part))),
     _many("lag", Kind.COUNT, "records left to read after a Fetch response, of any topic", _in("topics", "lag"),
           columns=("topics",)),
     _many("bytes", Kind.SIZE, "record bytes of any topic, or the bytes of a gap", _bytes,
@@ -268,5 +281,10 @@ FIELDS: tuple[FilterField, ...] = (
     _of("close", "unanswered", Kind.COUNT, "unanswered requests of a closed connection"),
 )  # fmt: skip
 
-#: Every name that a filter may use, aliases too.
+#: Every name that a filter may use, aliases too, but for the fields below `record_fields.PARTS`.
 BY_NAME: Mapping[str, FilterField] = {name: field for field in FIELDS for name in (field.name, *field.aliases)}
+
+
+def field_named(name: str) -> FilterField | None:
+    """The field of this name; None if there is none."""
+    return BY_NAME.get(name) or _of_records(name)

@@ -26,6 +26,11 @@ class Filter:
         self.columns = _columns(node)
         self.needed_columns = self.columns if _names_findings(node) else self.columns - {"kind"}
 
+    @property
+    def reads_records(self) -> bool:
+        """Whether it needs decoded keys, values or headers of records."""
+        return "body" in self.columns
+
     def __str__(self) -> str:
         return str(self.node)
 

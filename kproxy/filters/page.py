@@ -17,6 +17,7 @@ EXAMPLES = {
     "not api in (Heartbeat, Fetch)": "everything but heartbeats and fetches",
     "kind=request and (size>1MiB or version<3)": "large or old requests",
     "severity>=warning and blame=broker": "problems caused by the broker",
+    "value.order.id=17 or header.traceparent~4bf92f": "frames with a record that has this field or header",
     "unanswered": "closed connections with unanswered requests",
 }
 
@@ -30,6 +31,7 @@ _VALUES = {
     Kind.TIME: "`2025-01-31`, `2025-01-31T12:00` or `2025-01-31T12:00:00.5Z`, in UTC; omitted parts are 0.",
     Kind.FLAG: "`true` or `false`. The field alone means `true`.",
     Kind.SEVERITY: "`info` < `warning` < `error`.",
+    Kind.RECORD: "Text, a number, `true`, `false` or `null`; see [fields of records](#fields-of-records).",
     Kind.ERROR: "Kafka's error name or code. `error` alone is true if there is an error.",
 }
 
@@ -87,6 +89,21 @@ Patterns are regular expressions without backtracking features, so matching alwa
 """
 
 _FIELDS = """
+## Fields of records
+
+`key`, `value` and `header` read records that are decoded: of captures with `--payloads`, and of traces written with it
+([payloads](payloads.md)). Otherwise, nothing matches them. A line matches if any of its records does.
+
+- `value.order.id` is a field of values, `header.traceparent` a header. Names are case-sensitive, with the wildcards `*`
+  and `?`; `**` is any number of fields: `value.**.id`.
+- Lists count as their elements, and an object as all values in it: `value~Alice` finds the name in any field.
+- Numbers are compared as numbers, also if the record has them as text (`"12.50"`); `<` and `>` also compare other text,
+  such as dates. Bytes are base64. Quotes make the value text.
+- `null` also finds tombstones: `value=null`. The field alone is true if a value is neither `null` nor `false`.
+- What `--mask` hides is not compared.
+
+`key` was once the number of the API, which is `api_key`.
+
 ## Fields
 
 """

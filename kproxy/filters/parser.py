@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kproxy.filters.errors import FilterError, suggestion
-from kproxy.filters.fields import BY_NAME, FilterField
+from kproxy.filters.fields import BY_NAME, FilterField, field_named
 from kproxy.filters.lexer import CONNECTIVES, FilterToken, TokenType, tokens
 from kproxy.filters.nodes import And, Comparison, Node, Not, Or, Presence, Value
 
@@ -105,7 +105,7 @@ class _Parser:
         if self._token.type is not TokenType.WORD:
             raise self._error("a field is missing", "a term looks like api=Fetch")
         token = self._take()
-        if (field := BY_NAME.get(token.value)) is None:
+        if (field := field_named(token.value)) is None:
             hint = suggestion(token.value, BY_NAME)
             raise FilterError(f"unknown field {token.value!r}", token.start, token.end, hint)
         return field

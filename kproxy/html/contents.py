@@ -14,6 +14,7 @@ from kproxy.browse.rows.index import SEVERITIES, RowState
 from kproxy.browse.session import BrowseSession
 from kproxy.html.filter_fields import filter_fields
 from kproxy.html.packing import Chunks
+from kproxy.html.record_values import page_records
 from kproxy.html.sides import finding_json, side_json
 from kproxy.outputs.findings import as_entry, best_first
 from kproxy.trace.encoding import as_mapping
@@ -43,6 +44,7 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
     findings = Findings()
     summary = _Summary()
     rows, lines, sides = Chunks(512), Chunks(64), Chunks(16)
+    incomplete = 0
     kept: list[int] = []
     for row, exchange in _exchanges(session):
         number = len(kept)
@@ -52,11 +54,13 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
         if rows.size + lines.size < MOST_SIZE:
             kept.append(row)
             rows.add(_row(session, exchange))
-            lines.add(_lines_and_findings(exchange))
+            packed, is_cut = _lines_and_findings(exchange)
+            lines.add(packed)
+            incomplete += is_cut
     rows.close()
     lines.close()
     places = _add_sides(session, kept, sides, MOST_SIZE - rows.size - lines.size)
-    notes = _notes(summary, len(kept), places)
+    notes = _notes(summary, len(kept), places, incomplete)
     return {
         "version": __version__,
         "files": names,
@@ -150,14 +154,21 @@ def _latency(session: BrowseSession, exchange: Exchange) -> str:
     return f"> {waited}" if exchange.state == RowState.WAITING else waited
 
 
-def _lines_and_findings(exchange: Exchange) -> dict[str, Any]:
-    """Return the lines of an exchange without bodies and bytes, and their findings as text, most severe first."""
-    lines, findings = [], []
+def _lines_and_findings(exchange: Exchange) -> tuple[dict[str, Any], bool]:
+    """Return the lines of an exchange and their findings as text, most severe first; of bodies only decoded records.
+
+    The flag reports whether some of these are left out.
+    """
+    lines, findings, is_cut = [], [], False
     for line in _lines_of(exchange):
         lines.append({name: value for name, value in as_mapping(line).items() if name not in ("body", "frame")})
+        found_records, has_more = page_records(line)
+        if found_records:
+            lines[-1]["body"] = found_records
+        is_cut = is_cut or has_more
         found = [as_entry(line)] if isinstance(line, FindingLine) else best_first(getattr(line, "findings", ()))
         findings.append([finding_json(each) for each in found])
-    return {"lines": lines, "findings": findings}
+    return {"lines": lines, "findings": findings}, is_cut
 
 
 def _add_sides(session: BrowseSession, kept: list[int], sides: Chunks, available: int) -> list[int]:
@@ -185,7 +196,7 @@ def _add_sides(session: BrowseSession, kept: list[int], sides: Chunks, available
     return places
 
 
-def _notes(summary: _Summary, kept: int, places: list[int]) -> list[str]:
+def _notes(summary: _Summary, kept: int, places: list[int], incomplete: int) -> list[str]:
     notes = []
     every = summary.exchanges + summary.events
     if kept < every:
@@ -194,6 +205,8 @@ def _notes(summary: _Summary, kept: int, places: list[int]) -> list[str]:
     if there < summary.exchanges:
         some = f"{there:,} of {summary.exchanges:,} exchanges, those with findings first"
         notes.append(f"this page has the fields and bytes of only {some}: {_NARROW}")
+    if incomplete:
+        notes.append(f"the filter of this page has only the first records of {incomplete:,} exchanges: {_NARROW}")
     return notes
 
 

@@ -87,7 +87,7 @@ class PatternReader {
 }
 
 const finds = (field, value, glob) => {
-  const flags = (ignored) => `su${ignored || field.kind !== "text" ? "i" : ""}`;
+  const flags = (ignored) => `su${ignored || !["text", "record"].includes(field.kind) ? "i" : ""}`;
   if (glob) {
     const parts = [...value.text].map((letter) => ({ "*": ".*", "?": "." }[letter] || literal(letter)));
     const expression = new RegExp(`^${parts.join("")}$`, flags(false));
@@ -136,6 +136,7 @@ const closedValue = (field, value) => {
 const ORDER = { "=": (a, b) => a === b, "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b };
 /** Returns the test for one value, which is present and has its field's type. */
 const checkOf = ({ field, sign, start }, value) => {
+  if (field.kind === "record") return recordCheckOf({ field, sign }, value);
   const { kind } = field, isNumber = NUMBERS.includes(kind);
   const ofText = (check) => kind === "error" ? (found) => typeof found === "string" && check(found) : check;
   if (sign === "~") {
@@ -194,7 +195,7 @@ const READS = {
   request_bytes: ofKind("close", "request_bytes", 0), response_bytes: ofKind("close", "response_bytes", 0),
   unanswered: ofKind("close", "unanswered", 0),
 };
-const readOf = ({ name }) => Object.hasOwn(READS, name) ? READS[name] : (line) => line[name];
+const readOf = ({ name, read }) => read || (Object.hasOwn(READS, name) ? READS[name] : (line) => line[name]);
 
 const testOf = (node) => {
   if (node.join) {
@@ -206,6 +207,7 @@ const testOf = (node) => {
   if (!node.values) {
     if (field.kind === "error") return (line) => Boolean(line.errors && line.errors.length);
     if (field.kind === "number") return (line) => values(line).length > 0;
+    if (field.kind === "record") return (line) => values(line).some((found) => found !== null && found !== false);
     return (line) => values(line).some(Boolean);
   }
   const checks = node.values.map((value) => checkOf(node, value)), fits = (found) => checks.some((check) => check(found));
@@ -216,9 +218,9 @@ const testOf = (node) => {
   };
 };
 
-/** An exchange for a filter: the fields of the response, else those of the request, and the findings of both. */
+/** An exchange for a filter: the fields of the response, else those of the request; the findings and records of both. */
 const asOne = ([first, second]) => second === undefined ? first
-  : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])] };
+  : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])], body: [first.body, second.body] };
 
 /** Returns a function that tests a line; throws `FilterError` if the filter is invalid. */
 const filterOf = (text) => testOf(new FilterParser(text).whole());

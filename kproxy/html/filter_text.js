@@ -137,7 +137,7 @@ class FilterParser {
   }
   field() {
     if (this.token.sort !== "word") this.fail("a field is missing", "a term looks like api=Fetch");
-    const { value, start } = this.take(), field = FIELDS.get(value);
+    const { value, start } = this.take(), field = recordField(value) || FIELDS.get(value);
     if (!field) throw new FilterError(`unknown field ${inQuotes(value)}`, start, suggestion(value, FIELDS.keys()));
     return field;
   }

@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from kproxy.errors import UserError
+from kproxy.trace.record_values import MASKED
 
-MASKED: Final = "(masked)"
 _PARTS: Final = ("key", "value", "header")
 _ANY_DEPTH: Final = "**"
 

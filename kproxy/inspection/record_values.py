@@ -10,9 +10,10 @@ from dissectors.embedded.locations import TopicName
 from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
-from kproxy.inspection.masks import MASKED, Masks
+from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_data import has_records, record_data
 from kproxy.registry import SchemaSource
+from kproxy.trace.record_values import MASKED
 
 _PARTS = ("key", "value")
 #: Topic, path of the record, record, headers.

@@ -11,6 +11,7 @@ from rich.style import Style
 
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.console import Console
+from kproxy.outputs.decoded_text import TOMBSTONE, data_text, facts, is_tombstone, problem
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import (
     FRAME_LINES,
@@ -25,6 +26,7 @@ from kproxy.trace.lines import (
     StallLine,
     TopicEntry,
 )
+from kproxy.trace.record_values import is_decoded
 
 #: A piece of text and its style, a key of `STYLES`.
 Piece = tuple[str, str]
@@ -41,9 +43,10 @@ STYLES = {
     "topic": Style(color="magenta"),
 }
 
-#: Limits for a body: lines, and characters per value.
+#: Limits for a body: lines, and characters per value and per decoded value of a record.
 BODY_LINES = 60
 VALUE_CHARACTERS = 120
+RECORD_CHARACTERS = 400
 
 
 #: Expected and actual value are shown if they have at most this many characters together.
@@ -263,9 +266,15 @@ def _rows(value: Any, indent: str) -> Iterator[str]:
     """A body as indented ``name: value`` lines."""
     for name, item in value.items() if isinstance(value, dict) else enumerate(value):
         label = f"{indent}{safe(name)}:" if isinstance(name, str) else f"{indent}[{name}]"
-        if isinstance(item, dict | list) and item:
+        if is_decoded(item):
+            yield f"{label} {facts(item)}  {data_text(item['data'], RECORD_CHARACTERS)}"
+            if sentence := problem(item):
+                yield f"{indent}  {sentence}"
+        elif isinstance(item, dict | list) and item:
             yield label
             yield from _rows(item, indent + "  ")
+        elif name == "value" and is_tombstone(value):
+            yield f"{label} {TOMBSTONE}"
         else:
             yield f"{label} {_scalar(item)}"
 

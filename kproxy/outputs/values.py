@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from kproxy.outputs.decoded_text import TOMBSTONE, data_text, facts, is_tombstone, problem
 from kproxy.outputs.text import Piece, painter
-from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import safe
+from kproxy.trace.record_values import is_decoded
 
 _MOST_CHARACTERS = 10_000
 
@@ -16,36 +17,26 @@ def write_values(body: dict[str, Any], file: TextIO) -> None:
     """Write a row for each decoded key, value and header: its path, its format and schema, the data as JSON."""
     paint = painter(file)
     for path, value in _values(body, ""):
-        pieces: list[Piece] = [(f"{safe(path)}  ", "name"), (f"{_facts(value)}  ", "topic"), (_data(value["data"]), "")]
-        file.write(paint(pieces) + "\n")
-        if problem := value.get("problem"):
-            at = f" at byte {value['offset']}" if "offset" in value else ""
-            file.write(paint([(f"    {safe(problem)}{at}", "warning")]) + "\n")
+        name: Piece = (f"{safe(path)}  ", "name")
+        if value is None:
+            file.write(paint([name, (TOMBSTONE, "dim")]) + "\n")
+            continue
+        data = data_text(value["data"], _MOST_CHARACTERS)
+        file.write(paint([name, (f"{facts(value)}  ", "topic"), (data, "")]) + "\n")
+        if sentence := problem(value):
+            file.write(paint([(f"    {sentence}", "warning")]) + "\n")
 
 
-def _values(item: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _values(item: Any, path: str) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Each decoded key, value and header with its path; None for tombstones."""
     if isinstance(item, list):
         for index, each in enumerate(item):
             yield from _values(each, f"{path}[{index}]")
     elif isinstance(item, dict):
-        if item.keys() >= {"format", "data"}:
+        if is_decoded(item):
             yield path, item
             return
         for name, each in item.items():
+            if name == "value" and is_tombstone(item):
+                yield f"{path}.value", None
             yield from _values(each, f"{path}.{name}" if path else name)
-
-
-def _facts(value: dict[str, Any]) -> str:
-    words = [value["format"] + ("?" if value.get("guess") else "")]
-    words += [safe(value[name]) for name in ("type", "subject") if name in value]
-    words += [f"{form.replace('_', ' ')} {key}" for form, key in value.get("schema", {}).items()]
-    if value.get("reencoding", "equal") != "equal":
-        words.append(f"(encoded again: {value['reencoding']})")
-    return " ".join(words)
-
-
-def _data(data: Any) -> str:
-    if isinstance(data, bytes):
-        return data[: _MOST_CHARACTERS // 3].hex(" ")
-    text = encode_json(data).decode()
-    return safe(text[:_MOST_CHARACTERS]) + ("..." if len(text) > _MOST_CHARACTERS else "")

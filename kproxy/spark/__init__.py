@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from kproxy.spark.derived.clusters import clustered
+    from kproxy.spark.derived.record_values import record_values
     from kproxy.spark.ingest.convert import read_table
     from kproxy.spark.session import session as open_session
     from kproxy.spark.source import KproxyDataSource
 
-__all__ = ["KproxyDataSource", "clustered", "jobs", "open_session", "read_table"]
+__all__ = ["KproxyDataSource", "clustered", "jobs", "open_session", "read_table", "record_values"]
 
 #: Names for programs, with their module and their name in it. They are imported on demand, because that needs pyspark.
 _FROM: Final = {
@@ -24,6 +25,7 @@ _FROM: Final = {
     "clustered": ("kproxy.spark.derived.clusters", "clustered"),
     "open_session": ("kproxy.spark.session", "session"),
     "read_table": ("kproxy.spark.ingest.convert", "read_table"),
+    "record_values": ("kproxy.spark.derived.record_values", "record_values"),
 }
 
 

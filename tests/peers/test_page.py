@@ -13,6 +13,7 @@ from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.sides import request_line
 from tests.kproxy.captured import lines_of
+from tests.kproxy.cli.test_payloads import produce, written
 from tests.kproxy.frames import request
 from tests.kproxy.html.filters import answers, asked, lines, script
 from tests.kproxy.html.pages import page_of
@@ -30,9 +31,9 @@ _MARKED = f"[...{_RESPONSE}.querySelectorAll('.bytes b.marked[data-at]')].map((b
 _NEAR = f"[...{_RESPONSE}.querySelectorAll('.bytes b.near[data-at]')].map((byte) => byte.dataset.at)"
 
 
-def show(tab: Tab, tmp_path: Path, source: Path, *, width: int = 1440) -> None:
+def show(tab: Tab, tmp_path: Path, source: Path, *options: str, width: int = 1440) -> None:
     page = tmp_path / "page.html"
-    made = subprocess.run([sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", source],
+    made = subprocess.run([sys.executable, "-m", "kproxy", "dissect", "--html", "--fail-on", "never", *options, source],
                           capture_output=True, check=True, timeout=120)  # fmt: skip
     page.write_bytes(made.stdout)
     tab.events.clear()
@@ -99,6 +100,20 @@ def test_a_filter_sees_an_exchange_as_one(tab: Tab, tmp_path: Path) -> None:
     ask(tab, "")
     tab.until(f"{COUNT} === '436 rows'")
     assert tab.run(WRONG) == ""
+
+
+def test_decoded_records_are_fields_and_found(tab: Tab, tmp_path: Path) -> None:
+    show(tab, tmp_path, written(tmp_path / "a.pcap", produce()), "--payloads")
+    leave(tab)
+    ask(tab, "value.card.number=planted and not value.id=6")
+    tab.until(f"{COUNT} === '1 of 4 rows'")
+    tab.point(row("Produce"), click=True)
+    chooser = "[...document.querySelectorAll('.tabs button')].find((each) => each.textContent === '4 records')"
+    tab.until(chooser)
+    tab.run(f"{chooser}.click()")
+    shown = tab.run("document.querySelector('.list-of-records').textContent")
+    assert '"number": "planted"' in shown
+    assert "text?" in shown
 
 
 def test_where_nothing_matches_the_page_says_so_and_how_to_go_on(tab: Tab, tmp_path: Path) -> None:

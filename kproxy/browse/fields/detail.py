@@ -14,6 +14,7 @@ from dissectors.diagnosis import Diagnosis, KnownDepartures, examine
 from dissectors.diagnosis.diagnose import apply_diagnosis, right_layout
 from dissectors.messages.message import Message, api_layouts
 from dissectors.messages.sensitive import may_hold_secrets, withheld
+from kproxy.browse.fields.decoded import decoded_at
 from kproxy.browse.fields.field import FieldView, ancestors, covering
 from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
 from kproxy.browse.fields.from_body import body_fields, facts, fields_at
@@ -115,7 +116,7 @@ def _diagnosis_of(message: Message, finding: FindingEntry) -> Diagnosis | None:
 
 def _add_wire_fields(detail: FrameDetail, message: Message) -> None:
     line = detail.line
-    wire = WireFields(message, topic_names(line).get, partial(fields_at, line.body))
+    wire = WireFields(message, topic_names(line).get, partial(fields_at, line.body), partial(decoded_at, line.body))
     detail.fields, detail.error = wire.fields, wire.error
     hidden = wire.secrets
     if line.body == {} and may_hold_secrets(message):

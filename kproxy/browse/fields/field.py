@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
@@ -33,9 +33,22 @@ class FieldView:
         kind: The wire type: ``int32``, ``compact nullable string``, ``varint``; empty if unknown.
         meaning: The value in words, or why it could not be decoded.
         count: The declared number of elements of an array; None for other kinds.
+        decoded: The object of a decoded key, value or header of a record (docs/payloads.md).
     """
 
-    __slots__ = ("_children", "_produce", "count", "end", "kind", "meaning", "name", "path", "start", "value")
+    __slots__ = (
+        "_children",
+        "_produce",
+        "count",
+        "decoded",
+        "end",
+        "kind",
+        "meaning",
+        "name",
+        "path",
+        "start",
+        "value",
+    )
 
     def __init__(
         self,
@@ -57,6 +70,7 @@ class FieldView:
         self.kind = kind
         self.meaning = meaning
         self.count = count
+        self.decoded: Mapping[str, Any] | None = None
         self._produce = produce
         self._children: list[FieldView] | None = None if produce else []
 

@@ -12,10 +12,12 @@ from dissectors.messages import value_annotations
 from dissectors.wire.layout import Field as OnWire
 from dissectors.wire.layout import Layout
 from dissectors.wire.paths import parts
+from kproxy.browse.fields.decoded import decoded_field
 from kproxy.browse.fields.field import FieldView
 from kproxy.browse.fields.kinds import kind_of, kind_of_element
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.lines import RequestLine, ResponseLine
+from kproxy.trace.record_values import is_decoded
 
 #: Keys of a line that are not facts of its frame, or are shown elsewhere.
 _NOT_FACTS = frozenset({"v", "kind", "ts", "connection_id", "findings", "body", "frame", "not_decoded"})
@@ -63,6 +65,8 @@ def _field(name: str, path: str, value: Any, one: OnWire | None, owner: str) -> 
         produce = partial(_elements, value, path, one, owner)
         return FieldView(name, path, kind=kind, meaning=meaning, count=len(value), produce=produce)
     if isinstance(value, Mapping):
+        if is_decoded(value):
+            return decoded_field(name, path, value, kind=kind)
         if "type" in value and "data" in value:  # a payload: dissectors.embedded
             return FieldView(name, path, kind=kind, meaning=str(value["type"]),
                          produce=partial(_struct, value, None, path, str(value["type"])))  # fmt: skip

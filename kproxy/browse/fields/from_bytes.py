@@ -16,6 +16,7 @@ from dissectors.wire.layout import Field as OnWire
 from dissectors.wire.layout import Layout, layout_of_element
 from dissectors.wire.node import Node
 from kproxy.browse.fields import kinds
+from kproxy.browse.fields.decoded import DecodedAt, decoded_field
 from kproxy.browse.fields.field import FieldView
 
 #: Returns the fields of record data whose bytes are withheld, by path, from the decoded body in the trace.
@@ -29,6 +30,7 @@ class WireFields:
         message: The decoded message, perhaps decoded with a modified layout.
         topic_name: Returns the name of a topic id.
         withheld_fields: See `WithheldFields`.
+        decoded_at: See `DecodedAt`.
 
     Attributes:
         fields: ``size``, ``header`` and ``body``, and any remaining bytes as ``(not decoded)``.
@@ -36,11 +38,14 @@ class WireFields:
         error: Where and why decoding stopped, None if it reached the end.
     """
 
-    def __init__(self, message: Message, topic_name: TopicName, withheld_fields: WithheldFields) -> None:
+    def __init__(
+        self, message: Message, topic_name: TopicName, withheld_fields: WithheldFields, decoded_at: DecodedAt
+    ) -> None:
         tree = walk_message(message)
         self._frame = message.frame
         self._tree = tree  # keeps the nodes alive: they are looked up by id()
         self._withheld_fields = withheld_fields
+        self._decoded_at = decoded_at
         self._version = message.version
         self._owner = owner = f"{message.api}{'Request' if message.is_request else 'Response'}"
         self._expander = LazyExpander(message.frame, topic_name)
@@ -199,6 +204,10 @@ class WireFields:
         name, at = (
             (f"[{node.name}]", f"{path}[{node.name}]") if node.name.isdigit() else (node.name, f"{path}.{node.name}")
         )
+        kind = known.get(node.name, "")
+        if node.name in ("key", "value") and not node.children and (decoded := self._decoded_at(at)) is not None:
+            data = node.value if isinstance(node.value, bytes) else None
+            return decoded_field(name, at, decoded, span=(node.start, node.end), data=data, kind=kind)
         produce = count = None
         if (payload := self._expander.layouts.get(id(node))) is not None:
             produce = partial(self._struct, node.children, payload[1], at, payload[1].name)
@@ -206,7 +215,6 @@ class WireFields:
             produce = partial(self._record_fields, node.children, at, known)
             count = len(node.children) if node.children[0].name.isdigit() else None
         meaning = node.meaning if produce else self._meaning(self._owner, node)
-        kind = known.get(node.name, "")
         return FieldView(name, at, (node.start, node.end), node.value, kind=kind, meaning=meaning, count=count,
                      produce=produce)  # fmt: skip
 

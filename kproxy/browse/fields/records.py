@@ -15,6 +15,7 @@ from dissectors.records.schema_ids import PREFIX, schema_id
 from dissectors.wire.primitives import TEXT_ERRORS
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.trace.encoding import encode_json
+from kproxy.trace.formatting import safe
 
 #: Records read by default, and bytes of one key or value that are shown.
 MOST = 200
@@ -210,7 +211,10 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     """Return a field's value in a form. `Form.FITS` selects indented JSON, other text, or hex with ASCII."""
     if field is None:
         return RecordPart("null")
-    if not field.is_leaf and field.meaning and form is Form.FITS:
+    if field.decoded is not None:
+        if field.value is None or (form is Form.FITS and field.decoded["format"] != "bytes"):
+            return _decoded(field)
+    elif not field.is_leaf and field.meaning and form is Form.FITS:
         return _payload(field)
     value = field.value
     if value is None:
@@ -236,6 +240,17 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     if (text := _text(shown, cut=cut)) is not None:
         return RecordPart("text", text, size, schema, cut)
     return RecordPart("hex", _hex(data[:MOST_BYTES]), size, schema, cut)
+
+
+def _decoded(field: FieldView) -> RecordPart:
+    """Return a decoded key, value or header: text as it is, other data as JSON."""
+    assert field.decoded is not None
+    data = field.decoded["data"]
+    text = data if isinstance(data, str) else msgspec.json.format(encode_json(data), indent=2).decode()
+    if not _is_plain(text):
+        text = "\n".join(map(safe, text.splitlines()))
+    size = len(field.value) if isinstance(field.value, bytes) else None
+    return RecordPart(field.meaning or "", text[:MOST_BYTES], size, cut=len(text) > MOST_BYTES)
 
 
 def _payload(field: FieldView) -> RecordPart:

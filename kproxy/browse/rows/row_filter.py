@@ -24,7 +24,7 @@ def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int]
     """Return a function that reports whether the filter matches a row; discarded rows do not match.
 
     A filter sees an exchange as one object: the fields of the response, else those of the request, and the findings of
-    both.
+    both, and the records of both.
     """
     decoder = _decoder(chosen)
     reads = _ahead(store), _ahead(store)
@@ -48,6 +48,8 @@ def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[
     joined = dict(request) | {name: value for name, value in response.items() if value is not None}
     if (request_findings := request.get("findings")) and (response_findings := response.get("findings")):
         joined["findings"] = request_findings + response_findings
+    if (request_body := request.get("body")) and (response_body := response.get("body")):
+        joined["body"] = [request_body, response_body]
     return joined
 
 

@@ -19,6 +19,7 @@ from kproxy.filters.pattern import PatternError, glob_pattern
 from kproxy.filters.values import closed_value, instant, number
 from kproxy.spark.filter_columns.fields import column_of
 from kproxy.spark.filter_columns.pattern import java_pattern
+from kproxy.spark.filter_columns.records import record_condition
 
 Check = Callable[[Column], Column]  # applied to one value that is not null
 
@@ -43,6 +44,8 @@ def where(chosen: Filter) -> Column:
 
 
 def _condition(node: Node) -> Column:
+    if isinstance(node, Comparison | Presence) and node.field.kind is Kind.RECORD:
+        return record_condition(node)
     if isinstance(node, Comparison):
         return _comparison(node)
     if isinstance(node, Presence):

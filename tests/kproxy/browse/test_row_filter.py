@@ -56,6 +56,16 @@ def whole(exchange: Exchange) -> Mapping[str, Any]:
     return request | response | ({"findings": findings} if findings else {}) | event
 
 
+def test_records_of_both_sides_count() -> None:
+    def body(data: str) -> dict[str, Any]:
+        return {"records": [{"key": None, "value": {"format": "text", "data": data}}]}
+
+    asked = request(0, body=body("asked"))
+    session = session_of([asked, response(asked, body=body("answered"))])
+    for text, fits in (("value=asked", True), ("value=answered", True), ("value=other", False), ("key", False)):
+        assert row_matcher(parse(text), session.index, session.source.store)(0) is fits
+
+
 def test_a_row_whose_lines_are_not_what_they_were_matches_nothing() -> None:
     session = session_of([request(0)])
     session.index.sizes[0][0] = 10

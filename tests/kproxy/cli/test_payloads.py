@@ -12,6 +12,7 @@ from dissectors.records import encode
 from tests.kproxy.capture.packets import SYN, pcap, sent
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request
+from tests.kproxy.html.pages import Opened
 
 ORDER = (
     '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "card", "type": "string"}]}'
@@ -91,7 +92,36 @@ def test_records_of_a_capture(kproxy: Run, capture: Path) -> None:
 
 def test_as_text(kproxy: Run, capture: Path) -> None:
     done = kproxy("dissect", "--payloads", "--schemas", capture.parent / "schemas", capture)
-    assert "card: planted-4111-1111" in done.stdout
+    rows = [row.strip() for row in done.stdout.splitlines()]
+    assert 'value: avro Order orders-value id 17  {"id":17,"card":"planted-4111-1111"}' in rows
+    assert "value: null (tombstone)" in rows
+    at = rows.index('value: text? id 18  "planted-without-schema"')
+    assert rows[at + 1] == f"{capture.parent / 'schemas'} has no schema with id 18 at byte 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "frames"),
+    [("value.id=17 and key=k3", 2), ("value.card.number=planted", 2), ("header.trace~head", 2), ("value=null", 2),
+     ("value.id=18", 0), ("key=k3 and correlation=2", 1)],
+)  # fmt: skip
+def test_filters(kproxy: Run, capture: Path, text: str, frames: int) -> None:
+    done = kproxy("dissect", "--json", "-f", text, "--payloads", "--schemas", capture.parent / "schemas", capture)
+    assert (done.returncode, done.stdout.count("\n")) == (0, frames)
+
+
+def test_a_filter_of_records_needs_decoded_ones(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+    done = kproxy("dissect", "-f", "api=Produce and not value.id=17", capture)
+    sentence = "kproxy: the filter reads keys, values or headers of records: pass --payloads\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+    trace = tmp_path / "a.jsonl"
+    trace.write_text(kproxy("dissect", "--json", "--payloads", capture).stdout)
+    assert kproxy("dissect", "--json", "-f", "value.id=5", trace).stdout.count("\n") == 2
+
+
+def test_a_filter_does_not_find_what_is_masked(kproxy: Run, capture: Path) -> None:
+    options = ("--json", "--payloads", "--mask", "value.**.number", capture)
+    assert kproxy("dissect", "-f", "value.card.number=planted", *options).stdout == ""
+    assert kproxy("dissect", "-f", "value~mask", *options).stdout == ""
 
 
 def is_broken(line: dict[str, Any]) -> bool:
@@ -162,6 +192,31 @@ def test_findings(kproxy: Run, tmp_path: Path) -> None:
     assert (explained.returncode, explained.stdout.count(message)) == (1, 1)
 
 
+def test_the_page(kproxy: Run, capture: Path) -> None:
+    options = ("--html", "--payloads", "--schemas", capture.parent / "schemas")
+    shown = Opened(kproxy("dissect", *options, capture).stdout)
+    for side in (shown.sides(0)[0], shown.sides(1)[0]):  # one is compressed
+        at = [field[1] for field in side["fields"]].index("value")
+        _, _, kind, _, meaning, start, end = side["fields"][at]
+        assert (kind, meaning) == ("varint bytes", "avro Order orders-value id 17")
+        inside = [["id", "17"], ["card", f'"{CARD.decode()}"']]
+        assert [field[1:4:2] for field in side["fields"][at + 1 : at + 3]] == inside
+        assert all(field[5:] == [start, end] for field in side["fields"][at + 1 : at + 3])
+        first, second, third, _ = (row[3] for row in side["records"][0]["rows"])
+        assert first[:2] == ["avro Order orders-value id 17", '{\n  "id": 17,\n  "card": "planted-4111-1111"\n}']
+        assert second[0] == "null"
+        assert third[:2] == [
+            f"text? id 18: {capture.parent / 'schemas'} has no schema with id 18 at byte 1", "planted-without-schema"
+        ]  # fmt: skip
+    body = next(line["body"] for line in shown.lines if "body" in line)
+    assert {"headers": [{"key": "trace", "value": {"format": "text", "data": "planted-header"}}]} in body
+    masked = kproxy("dissect", *options, "--mask=value.**.card", "--mask=key", "--mask=header", capture).stdout
+    made = Opened(masked)
+    plain = json.dumps([made.unpacked(name) for name in ("rows", "lines", "sides")])
+    assert "(masked)" in plain
+    assert not [shape for shape in SHAPES if shape in masked + plain]
+
+
 def test_explain(kproxy: Run, capture: Path) -> None:
     options = ("--payloads", "--schemas", capture.parent / "schemas", "-")
     done = kproxy("explain", *options, stdin=produce().hex())
@@ -169,6 +224,7 @@ def test_explain(kproxy: Run, capture: Path) -> None:
     rows = done.stdout.splitlines()
     assert f'{path}[0].value  avro Order orders-value id 17  {{"id":17,"card":"planted-4111-1111"}}' in rows
     assert f'{path}[0].headers[0].value  text?  "planted-header"' in rows
+    assert f"{path}[1].value  null (tombstone)" in rows
     assert rows[-3] == f"    {capture.parent / 'schemas'} has no schema with id 18 at byte 1"
     made = json.loads(kproxy("explain", "--json", *options, stdin=produce().hex()).stdout)
     assert records(json.dumps(made))[0]["value"]["data"] == {"id": 17, "card": "planted-4111-1111"}
@@ -179,7 +235,6 @@ def test_explain(kproxy: Run, capture: Path) -> None:
     [
         (["--schemas", "x"], "--schemas needs --payloads"),
         (["--mask", "value"], "--mask needs --payloads"),
-        (["--payloads", "--html"], "use --payloads or --html, not both"),
         (
             ["--payloads", "--mask", "value", "--detail", "raw"],
             "--mask cannot mask the bytes of frames: do not pass --detail raw with it",

@@ -57,6 +57,8 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
     ("words", "sentence"),
     [
         (["none.pcap"], "none.pcap: No such file or directory"),
+        (["--payloads", "--schemas", "gone", CAPTURE], "--schemas gone: no such directory"),
+        (["-f", "value.id=17", CAPTURE], "the filter reads keys, values or headers of records: pass --payloads"),
         ([], "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"),
         (["9092"], "no kproxy listens on 9092: this user runs no kproxy on this machine"),
         (["-f", "api=", CAPTURE], "filter: "),

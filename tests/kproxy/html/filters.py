@@ -13,7 +13,7 @@ from kproxy.filters.page import EXAMPLES
 from kproxy.html.filter_fields import filter_fields
 from kproxy.trace.encoding import as_mapping, encode_json
 from tests.kproxy.captured import DATA, lines_of
-from tests.kproxy.filters import test_evaluate, test_parser
+from tests.kproxy.filters import test_evaluate, test_parser, test_record_fields
 
 #: More that the two could see differently: numbers, letters of other scripts, patterns.
 _MORE = (
@@ -32,7 +32,8 @@ _MORE = (
 
 def asked() -> list[str]:
     """Filters, and what is none: those of the language's own tests, those of its page, and more."""
-    found = [*EXAMPLES, *_MORE]
+    found = [*EXAMPLES, *_MORE, *test_record_fields.FOUND, *test_record_fields.NOT_FOUND]
+    found += [f"{field}=1" for field in test_record_fields.INVALID]
     for module in (test_evaluate, test_parser):
         for name, test in vars(module).items():
             for mark in getattr(test, "pytestmark", ()) if name.startswith("test_") else ():
@@ -45,7 +46,8 @@ def lines() -> list[Mapping[str, Any]]:
     """Lines of every kind."""
     made = [each for each in vars(test_evaluate).values() if isinstance(each, dict) and "kind" in each]
     captured = lines_of(DATA / "bugs" / "metadata-throttle-first--java.pcap.gz")
-    return [*made, *map(as_mapping, itertools.islice(captured, 40))]
+    records = [json.loads(encode_json(each)) for each in (test_record_fields.PRODUCE, test_record_fields.UNDECODED)]
+    return [*made, *records, *map(as_mapping, itertools.islice(captured, 40))]
 
 
 def answers(texts: Iterable[str], of: Sequence[Mapping[str, Any]]) -> Iterator[list[bool] | str]:
@@ -62,7 +64,8 @@ def answers(texts: Iterable[str], of: Sequence[Mapping[str, Any]]) -> Iterator[l
 def script(texts: Sequence[str], of: Sequence[Mapping[str, Any]]) -> str:
     """An expression that gives the same as `answers`, by the script of the page."""
     parts = [
-        resources.files("kproxy.html").joinpath(name).read_text() for name in ("filter_text.js", "filter_match.js")
+        resources.files("kproxy.html").joinpath(name).read_text()
+        for name in ("filter_text.js", "filter_match.js", "filter_records.js")
     ]
     return f"""(() => {{
       const data = {encode_json(filter_fields()).decode()}, lines = {json.dumps(of)};

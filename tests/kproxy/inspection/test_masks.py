@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kproxy.errors import UserError
-from kproxy.inspection.masks import MASKED, Masks
+from kproxy.inspection.masks import Masks
+from kproxy.trace.record_values import MASKED
 
 TREE = {"card": {"number": "4111", "by": [{"name": "Ann"}, {"name": "Bob"}]}, "number": 7}
 

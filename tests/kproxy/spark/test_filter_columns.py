@@ -11,7 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from kproxy.filters import FilterError, parse
 from kproxy.filters.fields import FIELDS, FilterField, Kind
 from kproxy.spark.filter_columns import where
+from kproxy.trace.encoding import as_mapping
+from tests.kproxy.filters import test_record_fields
 from tests.kproxy.spark.files import line_of
+from tests.kproxy.spark.made import request, table
 
 ORDERED = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE, Kind.TIME, Kind.SEVERITY)
 BY_HAND = [
@@ -105,3 +108,16 @@ def test_a_pattern_that_java_would_take_forever_for_is_refused(spark: SparkSessi
             where(parse(f"topic~'{pattern}'"))
     with pytest.raises(FilterError, match="not a time"):
         where(parse("ts>2026-02-31"))
+
+
+def test_fields_of_records(spark: SparkSession) -> None:
+    lines = [
+        request("Produce", body=test_record_fields.PRODUCE["body"]),
+        request("Produce", body=test_record_fields.UNDECODED["body"]),
+        request("Fetch"),
+    ]
+    filters = [parse(text) for text in (*test_record_fields.FOUND, *test_record_fields.NOT_FOUND, "not key=k1")]
+    conditions = [where(each).alias(str(place)) for place, each in enumerate(filters)]
+    rows = table(spark, *lines).select(*conditions).collect()
+    for place, chosen in enumerate(filters):
+        assert [row[place] for row in rows] == [chosen.matches(as_mapping(line)) for line in lines], chosen

@@ -1,0 +1,125 @@
+"""Fields of the filter language inside decoded records: ``value.order.id``, ``key``, ``header.traceparent``.
+
+``PART[.FIELD...]``, where PART is ``key``, ``value`` or ``header``. Below a header is its name, which may have dots.
+Names are case-sensitive, with the wildcards ``*`` and ``?``; ``**`` is any number of fields. Lists count as their
+elements, and an object as all values in it. The page's script has the same rules (kproxy/html/filter_records.js).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from fnmatch import translate
+from typing import Any, Final
+
+from kproxy.trace.record_values import MASKED, record_values
+
+#: The parts, with what they are in docs/filters.md.
+PARTS: Final = {
+    "key": "any key of a record; `key.order.id` is a field of it",
+    "value": "any value of a record; `value.order.id` is a field of it",
+    "header": "any header of a record; `header.traceparent` is one of them",
+}
+
+_ANY_DEPTH: Final = "**"
+_NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
+_MAX_NAMES: Final = 50
+_MAX_PLAIN: Final = 1 << 53  # whole numbers that are written without an exponent everywhere
+
+
+def parse_path(text: str) -> tuple[str, list[str]] | None:
+    """The part and the names below it; None if the text is not such a field."""
+    part, dot, below = text.partition(".")
+    if part not in PARTS:
+        return None
+    names = [below] if part == "header" and dot else below.split(".") if dot else []
+    return (part, names) if all(names) and len(names) <= _MAX_NAMES else None
+
+
+def reader(part: str, names: Sequence[str]) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """A function that returns the values of a field in the body of a line: text, numbers, true, false and None.
+
+    Masked values are left out.
+    """
+    is_header = part == "header"
+    header = _matcher(names[0]) if is_header and names else None
+    path = () if is_header else tuple(None if name == _ANY_DEPTH else _matcher(name) for name in names)
+
+    def read(line: Mapping[str, Any]) -> list[Any]:
+        return [
+            value
+            for each in record_values(line.get("body"))
+            if each.part == part and (header is None or header(each.header or ""))
+            for value in _values(None if each.value is None else each.value["data"], path)
+        ]
+
+    return read
+
+
+def as_text(value: Any) -> str:
+    """A value as a filter compares it."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MAX_PLAIN:
+        return str(int(value))
+    return str(value)
+
+
+def as_number(text: str) -> Decimal | None:
+    """The number that a text is; None if it is none."""
+    return Decimal(text) if _NUMBER.fullmatch(text) else None
+
+
+def compare_numbers(compare: Callable[[Any, Any], bool], found: Any, amount: Decimal) -> bool:
+    """Compare a value with a number. Text counts as a number if it is one, as decimals and large numbers are text."""
+    if isinstance(found, str):
+        number = as_number(found)
+        return number is not None and compare(number, amount)
+    if isinstance(found, float):
+        return compare(found, float(amount))
+    return isinstance(found, int) and not isinstance(found, bool) and compare(found, amount)
+
+
+_Matcher = Callable[[str], object]
+
+
+def _matcher(name: str) -> _Matcher:
+    if "*" in name or "?" in name:
+        return re.compile(translate(name.replace("[", "[[]"))).match
+    return name.__eq__
+
+
+def _values(data: Any, path: tuple[_Matcher | None, ...]) -> Iterator[Any]:
+    """The values below the path. None in the path is any number of fields."""
+    waiting = [(data, _reached({0}, path))]
+    while waiting:
+        item, at = waiting.pop()
+        if isinstance(item, list):
+            waiting.extend((each, at) for each in reversed(item))
+        elif isinstance(item, dict):
+            for name, each in reversed(item.items()):
+                if following := _step(at, name, path):
+                    waiting.append((each, following))
+        elif len(path) in at and item != MASKED:
+            yield base64.b64encode(item).decode() if isinstance(item, bytes | memoryview) else item
+
+
+def _step(at: set[int], name: str, path: tuple[_Matcher | None, ...]) -> set[int]:
+    """The places in the path after a field of this name. Its end is kept: all values below it belong to the field."""
+    if len(path) in at:
+        return {len(path)}
+    following = {place for place in at if path[place] is None}
+    following |= {place + 1 for place in at if (test := path[place]) is not None and test(name)}
+    return _reached(following, path)
+
+
+def _reached(at: set[int], path: tuple[_Matcher | None, ...]) -> set[int]:
+    """These places, and those behind any number of fields."""
+    for place, test in enumerate(path):
+        if place in at and test is None:
+            at.add(place + 1)
+    return at

@@ -1,0 +1,41 @@
+"""The decoded records of a frame for the filter of a page, up to a size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.lines import Line
+from kproxy.trace.record_values import record_values
+
+#: Most characters of JSON per frame.
+MOST_SIZE = 50_000
+
+_MOST_EXACT = (1 << 53) - 1
+
+
+def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
+    """Return the decoded keys, values and headers of a line, each as a body of its own, and whether some are left out.
+
+    Whole numbers that JavaScript would round become text, which filters compare as numbers, too.
+    """
+    kept: list[dict[str, Any]] = []
+    size = 0
+    for part, header, _, value in record_values(getattr(line, "body", None)):
+        data = None if value is None else {"format": value["format"], "data": _exact(value["data"])}
+        made = {"headers": [{"key": header, "value": data}]} if part == "header" else {part: data}
+        size += len(encode_json(made))
+        if size > MOST_SIZE:
+            return kept, True
+        kept.append(made)
+    return kept, False
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _exact(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_exact(each) for each in value]
+    if isinstance(value, int) and abs(value) > _MOST_EXACT:
+        return str(value)
+    return value

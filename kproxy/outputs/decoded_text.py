@@ -1,0 +1,45 @@
+"""Decoded keys, values and headers of records (docs/payloads.md) in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.formatting import safe
+from kproxy.trace.record_values import is_decoded
+
+TOMBSTONE = "null (tombstone)"
+
+
+def facts(value: Mapping[str, Any]) -> str:
+    """The format of a decoded value, with ``?`` if it is a guess, and its schema: ``avro Order orders-value id 17``."""
+    words = [safe(str(value["format"])) + ("?" if value.get("guess") else "")]
+    words += [safe(str(value[name])) for name in ("type", "subject") if name in value]
+    if isinstance(schema := value.get("schema"), dict):
+        words += [safe(f"{form.replace('_', ' ')} {key}") for form, key in schema.items()]
+    if value.get("reencoding", "equal") != "equal":
+        words.append(safe(f"(encoded again: {value['reencoding']})"))
+    if value.get("cut"):
+        words.append("(cut)")
+    return " ".join(words)
+
+
+def is_tombstone(record: Mapping[str, Any]) -> bool:
+    """Whether it is a record with a decoded key and a null value."""
+    return "value" in record and record["value"] is None and is_decoded(record.get("key"))
+
+
+def problem(value: Mapping[str, Any]) -> str | None:
+    """Why a decoded value is incomplete or doubtful, and at which byte; None if it is neither."""
+    if not isinstance(text := value.get("problem"), str):
+        return None
+    return safe(text) + (safe(f" at byte {value['offset']}") if "offset" in value else "")
+
+
+def data_text(data: Any, most: int) -> str:
+    """Data as JSON in one row, bytes as hex; cut after so many characters."""
+    if isinstance(data, bytes):
+        return data[: most // 3].hex(" ") + ("..." if len(data) > most // 3 else "")
+    text = encode_json(data).decode()
+    return safe(text[:most]) + ("..." if len(text) > most else "")

@@ -1,0 +1,99 @@
+"""Decoded keys, values and headers of records, one per row: of traces that were written with `--payloads`."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.columns import client_name, maybe
+
+#: Objects in the place of a string stay JSON text.
+_BATCHES = (
+    "array<struct<records array<struct<key string, value string, headers array<struct<key string, value string>>>>>>"
+)
+_BODY = (
+    f"topic_data array<struct<name string, topic_id string, partition_data array<struct<records {_BATCHES}>>>>, "
+    f"responses array<struct<topic string, topic_id string, partitions array<struct<records {_BATCHES}>>>>"
+)
+
+
+def record_values(lines: DataFrame) -> DataFrame:
+    """Return the decoded keys, values and headers of the records in Produce requests and fetch responses.
+
+    Args:
+        lines: Rows of TABLE; bodies without decoded records give no rows.
+
+    Returns:
+        The columns of lines that identify the frame (`ts`, `connection_id`, `kind`, `api`, and `cluster` if lines have
+        it), its `client` (its host if it has no client id) and `topic`; `part` (key, value or header), the name of the
+        `header`, and the members that docs/payloads.md describes: `format` (``null`` for tombstones and other nulls),
+        `data` as text (JSON if it is an object or a list), `schema_form` (id, guid, ...) and `schema_id`, `subject`,
+        `type`, `is_guess`, `problem`.
+    """
+    known = [name for name in ("cluster", "ts", "connection_id", "kind", "api") if name in lines.columns]
+    decoded = lines.where(F.col("body").contains('"format":')).select(
+        *known, client_name().alias("client"), "topics", F.from_json("body", _BODY).alias("body")
+    )
+    entries = F.concat(
+        maybe(F.transform("body.topic_data", lambda entry: _entry(entry, "name", "partition_data"))),
+        maybe(F.transform("body.responses", lambda entry: _entry(entry, "topic", "partitions"))),
+    )
+    records = decoded.select(*known, "client", "topics", F.explode(entries).alias("entry")).select(
+        *known,
+        "client",
+        F.coalesce("entry.name", _name_of(F.col("entry.id")), "entry.id").alias("topic"),
+        F.explode("entry.records").alias("record"),
+    )
+    named = records.select(*known, "client", "topic", F.inline(_parts(F.col("record"))))
+    value = F.col("value")
+    schema = F.from_json(F.get_json_object(value, "$.schema"), "map<string, string>")
+    return named.select(
+        *known,
+        "client",
+        "topic",
+        "part",
+        "header",
+        F.coalesce(_member("format"), F.lit("null")).alias("format"),
+        _member("data").alias("data"),
+        F.get(F.map_keys(schema), F.lit(0)).alias("schema_form"),
+        F.get(F.map_values(schema), F.lit(0)).alias("schema_id"),
+        _member("subject").alias("subject"),
+        _member("type").alias("type"),
+        F.coalesce(_member("guess") == "true", F.lit(False)).alias("is_guess"),
+        _member("problem").alias("problem"),
+    )
+
+
+def _entry(entry: Column, name: str, partitions: str) -> Column:
+    """A topic of the body: its name, its id, and its records."""
+    batches = F.flatten(F.array_compact(F.transform(entry[partitions], lambda partition: partition["records"])))
+    records = F.flatten(F.array_compact(F.transform(batches, lambda batch: batch["records"])))
+    return F.struct(entry[name].alias("name"), entry["topic_id"].alias("id"), records.alias("records"))
+
+
+def _parts(record: Column) -> Column:
+    """The parts of a record that are decoded or null; none if nothing in it is decoded."""
+
+    def part(name: str, header: Column, value: Column) -> Column:
+        return F.struct(F.lit(name).alias("part"), header.alias("header"), value.alias("value"))
+
+    nothing = F.lit(None).cast("string")
+    of_headers = F.transform(record["headers"], lambda each: part("header", each["key"], each["value"]))
+    found = F.concat(
+        F.array(part("key", nothing, record["key"]), part("value", nothing, record["value"])), maybe(of_headers)
+    )
+    shown = F.filter(found, lambda each: each["value"].isNull() | _is_decoded(each["value"]))
+    return F.when(F.exists(shown, lambda each: each["value"].isNotNull()), shown)
+
+
+def _is_decoded(value: Column) -> Column:
+    return F.get_json_object(value, "$.format").isNotNull()
+
+
+def _member(name: str) -> Column:
+    return F.get_json_object(F.col("value"), f"$.{name}")
+
+
+def _name_of(topic_id: Column) -> Column:
+    """The name of a topic id in the line."""
+    return F.get(F.filter("topics", lambda entry: entry["topic_id"] == topic_id), F.lit(0))["topic"]

@@ -1,0 +1,37 @@
+"""The schemas that producers use on each topic."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kproxy.spark.derived.record_values import record_values
+from kproxy.spark.jobs import job
+
+
+@job("formats, schemas and subjects of the keys and values that producers write to each topic")
+def schemas(lines: DataFrame) -> DataFrame:
+    """Report by which schemas producers write, so that a producer with another one than the others stands out.
+
+    Args:
+        lines: Rows of TABLE; uses kind, api, client_id, client, topics and body of Produce requests. Only traces that
+            were written with ``--payloads`` have decoded records; from others, the table is empty.
+
+    Returns:
+        One row per `topic`, `part` (key or value), `client` (its host if it has no client id), `format`, schema and
+        `subject`. `schema_form` and `schema_id` are the schema's id as in the record (id 17, guid ...), null if the
+        record names none. `records` counts them, `problems` those that do not decode completely; `problem` is one of
+        these. ``null`` is the format of missing keys and of tombstones. By topic and part, most records first.
+    """
+    written = record_values(lines.where((F.col("kind") == "request") & (F.col("api") == "Produce")))
+    grouped = (
+        written.where(F.col("part") != "header")
+        .groupBy("cluster", "topic", "part", "client", "format", "schema_form", "schema_id", "subject")
+        .agg(
+            F.count("*").alias("records"),
+            F.count("problem").alias("problems"),
+            F.min("problem").alias("problem"),
+        )
+    )
+    order = ("client", "format", "schema_form", "schema_id", "subject", "cluster")
+    return grouped.orderBy("topic", "part", F.desc("records"), *order)

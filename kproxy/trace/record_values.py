@@ -1,0 +1,62 @@
+"""Decoded keys, values and headers of records in the body of a trace line (docs/payloads.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+#: In place of what `--mask` hides.
+MASKED: Final = "(masked)"
+
+
+class RecordValue(NamedTuple):
+    """A key, value or header.
+
+    Attributes:
+        part: ``key``, ``value`` or ``header``.
+        header: The header's name.
+        topic: The topic's name, or its id if the body has only the id.
+        value: The object with ``format``, ``data``, ...; None for null.
+    """
+
+    part: str
+    header: str | None
+    topic: str | None
+    value: Mapping[str, Any] | None
+
+
+def record_values(body: Any) -> Iterator[RecordValue]:
+    """The decoded keys, values and headers in a body, or in a list of bodies; none if they are still bytes."""
+    waiting: list[tuple[Any, str | None]] = [(body, None)]
+    while waiting:
+        item, topic = waiting.pop()
+        if isinstance(item, list):
+            waiting.extend((each, topic) for each in reversed(item))
+            continue
+        if not isinstance(item, dict):
+            continue
+        if isinstance(name := item.get("topic") or item.get("name") or item.get("topic_id"), str):
+            topic = name
+        found = [(part, None, item[part]) for part in ("key", "value") if part in item]
+        found += [("header", _name(each), each.get("value")) for each in _rows(item.get("headers"))]
+        if any(is_decoded(value) for *_, value in found):
+            yield from (RecordValue(part, header, topic, value) for part, header, value in found if _is_value(value))
+        else:
+            waiting.extend((each, topic) for each in reversed(item.values()))
+
+
+def is_decoded(item: Any) -> bool:
+    """Whether it is the object of a decoded key, value or header."""
+    return isinstance(item, dict) and "format" in item and "data" in item
+
+
+def _is_value(item: Any) -> bool:
+    return item is None or is_decoded(item)
+
+
+def _name(header: dict[str, Any]) -> str | None:
+    return name if isinstance(name := header.get("key"), str) else None
+
+
+def _rows(items: Any) -> list[dict[str, Any]]:
+    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
