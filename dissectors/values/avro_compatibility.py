@@ -68,7 +68,7 @@ class _Comparison:
             names = (name, *reader.aliases.get(name, ()))
             found = next((written[each] for each in names if each in written), None)
             if found is None:
-                if name not in reader.optional:
+                if name not in reader.defaults:
                     return _at((*path, name), "the reader needs this field, which has no default")
             elif (difference := self.difference(field, found, (*path, name), depth)) is not None:
                 return difference

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import field as dataclass_field
 from typing import Any
 
 from dissectors.values.errors import SchemaError
@@ -23,8 +23,8 @@ class AvroType:
     """A type. It is recursive through `fields`, `items` and `branches`, which are set after construction.
 
     `kind` is a primitive, or ``record``, ``enum``, ``array``, ``map``, ``union`` or ``fixed``. `items` is the type of
-    the elements of an array or map. `scale` belongs to the logical type ``decimal``. `optional` has the fields with a
-    default. `aliases` are older names of the fields; for `compatibility` alone, like `has_default`, an enum's.
+    the elements of an array or map. `scale` belongs to the logical type ``decimal``. `defaults` are the fields with a
+    default, `aliases` the other names of fields. An enum may have a default too.
     """
 
     kind: str
@@ -36,8 +36,8 @@ class AvroType:
     fields: tuple[tuple[str, AvroType], ...] = ()
     items: AvroType | None = None
     branches: tuple[AvroType, ...] = ()
-    optional: frozenset[str] = frozenset()
-    aliases: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    defaults: frozenset[str] = frozenset()
+    aliases: Mapping[str, tuple[str, ...]] = dataclass_field(default_factory=dict)
     has_default: bool = False
     #: Whether values take no bytes, so that their number is not bounded by the data.
     is_empty: bool = False
@@ -101,13 +101,16 @@ class _Parser:
             made.is_empty = made.size == 0
             _set_logical(made, declared)
         else:
-            fields = _list(declared, "fields")
             made.fields = tuple(
-                (str(_member(each, "name")), self._type(_member(each, "type"), namespace, depth + 1)) for each in fields
+                (str(_member(each, "name")), self._type(_member(each, "type"), namespace, depth + 1))
+                for each in _list(declared, "fields")
             )
-            made.optional = frozenset(str(each["name"]) for each in fields if "default" in each)
+            declared_fields = declared["fields"]
+            made.defaults = frozenset(str(each["name"]) for each in declared_fields if "default" in each)
             made.aliases = {
-                str(each["name"]): tuple(map(str, _list(each, "aliases"))) for each in fields if "aliases" in each
+                str(each["name"]): tuple(map(str, _list(each, "aliases")))
+                for each in declared_fields
+                if "aliases" in each
             }
             made.is_empty = all(each.is_empty for _, each in made.fields)
         return made

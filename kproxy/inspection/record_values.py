@@ -10,14 +10,16 @@ from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_
 from dissectors.embedded.registry import Row, Rows
 from dissectors.messages.message import Message
 from dissectors.values import DecodedValue, SchemaKey, ValueContext
+from dissectors.values.schemas_topic import is_schemas_topic
 from kproxy.inspection.masks import MASKED, Masks
-from kproxy.registry import SchemaSource
+from kproxy.registry import SchemaSource, Sources
+from kproxy.registry.observed import ObservedSchemas
 
 _PARTS = ("key", "value")
 
 
 class RecordValues:
-    """Replaces the bytes of records in bodies by what they mean.
+    """Replaces the bytes of records in bodies by what they mean. Schemas in the traffic itself are used, too.
 
     Args:
         source: Where schemas come from.
@@ -25,7 +27,8 @@ class RecordValues:
     """
 
     def __init__(self, source: SchemaSource, masks: Masks) -> None:
-        self._source = source
+        self._observed = ObservedSchemas()
+        self._source = Sources([self._observed, source])
         self.masks = masks
 
     def decode(self, message: Message, body: Row, topic_name: TopicName) -> Row | None:
@@ -44,6 +47,9 @@ class RecordValues:
             for topic, batches in _record_data(body, locations, (), topic_name)
             for record in _records(batches)
         ]
+        for topic, record, _ in contexts:
+            if is_schemas_topic(topic):
+                self._observed.observe(_bytes(record.get("key")), _bytes(record.get("value")))
         schemas = self._source.lookup(self._keys(contexts)) if contexts else {}
         for topic, record, headers in contexts:
             for part in _PARTS:
@@ -132,9 +138,10 @@ def _records(batches: list[Row]) -> Iterator[Row]:
             yield from batch.get("records", ())
 
 
+def _bytes(found: Any) -> bytes | None:
+    return bytes(found) if isinstance(found, bytes | memoryview) else None
+
+
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:
     """The headers, read before their values are replaced."""
-    return tuple(
-        (each["key"], bytes(each["value"]) if isinstance(each["value"], bytes | memoryview) else None)
-        for each in record.get("headers", ())
-    )
+    return tuple((each["key"], _bytes(each["value"])) for each in record.get("headers", ()))

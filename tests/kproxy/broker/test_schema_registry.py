@@ -18,8 +18,8 @@ from kproxy.broker.topics import Topics
 Ask = Callable[..., Awaitable[tuple[int, Any]]]
 
 RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
-WITH_DEFAULT = RECORD | {"fields": [*RECORD["fields"], {"name": "b", "type": "int", "default": 0}]}  # type: ignore[misc]
-WITHOUT_DEFAULT = RECORD | {"fields": [*RECORD["fields"], {"name": "b", "type": "int"}]}  # type: ignore[misc]
+WITH_DEFAULT = RECORD | {"fields": [*RECORD["fields"], {"name": "b", "type": "int", "default": 0}]}
+WITHOUT_DEFAULT = RECORD | {"fields": [*RECORD["fields"], {"name": "b", "type": "int"}]}
 PROTO = 'syntax = "proto3"; package a; message M { N n = 1; message N { int32 x = 1; } }'
 
 
