@@ -40,7 +40,7 @@ class ObservedSchemas:
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
         """The schemas with these keys, as `SchemaSource`, but nothing about those that were not seen."""
         if self._found is None:
-            self._found = {key: stored for stored in self._versions.values() for key in _keys(stored)}
+            self._found = _by_key(self._versions.values())
         for key in keys:
             if key not in self._resolved and (stored := self._found.get(key)) is not None:
                 self._resolved[key] = self._usable(stored)
@@ -53,6 +53,20 @@ class ObservedSchemas:
         except MissingPackage as error:
             return f"its schema was seen in {TOPIC}, but needs the package {error}: install the extra payloads"
         return schema
+
+
+def _by_key(versions: Iterable[StoredSchema]) -> dict[SchemaKey, StoredSchema]:
+    """The versions by what names them: of several subjects with a schema the first, of several versions the last."""
+    found: dict[SchemaKey, StoredSchema] = {}
+    for stored in versions:
+        for key in _keys(stored):
+            other = found.get(key)
+            is_newer = other and (
+                stored.version > other.version if key.form == "subject" else stored.text != other.text
+            )
+            if other is None or is_newer:
+                found[key] = stored
+    return found
 
 
 def _keys(stored: StoredSchema) -> Iterator[SchemaKey]:

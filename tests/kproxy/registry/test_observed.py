@@ -41,6 +41,15 @@ def test_by_id_guid_and_subject_with_references() -> None:
     assert found(schemas, "id", 1) is None
 
 
+def test_the_first_subject_of_an_id_and_the_last_version_of_a_subject() -> None:
+    schemas = ObservedSchemas()
+    for subject, version, id_ in (("a", 2, 7), ("b", 1, 7), ("a", 1, 6)):
+        observe(schemas, subject, version, id_, f'"{id_}"')
+    assert isinstance(by_id := found(schemas, "id", 7), Schema)
+    assert isinstance(by_subject := found(schemas, "subject", "a"), Schema)
+    assert (by_id.subject, by_subject.text) == ("a", '"7"')
+
+
 def test_a_later_record_replaces_an_earlier_one() -> None:
     schemas = ObservedSchemas()
     observe(schemas, "s", 1, 7, '"int"')
