@@ -10,13 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dissectors.messages.message import Message
+from dissectors.schemas.sensitive_configs import is_sensitive_config
 from dissectors.wire.primitives import TEXT_ERRORS
-
-#: Configuration names whose values Kafka itself treats as passwords.
-_SENSITIVE_CONFIG = re.compile(
-    r"pass(word|phrase)|secret|jaas|credential|master\.key|keystore\.key|truststore\.certificates|certificate\.chain",
-    re.IGNORECASE,
-)
 
 #: How a JSON Web Token begins: validators of OAUTHBEARER quote those that they refuse.
 _TOKEN = re.compile(r"eyJ[A-Za-z0-9_-]{8}")
@@ -37,7 +32,7 @@ def _quotes_token(row: Row) -> bool:
 
 
 def _sensitive(row: Row) -> bool:
-    return bool(_SENSITIVE_CONFIG.search(row.get("name") or ""))
+    return is_sensitive_config(row.get("name") or "")
 
 
 #: (api, is request) -> its rules.

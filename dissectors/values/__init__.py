@@ -11,6 +11,7 @@ from dataclasses import replace
 from dissectors.values.bounds import bounded
 from dissectors.values.envelope import Envelope, envelope_of, payload_of, schema_keys
 from dissectors.values.errors import MissingPackage
+from dissectors.values.internal_topics import internal_record
 from dissectors.values.plain_formats import decode_plain
 from dissectors.values.schema_formats import format_of
 from dissectors.values.value import (
@@ -64,7 +65,7 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
     if len(data) > limits.size:
         problem = ValueProblem(f"not decoded: {len(data)} bytes, the limit is {limits.size}")
         return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
-    value = _enveloped(data, context) if data else DecodedValue("empty", "")
+    value = (internal_record(data, context) or _enveloped(data, context)) if data else DecodedValue("empty", "")
     tree, is_cut = bounded(value.data, limits)
     return replace(value, data=tree, is_cut=is_cut)
 

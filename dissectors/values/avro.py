@@ -53,6 +53,11 @@ def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes |
     )
 
 
+def check(schema: Schema) -> None:
+    """Raise `SchemaError` if the schema is invalid."""
+    parse(schema)
+
+
 class _Reader:
     """Reads values; stops at the limits.
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from dissectors.records.schema_ids import PREFIX, schema_id
 from dissectors.records.varint import read_zigzag
+from dissectors.values.internal_topics import internal_record
 from dissectors.values.value import Schema, SchemaKey, ValueContext
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
@@ -53,7 +54,7 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
 
     Improbable prefixes are left out, so that binary data does not make anyone search for thousands of schemas.
     """
-    if not data:
+    if not data or internal_record(data, context) is not None:
         return []
     return [each.schema for each in _candidates(data, context) if each.is_marked or _is_worth_asking(data, each)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from jsonschema.exceptions import SchemaError as InvalidSchema
 from jsonschema.validators import Draft7Validator, validator_for
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT7
@@ -29,6 +30,16 @@ def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: 
     except SchemaError as error:
         title, violation = None, bad_schema(error)
     return DecodedValue("json-schema", found, type=title, problem=violation)
+
+
+def check(schema: Schema) -> None:
+    """Raise `SchemaError` if the schema is invalid."""
+    declared = _parsed(schema.text)
+    try:
+        validator_for(declared, default=Draft7Validator).check_schema(declared)
+    except InvalidSchema as error:
+        path = ".".join(map(str, error.absolute_path)) or "the schema"
+        raise SchemaError(f"{path} violates {error.validator!r} of its metaschema") from None
 
 
 @cached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import re
 from collections.abc import Iterator
@@ -116,12 +117,33 @@ def messages(schema: Schema) -> dict[str, Any]:
     return {each.DESCRIPTOR.full_name: each.DESCRIPTOR for made in _classes(schema).values() for each in made}
 
 
-@cached
-def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
-    """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
+def check(schema: Schema) -> None:
+    """Raise `SchemaError` if the schema is invalid."""
+    _pool(schema)
+
+
+def serialized(schema: Schema) -> str:
+    """The descriptor of the schema's file in base64, with full names of types.
+
+    Raises:
+        SchemaError: The schema is invalid.
+    """
+    pool, _ = _pool(schema)
+    return base64.b64encode(pool.FindFileByName(_MAIN).serialized_pb).decode()
+
+
+def _pool(schema: Schema) -> tuple[Any, Any]:
+    """A pool with the schema's file and those that it imports; and the descriptor of the file."""
     pool = descriptor_pool.DescriptorPool()
     file = file_descriptor(_MAIN, schema.text)
     _add(pool, file, schema, set())
+    return pool, file
+
+
+@cached
+def _classes(schema: Schema) -> dict[tuple[int, ...], list[Any]]:
+    """The message classes of a schema by their indexes: in two orders, so that indexes may have two classes."""
+    pool, file = _pool(schema)
     found: dict[tuple[int, ...], list[Any]] = {}
     for paths, name in _declared(file):
         descriptor = pool.FindMessageTypeByName(f"{file.package}.{name}".lstrip("."))

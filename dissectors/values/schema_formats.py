@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from dissectors.values.errors import MissingPackage
+from dissectors.values.errors import MissingPackage, SchemaError
 from dissectors.values.value import DecodedValue, Schema, ValueContext
 
 #: (payload, schema, context, message indexes from a header) -> value, without the facts of the envelope; offsets count
@@ -34,11 +34,30 @@ def format_of(schema: Schema) -> SchemaFormat | None:
     Raises:
         MissingPackage: It needs a package that is not installed.
     """
-    if (module := _MODULES.get(schema.type)) is None:
+    return None if _module(schema.type) is None else _FORMATS[schema.type]
+
+
+def check_schema(schema: Schema) -> None:
+    """Check that values can be decoded by a schema. Takes seconds for a Protobuf file of 1 MB.
+
+    Raises:
+        SchemaError: It is invalid.
+        MissingPackage: It needs a package that is not installed.
+    """
+    if (module := _module(schema.type)) is None:
+        raise SchemaError(f"schemas of type {schema.type} are not supported")
+    try:
+        module.check(schema)
+    except SchemaError:
+        raise
+    except Exception as error:  # noqa: BLE001  # of a library that reads text of anyone
+        raise SchemaError(f"{type(error).__name__} while it was checked") from None
+
+
+def _module(type_: str) -> Any:
+    if (name := _MODULES.get(type_)) is None:
         return None
-    if schema.type not in _FORMATS:
-        try:
-            importlib.import_module(f"dissectors.values.{module}")
-        except ImportError as error:
-            raise MissingPackage(error.name) from None
-    return _FORMATS[schema.type]
+    try:
+        return importlib.import_module(f"dissectors.values.{name}")
+    except ImportError as error:
+        raise MissingPackage(error.name) from None

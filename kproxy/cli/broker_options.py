@@ -50,6 +50,11 @@ def configure(parser: options.OptionGroup) -> None:
         help="keep at most this much record data in total, e.g. 200M (default: 1G); the oldest is deleted first",
     )  # fmt: skip
     group.add_argument(
+        "--registry-listen",
+        metavar="[HOST:]PORT",
+        help="run a schema registry with Confluent's REST API here, stored in _schemas (default host: loopback)",
+    )
+    group.add_argument(
         "--sasl",
         action="append",
         metavar="MECHANISM",
@@ -118,7 +123,7 @@ def options_of(args: argparse.Namespace) -> BrokerOptions | None:
 
 _NAMES = (
     "brokers", "advertised", "kafka", "topic", "config", "quirk", "data", "fsync", "retention", "sasl", "user", "acls",
-    "super_user",
+    "super_user", "registry_listen",
 )  # fmt: skip
 _MAX_BROKERS = 16
 #: Broker configs that have their own command-line options.

@@ -152,7 +152,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.live.sink import InspectorOptions
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
 
-    http = _http(args)
+    http, registry = _tcp(args.http, "--http"), _tcp(args.registry_listen, "--registry-listen")
     payload_options.check_filter(args)
     verbose = args.verbose or args.payloads
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
@@ -189,6 +189,7 @@ def run(args: argparse.Namespace) -> int:
         sample=sample,
         reload=None if args.config_file is None or answers is not None else partial(listeners.reload, args, broker),
         http=http,
+        registry=registry,
     )
     return CLEAN if watched else UNWATCHED
 
@@ -218,17 +219,18 @@ def _sample(args: argparse.Namespace) -> float | None:
         raise UserError(f"--sample: {error}") from None
 
 
-def _http(args: argparse.Namespace) -> TcpAddress | None:
+def _tcp(text: str | None, option: str) -> TcpAddress | None:
+    """The value of an option with a TCP address to listen on."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 
-    if args.http is None:
+    if text is None:
         return None
     try:
-        address = parse_listen(args.http, "--http")
+        address = parse_listen(text, option)
     except ValueError as error:
         raise UserError(str(error)) from None
     if not isinstance(address, TcpAddress):
-        raise UserError(f"--http does not take {args.http!r}: use [HOST:]PORT")
+        raise UserError(f"{option} does not take {text!r}: use [HOST:]PORT")
     return address
 
 

@@ -10,9 +10,11 @@ from dissectors.embedded.locations import TopicName
 from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
+from dissectors.values.schemas_topic import is_schemas_topic
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_data import has_records, record_data
-from kproxy.registry import SchemaSource
+from kproxy.registry import SchemaSource, Sources
+from kproxy.registry.observed import ObservedSchemas
 from kproxy.trace.record_values import MASKED
 
 _PARTS = ("key", "value")
@@ -28,7 +30,7 @@ class DecodedRecords(NamedTuple):
 
 
 class RecordValues:
-    """Replaces the bytes of records in bodies by what they mean.
+    """Replaces the bytes of records in bodies by what they mean. Schemas in the traffic itself are used, too.
 
     Args:
         source: Where schemas come from.
@@ -36,7 +38,8 @@ class RecordValues:
     """
 
     def __init__(self, source: SchemaSource, masks: Masks) -> None:
-        self._source = source
+        self._observed = ObservedSchemas()
+        self._source = Sources([self._observed, source])
         self.masks = masks
 
     def decode(self, message: Message, body: Row, topic_name: TopicName) -> DecodedRecords:
@@ -57,6 +60,9 @@ class RecordValues:
             if not batch.get("is_control")
             for index, record in enumerate(batch.get("records", ()))
         ]
+        for topic, _, record, _ in contexts:
+            if is_schemas_topic(topic):
+                self._observed.observe(_bytes(record.get("key")), _bytes(record.get("value")))
         schemas = self._source.lookup(self._keys(contexts)) if contexts else {}
         parts = []
         for topic, path, record, headers in contexts:
@@ -138,9 +144,10 @@ def _masked_entry() -> dict[str, Any]:
     return {"format": MASKED, "data": MASKED}
 
 
+def _bytes(found: Any) -> bytes | None:
+    return bytes(found) if isinstance(found, bytes | memoryview) else None
+
+
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:
     """The headers, read before their values are replaced."""
-    return tuple(
-        (each["key"], bytes(each["value"]) if isinstance(each["value"], bytes | memoryview) else None)
-        for each in record.get("headers", ())
-    )
+    return tuple((each["key"], _bytes(each["value"])) for each in record.get("headers", ()))

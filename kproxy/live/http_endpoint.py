@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from kproxy.io.extras import install_command
 from kproxy.live.health import Health
-from kproxy.live.http_server import HttpResponse, HttpServer
+from kproxy.live.http_server import HttpRequest, HttpResponse, HttpServer
 from kproxy.outputs.stderr import warn
 from kproxy.proxy.address import Address
 from kproxy.proxy.inspector_figures import FiguresReader
@@ -39,9 +39,9 @@ class HttpEndpoint:
         self._text = b""
         self._fresh_until = -math.inf  # in the loop's time
 
-    async def respond(self, path: str) -> HttpResponse:
-        """The response to a GET of this path."""
-        match path:
+    async def respond(self, request: HttpRequest) -> HttpResponse:
+        """The response to a GET."""
+        match request.path:
             case "/healthz":
                 is_ready, report = await self.health.report()
                 return HttpResponse.json(HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE, report)

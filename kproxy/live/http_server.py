@@ -1,4 +1,4 @@
-"""A small HTTP/1 server for the relay's process: GET and HEAD, one request for each connection, bounded in every way.
+"""A small HTTP/1 server for the relay's process: one request for each connection, bounded in every way.
 
 It shares its loop with the traffic, so a client gets little: a request head of 8 KiB, a connection of five seconds,
 and one of 256 connections. When all are in use, the oldest is closed, so slow clients cannot keep others out.
@@ -11,7 +11,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
@@ -26,6 +26,17 @@ _DISCARDED_BYTES: Final = 64 * 1024  # read after the response; more is answered
 _DATE: Final = "%a, %d %b %Y %H:%M:%S GMT"
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _REQUEST_LINE: Final = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.[01]\r?\n")
+_HEADER: Final = re.compile(rb"^([!-9;-~]+):[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
+
+
+class HttpRequest(NamedTuple):
+    """A request; `path` and `query` are as sent, percent-encoded, `headers` have names in lower case."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes = b""
 
 
 class HttpResponse(NamedTuple):
@@ -49,18 +60,28 @@ class HttpServer:
 
     Args:
         sockets: Listening and non-blocking; closed by `close`.
-        respond: Returns the response to a path without its query.
+        respond: Returns the response to a request.
         on_failure: Takes the exception of `respond`; the client gets status 500.
+        methods: The methods that are accepted.
+        most_body_bytes: The size of a request's body. It needs a Content-Length.
+        lifetime_s: The time of a connection.
     """
 
     def __init__(
         self,
         sockets: Sequence[socket.socket],
-        respond: Callable[[str], Awaitable[HttpResponse]],
+        respond: Callable[[HttpRequest], Awaitable[HttpResponse]],
         on_failure: Callable[[Exception], None],
+        *,
+        methods: Sequence[str] = ("GET", "HEAD"),
+        most_body_bytes: int = 0,
+        lifetime_s: float = LIFETIME_S,
     ) -> None:
         self._respond = respond
         self._on_failure = on_failure
+        self._methods = methods
+        self._most_body_bytes = most_body_bytes
+        self._lifetime_s = lifetime_s
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._acceptors = [Acceptor(sock, self._take, self._pause) for sock in sockets]
@@ -102,53 +123,85 @@ class HttpServer:
 
     async def _serve(self, sock: socket.socket) -> None:
         with suppress(OSError, TimeoutError):  # of the client or the network
-            async with asyncio.timeout(LIFETIME_S):
-                method, response = await self._answer(await self._read_head(sock))
-                await self._loop.sock_sendall(sock, _encoded(method, response))
+            async with asyncio.timeout(self._lifetime_s):
+                response = await self._answer(sock)
+                await self._loop.sock_sendall(sock, response)
                 sock.shutdown(socket.SHUT_WR)
                 discarded = 0
                 # Otherwise unread bytes cause a reset, which overtakes the response.
                 while discarded < _DISCARDED_BYTES and (data := await self._loop.sock_recv(sock, 16384)):
                     discarded += len(data)
 
-    async def _read_head(self, sock: socket.socket) -> bytes | None:
-        """The head of the request; None if it is too long, empty if the client has left."""
-        head = b""
-        while not _END_OF_HEAD.search(head):
-            if len(head) >= MAX_HEAD_BYTES:
-                return None
-            data = await self._loop.sock_recv(sock, MAX_HEAD_BYTES - len(head))
-            if not data:
-                raise ConnectionResetError
-            head += data
-        return head
-
-    async def _answer(self, head: bytes | None) -> tuple[bytes, HttpResponse]:
-        """The method, and the response to it."""
-        if head is None:
-            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            return b"GET", HttpResponse.text(status, f"the request is longer than {MAX_HEAD_BYTES} bytes")
-        line = _REQUEST_LINE.match(head)
-        if line is None:
-            return b"GET", HttpResponse.text(HTTPStatus.BAD_REQUEST, "not an HTTP/1 request")
-        if line[1] not in (b"GET", b"HEAD"):
-            return b"GET", HttpResponse.text(HTTPStatus.METHOD_NOT_ALLOWED, "use GET or HEAD")
+    async def _answer(self, sock: socket.socket) -> bytes:
+        """The bytes of the response."""
         try:
-            return line[1], await self._respond(line[2].decode("ascii").partition("?")[0])
+            request = await self._read(sock)
+        except _BadRequest as bad:
+            return self._encoded("GET", HttpResponse.text(bad.status, bad.sentence))
+        try:
+            return self._encoded(request.method, await self._respond(request))
         except (OSError, TimeoutError):
             raise
         except Exception as error:  # noqa: BLE001  # a bug here must not end the relay
             self._on_failure(error)
-            return line[1], HttpResponse.text(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+            sentence = f"{type(error).__name__}: {error}"
+            return self._encoded(request.method, HttpResponse.text(HTTPStatus.INTERNAL_SERVER_ERROR, sentence))
+
+    async def _read(self, sock: socket.socket) -> HttpRequest:
+        data = b""
+        while (end := _END_OF_HEAD.search(data)) is None:
+            if len(data) >= MAX_HEAD_BYTES:
+                status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+                raise _BadRequest(status, f"the request is longer than {MAX_HEAD_BYTES} bytes")
+            data += await self._receive(sock, MAX_HEAD_BYTES - len(data))
+        head, body = data[: end.end()], data[end.end() :]
+        if (line := _REQUEST_LINE.match(head)) is None:
+            raise _BadRequest(HTTPStatus.BAD_REQUEST, "not an HTTP/1 request")
+        method, (path, _, query) = line[1].decode(), line[2].decode().partition("?")
+        if method not in self._methods:
+            raise _BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"use {' or '.join(self._methods)}")
+        headers = {name.decode().lower(): value.decode("latin-1") for name, value in _HEADER.findall(head, line.end())}
+        if self._most_body_bytes:
+            body = await self._read_body(sock, headers, body)
+        return HttpRequest(method, path, query, headers, body)
+
+    async def _read_body(self, sock: socket.socket, headers: Mapping[str, str], body: bytes) -> bytes:
+        if "transfer-encoding" in headers:
+            raise _BadRequest(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length, not a Transfer-Encoding")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or not length.isascii():
+            raise _BadRequest(HTTPStatus.BAD_REQUEST, "invalid Content-Length")
+        if len(length) > 18 or (size := int(length)) > self._most_body_bytes:
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            raise _BadRequest(status, f"the body is longer than {self._most_body_bytes} bytes")
+        if len(body) < size and headers.get("expect", "").lower() == "100-continue":
+            await self._loop.sock_sendall(sock, b"HTTP/1.1 100 Continue\r\n\r\n")
+        received = bytearray(body)
+        while len(received) < size:
+            received += await self._receive(sock, min(size - len(received), 1 << 16))
+        return bytes(received[:size])
+
+    async def _receive(self, sock: socket.socket, most: int) -> bytes:
+        if not (data := await self._loop.sock_recv(sock, most)):
+            raise ConnectionResetError  # the client has left
+        return data
+
+    def _encoded(self, method: str, response: HttpResponse) -> bytes:
+        allow = f"Allow: {', '.join(self._methods)}\r\n" if response.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
+        head = (
+            f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
+            f"Date: {time.strftime(_DATE, time.gmtime())}\r\n"
+            f"Content-Type: {response.content_type}\r\n"
+            f"Content-Length: {len(response.body)}\r\n"
+            f"{allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + (b"" if method == "HEAD" else response.body)
 
 
-def _encoded(method: bytes, response: HttpResponse) -> bytes:
-    allow = "Allow: GET, HEAD\r\n" if response.status is HTTPStatus.METHOD_NOT_ALLOWED else ""
-    head = (
-        f"HTTP/1.1 {response.status.value} {response.status.phrase}\r\n"
-        f"Date: {time.strftime(_DATE, time.gmtime())}\r\n"
-        f"Content-Type: {response.content_type}\r\n"
-        f"Content-Length: {len(response.body)}\r\n"
-        f"{allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + (b"" if method == b"HEAD" else response.body)
+class _BadRequest(Exception):
+    """The request is answered with a status and a sentence."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence

@@ -59,6 +59,7 @@ def run(
     sample: float | None = None,
     reload: Reload | None = None,
     http: Address | None = None,
+    registry: Address | None = None,
 ) -> bool:
     """Relay until SIGINT or SIGTERM, then let the inspector finish.
 
@@ -76,6 +77,7 @@ def run(
         sample: The share of connections that is inspected, above 0 to 1; None inspects all.
         reload: Called at SIGHUP; returns the listeners of the configuration, None if that failed.
         http: The address for health and metrics.
+        registry: The address for the schema registry next to the built-in broker.
 
     Returns:
         Whether one inspector saw everything to the end.
@@ -100,6 +102,7 @@ def run(
                     sample=sample,
                     reload=reload,
                     http=http,
+                    registry=registry,
                 )
             )
         statuses = spawner.close()
@@ -144,6 +147,7 @@ async def _relay(
     sample: float | None,
     reload: Reload | None,
     http: Address | None,
+    registry: Address | None,
 ) -> _Outcome:
     """Relay until a signal."""
     lost = False
@@ -164,6 +168,7 @@ async def _relay(
         stack.callback(supervisor.close)
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
+            registry_addresses = [] if registry is None else await _registry(stack, broker, registry)
         if answers is not None:
             listeners, server = await _replayed(stack, listeners, answers)
         relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
@@ -182,6 +187,8 @@ async def _relay(
                 say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
             if options is not None:
                 _announce_built_in(broker, stop.ask if stop_with_stdin else lambda: None)
+                if registry_addresses:
+                    say(f"schema registry on {' and '.join(f'http://{each}' for each in registry_addresses)}")
             else:
                 for listened, upstream in relay.pairs:
                     say(f"listening on {listened} -> {upstream if answers is None else answers}")
@@ -220,6 +227,17 @@ async def _built_in(
         raise UserError(f"the built-in broker cannot start: {error}") from None
     places = zip(listeners, _places(broker), strict=True)
     return [replace(listener, dial=partial(broker.connect, *place)) for listener, place in places], broker
+
+
+async def _registry(stack: AsyncExitStack, broker: Broker, address: Address) -> list[str]:
+    """Start the schema registry next to the built-in broker; return its addresses."""
+    from kproxy.broker.schema_registry.errors import RestError
+    from kproxy.live.registry_endpoint import serve_registry
+
+    try:
+        return await stack.enter_async_context(serve_registry(address, broker))
+    except RestError as error:
+        raise UserError(f"the schema registry cannot start: {error}") from None
 
 
 async def _replayed(

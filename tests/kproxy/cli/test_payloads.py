@@ -271,3 +271,16 @@ def test_a_trace_has_no_bytes_of_records(kproxy: Run, capture: Path, tmp_path: P
     done = kproxy("dissect", "--payloads", trace)
     assert done.returncode == 2
     assert done.stderr == f"kproxy: {trace}: --payloads reads captures, and this is a trace\n"
+
+
+def test_schemas_in_the_traffic_itself(kproxy: Run, tmp_path: Path) -> None:
+    key = b'{"keytype":"SCHEMA","subject":"orders-value","version":1,"magic":1}'
+    value = json.dumps({"subject": "orders-value", "version": 1, "id": 17, "schema": ORDER, "deleted": False})
+    stored = encode([{"records": [{"key": key, "value": value.encode()}]}])
+    topic = {"name": "_schemas", "partition_data": [{"index": 0, "records": stored}]}
+    first = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]}, correlation_id=9)
+    done = kproxy("dissect", "--json", "--payloads", written(tmp_path / "schemas.pcap", first + produce()))
+    assert done.returncode == 0, done.stderr
+    value, *_ = (each["value"] for each in records(done.stdout))
+    assert value["data"] == {"id": 17, "card": CARD.decode()}
+    assert (value["subject"], value["schema"]) == ("orders-value", {"id": 17})

@@ -16,7 +16,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from kproxy.live import http_server
-from kproxy.live.http_server import HttpResponse, HttpServer
+from kproxy.live.http_server import HttpRequest, HttpResponse, HttpServer
 from kproxy.proxy.address import TcpAddress
 from kproxy.proxy.sockets import listen
 from tests.kproxy.proxy.peers import Peer, until
@@ -24,7 +24,8 @@ from tests.kproxy.proxy.peers import Peer, until
 BODY = b"figures\n" * 1000
 
 
-async def respond(path: str) -> HttpResponse:
+async def respond(request: HttpRequest) -> HttpResponse:
+    path = request.path
     if path == "/fails":
         raise ZeroDivisionError("oops")
     if path == "/huge":

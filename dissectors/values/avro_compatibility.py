@@ -1,0 +1,87 @@
+"""Whether data of one Avro schema can be read by another.
+
+Source: the Avro 1.12 specification, "Schema Resolution"; Java's SchemaCompatibility, which compares names without their
+namespaces.
+"""
+
+from __future__ import annotations
+
+from dissectors.values.avro_schema import AvroType
+
+#: What a reader's type also reads.
+_PROMOTIONS = {
+    "long": ("int",),
+    "float": ("int", "long"),
+    "double": ("int", "long", "float"),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+_MOST_NESTED = 200
+
+
+def incompatibility(reader: AvroType, writer: AvroType) -> str | None:
+    """Why the reader cannot read all data of the writer, as a clause with the path of the field; None if it can."""
+    return _Comparison().difference(reader, writer, (), 0)
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], bool] = {}  # by types; those that are compared now are compatible so far
+
+    def difference(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
+        place = (id(reader), id(writer))
+        if self._known.get(place):
+            return None
+        if depth > _MOST_NESTED:
+            return _at(path, "nested too deeply to compare")
+        self._known[place] = True
+        found = self._compare(reader, writer, path, depth + 1)
+        self._known[place] = found is None
+        return found
+
+    def _compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
+        if writer.kind == "union":
+            each_found = (self.difference(reader, each, path, depth) for each in writer.branches)
+            return next((found for found in each_found if found is not None), None)
+        if reader.kind == "union":
+            if any(self.difference(each, writer, path, depth) is None for each in reader.branches):
+                return None
+            return _at(path, f"no branch of the reader's union reads {_described(writer)}")
+        if reader.kind != writer.kind:
+            if writer.kind in _PROMOTIONS.get(reader.kind, ()):
+                return None
+            return _at(path, f"the reader has {_described(reader)}, the writer {_described(writer)}")
+        if reader.items is not None and writer.items is not None:
+            return self.difference(reader.items, writer.items, (*path, "[]"), depth)
+        if reader.name is not None and _last(reader.name) != _last(writer.name):
+            return _at(path, f"the reader has {_described(reader)}, the writer {_described(writer)}")
+        if reader.kind == "fixed" and reader.size != writer.size:
+            return _at(path, f"the reader has {reader.size} bytes, the writer {writer.size}")
+        if reader.kind == "enum" and not reader.has_default:
+            missing = [each for each in writer.symbols if each not in reader.symbols]
+            return _at(path, f"the reader has no symbol {', '.join(missing)}") if missing else None
+        return self._fields(reader, writer, path, depth)
+
+    def _fields(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
+        written = dict(writer.fields)
+        for name, field in reader.fields:
+            names = (name, *reader.aliases.get(name, ()))
+            found = next((written[each] for each in names if each in written), None)
+            if found is None:
+                if name not in reader.defaults:
+                    return _at((*path, name), "the reader needs this field, which has no default")
+            elif (difference := self.difference(field, found, (*path, name), depth)) is not None:
+                return difference
+        return None
+
+
+def _described(type_: AvroType) -> str:
+    return type_.kind if type_.name is None else f"{type_.kind} {type_.name}"
+
+
+def _last(name: str | None) -> str:
+    return (name or "").rpartition(".")[2]
+
+
+def _at(path: tuple[str, ...], text: str) -> str:
+    return f"{'.'.join(path)}: {text}" if path else text

@@ -1,0 +1,145 @@
+"""Records in the topics of Kafka Connect, MirrorMaker 2 and the schema registry.
+
+These topics have names by convention alone, so a topic counts if its name and the bytes fit; the result is a guess.
+Those of Kafka's coordinators are in `dissectors.embedded`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from dissectors.schemas.sensitive_configs import is_sensitive_config
+from dissectors.values.json_text import parse_json
+from dissectors.values.schemas_topic import is_schemas_topic
+from dissectors.values.value import DecodedValue, ValueContext
+from dissectors.wire.decode import decode
+from dissectors.wire.layout import Field, Layout
+
+REDACTED: Final = "(redacted)"
+
+_Reader: TypeAlias = Callable[[bytes, bool], DecodedValue | None]
+
+
+def internal_record(data: bytes, context: ValueContext) -> DecodedValue | None:
+    """The key or value of a record in one of these topics; None for others. Never raises."""
+    if (reader := _reader(context.topic or "")) is None:
+        return None
+    try:
+        return reader(data, context.is_key)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _reader(topic: str) -> _Reader | None:
+    if is_schemas_topic(topic):
+        return _schema_registry
+    return next((reader for pattern, reader in _TOPICS if pattern.fullmatch(topic)), None)
+
+
+def _layout(name: str, **fields: str) -> Layout:
+    lengths = {"string": "int16"}
+    return Layout(name, tuple(Field(field, type_, length=lengths.get(type_)) for field, type_ in fields.items()))
+
+
+#: Source: Kafka's Heartbeat, Checkpoint and OffsetSync (connect/mirror). `version` is that of the value.
+_HEARTBEAT: Final = (
+    _layout("heartbeat", sourceClusterAlias="string", targetClusterAlias="string"),
+    _layout("heartbeat", version="int16", timestamp="int64"),
+)
+_CHECKPOINT: Final = (
+    _layout("checkpoint", group="string", topic="string", partition="int32"),
+    _layout("checkpoint", version="int16", upstreamOffset="int64", offset="int64", metadata="string"),
+)
+_OFFSET_SYNC: Final = (
+    _layout("offset-sync", topic="string", partition="int32"),
+    _layout("offset-sync", upstreamOffset="int64", offset="int64"),
+)
+
+
+def _mirror(layouts: tuple[Layout, Layout]) -> _Reader:
+    def read(data: bytes, is_key: bool) -> DecodedValue | None:
+        layout = layouts[not is_key]
+        found = decode(layout, data)
+        if found.error is not None or found.decode_warnings or found.end != len(data) or found.values.get("version"):
+            return None
+        return DecodedValue("mirror-maker", found.values, is_guess=True, type=layout.name)
+
+    return read
+
+
+#: What begins the keys in Connect's topics of configs and of status.
+#: Source: Kafka's KafkaConfigBackingStore, KafkaStatusBackingStore.
+_KEYS: Final = re.compile(
+    r"(connector|task|commit|target-state|restart-connector|logger-cluster|status-connector|status-task|status-topic)-.+"
+    r"|(session-key)"
+)
+
+
+def _connect(data: bytes, is_key: bool) -> DecodedValue | None:
+    if is_key and (match := _KEYS.fullmatch(data.decode())) is not None:
+        return DecodedValue("connect", data.decode(), is_guess=True, type=match[1] or match[2])
+    if is_key or not isinstance(found := _payload(parse_json(data)), dict):
+        return None
+    if (kind := next((kind for kind, names in _CONNECT_VALUES.items() if names <= found.keys()), None)) is None:
+        return None
+    if kind == "session-key":
+        found = found | {"key": REDACTED}
+    elif isinstance(properties := found.get("properties"), dict):
+        shown = {name: REDACTED if is_sensitive_config(name) else value for name, value in properties.items()}
+        found = {"properties": shown}
+    return DecodedValue("connect", found, is_guess=True, type=kind)
+
+
+#: Members that each kind of value has.
+_CONNECT_VALUES: Final = {
+    "config": {"properties"},
+    "session-key": {"key", "algorithm", "creation-timestamp"},
+    "status": {"state", "worker_id", "generation"},
+    "target-state": {"state"},
+    "commit": {"tasks"},
+    "topic": {"topic"},
+}
+
+
+def _connect_offset(data: bytes, is_key: bool) -> DecodedValue | None:
+    """The key is the connector's name and a partition of its source, the value an offset there."""
+    found = _payload(parse_json(data))
+    is_pair = isinstance(found, list) and len(found) == 2 and isinstance(found[0], str)
+    if is_pair if is_key else isinstance(found, dict):
+        return DecodedValue("connect", found, is_guess=True, type="offset")
+    return None
+
+
+def _payload(found: Any) -> Any:
+    """What JSON of Connect has inside, if it is there with its schema."""
+    return found["payload"] if isinstance(found, dict) and found.keys() == {"schema", "payload"} else found
+
+
+def _schema_registry(data: bytes, is_key: bool) -> DecodedValue | None:
+    found = parse_json(data)
+    if not isinstance(found, dict):
+        return None
+    if is_key:
+        kind = found.get("keytype")
+        return DecodedValue("schema-registry", found, is_guess=True, type=kind) if isinstance(kind, str) else None
+    kind = next((kind for kind, names in _REGISTRY_VALUES.items() if names <= found.keys()), None)
+    return None if kind is None else DecodedValue("schema-registry", found, is_guess=True, type=kind)
+
+
+_REGISTRY_VALUES: Final = {
+    "SCHEMA": {"subject", "version", "id", "schema"},
+    "CONFIG": {"compatibilityLevel"},
+    "MODE": {"mode"},
+    "DELETE_SUBJECT": {"subject", "version"},
+    "CLEAR_SUBJECT": {"subject"},
+}
+
+_TOPICS: Final[tuple[tuple[re.Pattern[str], _Reader], ...]] = (
+    (re.compile(r"(.+[._-])?heartbeats"), _mirror(_HEARTBEAT)),
+    (re.compile(r".+[._-]checkpoints[._-]internal"), _mirror(_CHECKPOINT)),
+    (re.compile(r"mm2-offset-syncs[._-].+[._-]internal"), _mirror(_OFFSET_SYNC)),
+    (re.compile(r"(.*connect.*|mm2)[._-](configs?|status)([._-].+)?"), _connect),
+    (re.compile(r"(.*connect.*|mm2)[._-]offsets?([._-].+)?"), _connect_offset),
+)

@@ -1,0 +1,143 @@
+"""Records of the topic ``_schemas``, where Confluent's Schema Registry, Karapace and kproxy's registry store schemas.
+
+Keys and values are JSON objects. The key's ``keytype`` is ``SCHEMA``, ``CONFIG``, ``MODE``, ``DELETE_SUBJECT``,
+``CLEAR_SUBJECT``, ``CONTEXT`` or ``NOOP``; a null value removes what the key names.
+
+Source: Confluent's SchemaRegistryKey, SchemaKey, SchemaValue, ConfigValue, ModeValue, DeleteSubjectValue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeGuard
+
+from dissectors.values.json_text import parse_json
+from dissectors.values.value import Schema
+
+TOPIC: Final = "_schemas"
+_TOPIC: Final = re.compile(r"(.+\.)?_schemas")
+_MAX_INT32: Final = (1 << 31) - 1
+_MOST_REFERENCES: Final = 200
+
+
+class SchemaReference(NamedTuple):
+    """A schema that another one uses: the name that it uses, and the version of a subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchema:
+    """A version of a subject. `value` is the record's value, with everything that it has."""
+
+    subject: str
+    version: int
+    id: int
+    guid: str | None
+    type: str
+    text: str
+    references: tuple[SchemaReference, ...]
+    is_deleted: bool
+    value: Mapping[str, Any]
+
+
+class SchemasRecord(NamedTuple):
+    """A record of the topic. `subject` is None for settings of the whole registry."""
+
+    keytype: str
+    subject: str | None
+    version: int | None
+    value: Mapping[str, Any] | None
+
+
+def is_schemas_topic(topic: str | None) -> bool:
+    """Whether a topic has the registry's usual name, or that of a copy by MirrorMaker (``source._schemas``)."""
+    return topic is not None and _TOPIC.fullmatch(topic) is not None
+
+
+def schemas_record(key: bytes | None, value: bytes | None) -> SchemasRecord | None:
+    """Read a record of the topic; None if it is not one. Never raises."""
+    found, content = _object(key), _object(value)
+    if found is None or (value is not None and content is None) or not isinstance(found.get("keytype"), str):
+        return None
+    subject, version = found.get("subject"), found.get("version")
+    if not isinstance(subject, str | None) or not (version is None or _is_count(version)):
+        return None
+    return SchemasRecord(found["keytype"], subject, version, content)
+
+
+def stored_schema(record: SchemasRecord) -> StoredSchema | None:
+    """The schema in a record; None if it has none."""
+    value = record.value
+    if record.keytype != "SCHEMA" or value is None or record.subject is None or record.version is None:
+        return None
+    id_, text, type_, guid = value.get("id"), value.get("schema"), value.get("schemaType") or "AVRO", value.get("guid")
+    references = references_of(value.get("references"))
+    if not _is_count(id_) or not isinstance(text, str) or not isinstance(type_, str) or references is None:
+        return None
+    return StoredSchema(
+        record.subject,
+        record.version,
+        id_,
+        guid if isinstance(guid, str) else None,
+        type_,
+        text,
+        references,
+        value.get("deleted") is True,
+        value,
+    )
+
+
+def references_of(declared: Any) -> tuple[SchemaReference, ...] | None:
+    """The references of a schema, from a record or a request; None if they are not a list of references."""
+    if declared is None:
+        return ()
+    if not isinstance(declared, list):
+        return None
+    made = []
+    for each in declared:
+        if not isinstance(each, dict):
+            return None
+        name, subject, version = each.get("name"), each.get("subject"), each.get("version")
+        if not isinstance(name, str) or not isinstance(subject, str) or not _is_count(version):
+            return None
+        made.append(SchemaReference(name, subject, version))
+    return tuple(made)
+
+
+def _is_count(found: Any) -> TypeGuard[int]:
+    return isinstance(found, int) and not isinstance(found, bool) and 0 < found <= _MAX_INT32
+
+
+def _object(data: bytes | None) -> dict[str, Any] | None:
+    try:
+        found = None if data is None else parse_json(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def with_references(schema: StoredSchema, find: Callable[[str, int], StoredSchema | None]) -> Schema:
+    """The schema with those that it refers to, also indirectly; `find` returns versions of subjects.
+
+    References that are not found are left out, and so are those after 200.
+    """
+    known: dict[tuple[str, int], Schema] = {}
+
+    def made(stored: StoredSchema) -> Schema:
+        references: dict[str, Schema] = {}
+        result = Schema(stored.type, stored.text, stored.subject, references)
+        known[stored.subject, stored.version] = result  # before its references, which may be a circle
+        for name, subject, version in stored.references:
+            is_new = (subject, version) not in known and len(known) <= _MOST_REFERENCES
+            if is_new and (found := find(subject, version)) is not None:
+                made(found)
+            if (subject, version) in known:
+                references[name] = known[subject, version]
+        return result
+
+    return made(schema)

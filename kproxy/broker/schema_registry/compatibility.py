@@ -1,0 +1,62 @@
+"""Compatibility of a new schema with the versions of its subject. It is checked for Avro alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from dissectors.values import Schema
+from dissectors.values.avro_compatibility import incompatibility
+from dissectors.values.avro_schema import parse
+from dissectors.values.errors import SchemaError
+
+DEFAULT_LEVEL: Final = "BACKWARD"
+LEVELS: Final = (
+    "NONE", "BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE",
+)  # fmt: skip
+
+
+class CompatibilityResult(NamedTuple):
+    """Whether a schema may be registered, and a sentence for each reason; also a sentence if nothing was checked."""
+
+    is_compatible: bool
+    messages: list[str]
+
+
+def compared(level: str, new: Schema, versions: Sequence[tuple[int, Schema]]) -> CompatibilityResult:
+    """Compare a new schema with older versions, the oldest first. May take seconds.
+
+    Args:
+        level: One of `LEVELS`.
+        new: The schema, which is valid.
+        versions: The versions' numbers and schemas; all that are to be compared, or, unless the level is transitive,
+            those of which the last one counts.
+    """
+    if level == "NONE" or not versions:
+        return CompatibilityResult(True, [])
+    messages = []
+    is_compatible = True
+    for number, old in versions if level.endswith("_TRANSITIVE") else versions[-1:]:
+        if old.type != new.type:
+            messages.append(f"version {number} is of type {old.type}, the new schema of type {new.type}")
+            is_compatible = False
+        elif new.type != "AVRO":
+            messages.append(f"not compared with version {number}: kproxy compares Avro schemas alone")
+        else:
+            found = _differences(level, new, old)
+            messages += [f"{text} (version {number})" for text in found]
+            is_compatible = is_compatible and not found
+    return CompatibilityResult(is_compatible, messages)
+
+
+def _differences(level: str, new: Schema, old: Schema) -> list[str]:
+    try:
+        this, that = parse(new), parse(old)
+    except SchemaError as error:
+        return [f"a schema cannot be read: {error}"]
+    found = []
+    if not level.startswith("FORWARD") and (text := incompatibility(this, that)) is not None:
+        found.append(f"the new schema cannot read data of the old one: {text}")
+    if not level.startswith("BACKWARD") and (text := incompatibility(that, this)) is not None:
+        found.append(f"the old schema cannot read data of the new one: {text}")
+    return found

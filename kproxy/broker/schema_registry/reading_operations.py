@@ -1,0 +1,161 @@
+"""Operations that read schemas, subjects and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dissectors.values.schemas_topic import StoredSchema
+from kproxy.broker.schema_registry.errors import schema_not_found
+from kproxy.broker.schema_registry.rest import RestRequest, rest
+from kproxy.broker.schema_registry.schema_texts import text_of
+from kproxy.broker.schema_registry.subjects import Subjects, guid
+
+
+@rest("GET /")
+async def root(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    return {}
+
+
+@rest("GET /contexts")
+async def contexts(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    return ["."]
+
+
+@rest("GET /schemas/types")
+async def types(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    return ["JSON", "PROTOBUF", "AVRO"]
+
+
+@rest("GET /schemas")
+async def schemas(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    prefix, deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
+    names = [name for name in subjects.names() if name.startswith(prefix)]
+    last = -1 if request.flag("latestOnly") else 0
+    return _page(
+        request, [described(each) for name in names for each in subjects.versions(name, deleted=deleted)[last:]]
+    )
+
+
+@rest("GET /schemas/ids/{id}")
+async def schema_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    found = _with_id(subjects, path["id"])[0]
+    most = {"maxId": subjects.next_id() - 1} if request.flag("fetchMaxId") else {}
+    return content(subjects, found, request) | {"guid": guid(found)} | most
+
+
+@rest("GET /schemas/ids/{id}/schema")
+async def text_by_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    return content(subjects, _with_id(subjects, path["id"])[0], request)["schema"]
+
+
+@rest("GET /schemas/ids/{id}/subjects")
+async def subjects_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    return _page(request, sorted({each.subject for each in _visible(subjects, request, path["id"])}))
+
+
+@rest("GET /schemas/ids/{id}/versions")
+async def versions_of_id(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    found = _visible(subjects, request, path["id"])
+    return _page(request, [{"subject": each.subject, "version": each.version} for each in found])
+
+
+@rest("GET /schemas/guids/{guid}")
+async def schema_by_guid(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    found = _with_guid(subjects, path["guid"])
+    return content(subjects, found, request) | {"guid": guid(found)}
+
+
+@rest("GET /schemas/guids/{guid}/ids")
+async def ids_of_guid(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    return [{"context": ".", "id": _with_guid(subjects, path["guid"]).id}]
+
+
+@rest("GET /subjects")
+async def all_subjects(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    prefix, only = request.query.get("subjectPrefix", ""), request.flag("deletedOnly")
+    deleted = only or request.flag("deleted")
+    return _page(
+        request,
+        [
+            name
+            for name in subjects.names()
+            if name.startswith(prefix)
+            and subjects.versions(name, deleted=deleted)
+            and not (only and subjects.versions(name))
+        ],
+    )
+
+
+@rest("GET /subjects/{subject}/versions")
+async def versions(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    only = request.flag("deletedOnly")
+    found = subjects.existing(path["subject"], deleted=only or request.flag("deleted"))
+    return _page(request, [each.version for each in found if each.is_deleted or not only])
+
+
+@rest("GET /subjects/{subject}/versions/{version}")
+async def version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    found = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
+    return described(found) | content(subjects, found, request)
+
+
+@rest("GET /subjects/{subject}/versions/{version}/schema")
+async def text_of_version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    found = subjects.version(path["subject"], path["version"], deleted=request.flag("deleted"))
+    return content(subjects, found, request)["schema"]
+
+
+@rest("GET /subjects/{subject}/versions/{version}/referencedby")
+async def referenced_by(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    found = subjects.version(path["subject"], path["version"])
+    return sorted({each.id for each in subjects.users(found.subject, found.version)})
+
+
+def described(schema: StoredSchema) -> dict[str, Any]:
+    """A version of a subject, with everything that names it."""
+    return {
+        "subject": schema.subject,
+        "version": schema.version,
+        "id": schema.id,
+        "guid": guid(schema),
+        **_members(schema),
+        "schema": schema.text,
+    }
+
+
+def content(subjects: Subjects, schema: StoredSchema, request: RestRequest) -> dict[str, Any]:
+    """The schema itself, in the format that the request asks for."""
+    return {"schema": text_of(subjects.resolved(schema), request.query.get("format")), **_members(schema)}
+
+
+def _members(schema: StoredSchema) -> dict[str, Any]:
+    """The members that are left out if they have their default."""
+    type_ = {} if schema.type == "AVRO" else {"schemaType": schema.type}
+    references = {"references": [each._asdict() for each in schema.references]} if schema.references else {}
+    return type_ | references | {name: found for name in ("metadata", "ruleSet") if (found := schema.value.get(name))}
+
+
+def _with_id(subjects: Subjects, text: str) -> list[StoredSchema]:
+    found = subjects.with_id(int(text)) if text.isascii() and text.isdecimal() and len(text) <= 10 else []
+    if not found:
+        raise schema_not_found(text)
+    return found
+
+
+def _visible(subjects: Subjects, request: RestRequest, text: str) -> list[StoredSchema]:
+    return [each for each in _with_id(subjects, text) if request.flag("deleted") or not each.is_deleted]
+
+
+def _with_guid(subjects: Subjects, text: str) -> StoredSchema:
+    if (found := next((each for each in subjects.all_schemas() if guid(each) == text.lower()), None)) is None:
+        raise schema_not_found(text)
+    return found
+
+
+def _page(request: RestRequest, values: list[Any]) -> list[Any]:
+    """The values from ``offset`` on, at most ``limit``."""
+    offset, limit = (request.query.get(name, "") for name in ("offset", "limit"))
+    first = int(offset) if offset.isascii() and offset.isdecimal() and len(offset) <= 10 else 0
+    most = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 10 else len(values)
+    return values[first : first + most]

@@ -1,0 +1,72 @@
+"""The REST operations: a function for each method and path, found by `operation`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from urllib.parse import unquote
+
+from kproxy.broker.schema_registry.errors import RestError
+
+if TYPE_CHECKING:
+    from kproxy.broker.schema_registry.subjects import Subjects
+
+
+class RestRequest(NamedTuple):
+    """A request. `path` is as sent, percent-encoded; `body` is parsed JSON, None without a body."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    body: Any = None
+
+    def flag(self, name: str) -> bool:
+        """Whether a parameter of the query is true."""
+        return self.query.get(name, "").lower() == "true"
+
+
+class RestResult(NamedTuple):
+    """The answer: a JSON value, or the text of a schema."""
+
+    status: HTTPStatus
+    value: Any
+
+
+#: (subjects, request, variables of the path) -> the value of the answer. Errors are `RestError`.
+Operation: TypeAlias = Callable[["Subjects", RestRequest, Mapping[str, str]], Awaitable[Any]]
+
+_MODULES: Final = ("reading_operations", "writing_operations", "settings_operations")
+_OPERATIONS: dict[str, list[tuple[re.Pattern[str], Operation]]] = {}
+
+
+def rest(*paths: str) -> Callable[[Operation], Operation]:
+    """Register an operation: ``GET /subjects/{subject}/versions``."""
+
+    def register(operation: Operation) -> Operation:
+        for each in paths:
+            method, _, path = each.partition(" ")
+            pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path) + "/?")
+            _OPERATIONS.setdefault(method, []).append((pattern, operation))
+        return operation
+
+    return register
+
+
+def operation(request: RestRequest) -> tuple[Operation, Mapping[str, str]]:
+    """The operation of a request, and the variables of its path.
+
+    Raises:
+        RestError: There is none: status 404, or 405 if the path has other methods.
+    """
+    for module in _MODULES:
+        importlib.import_module(f"kproxy.broker.schema_registry.{module}")
+    for method in (request.method, *_OPERATIONS):
+        for pattern, found in _OPERATIONS.get(method, ()):
+            if (match := pattern.fullmatch(request.path)) is not None:
+                if method != request.method:
+                    raise RestError(HTTPStatus.METHOD_NOT_ALLOWED, 405, "HTTP 405 Method Not Allowed")
+                return found, {name: unquote(text) for name, text in match.groupdict().items()}
+    raise RestError(HTTPStatus.NOT_FOUND, 404, "HTTP 404 Not Found")

@@ -1,0 +1,71 @@
+"""Schemas in requests: reading and checking them; and their texts in other formats."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any, Final
+
+from dissectors.values import MissingPackage, Schema
+from dissectors.values.errors import SchemaError
+from dissectors.values.schema_formats import check_schema
+from dissectors.values.schemas_topic import StoredSchema, references_of
+from kproxy.broker.schema_registry.errors import invalid_schema, missing_reference, not_permitted
+from kproxy.broker.schema_registry.subjects import Subjects
+
+TYPES: Final = ("AVRO", "PROTOBUF", "JSON")
+_EXTRAS: Final = ("metadata", "ruleSet")
+
+
+def requested(subjects: Subjects, subject: str, body: dict[str, Any]) -> StoredSchema:
+    """The schema in the body of a request, as a version 0 with the id 0; it is not checked.
+
+    Raises:
+        RestError: 42201: it has no text, an unknown type, or references that do not exist.
+    """
+    text, type_ = body.get("schema"), body.get("schemaType") or "AVRO"
+    if not isinstance(text, str) or not text.strip():
+        raise invalid_schema("Empty schema")
+    if type_ not in TYPES:
+        raise invalid_schema(f"Invalid schema type {type_}")
+    if (references := references_of(body.get("references"))) is None:
+        raise invalid_schema("references need a name, a subject and a version")
+    for each in references:
+        if (used := subjects.find(each.subject, each.version)) is None or used.is_deleted:
+            raise missing_reference(each)
+    extras = {name: body[name] for name in _EXTRAS if body.get(name)}
+    return StoredSchema(subject, 0, 0, None, type_, text, references, False, extras)
+
+
+def check(schema: Schema) -> None:
+    """Check that a schema can be used. May take seconds.
+
+    Raises:
+        RestError: 42201: it is invalid; 42205: it cannot be checked.
+    """
+    try:
+        check_schema(schema)
+    except SchemaError as error:
+        raise invalid_schema(str(error)) from None
+    except MissingPackage as error:
+        raise not_permitted(
+            f"{schema.type} schemas need the package {error}: install kproxy with the extra payloads"
+        ) from None
+
+
+def text_of(schema: Schema, format_: str | None) -> str:
+    """The text of a schema; with the format ``serialized``, the descriptor of a Protobuf file in base64.
+
+    A file that was registered as a descriptor stays one. Other formats are not supported, and ignored.
+    """
+    if format_ == "serialized" and schema.type == "PROTOBUF":
+        with contextlib.suppress(SchemaError, ImportError):
+            from dissectors.values.protobuf import serialized  # its package may not be installed
+
+            return serialized(schema)
+    return schema.text
+
+
+def compact(type_: str, text: str) -> str:
+    """The text to store: JSON of Avro schemas without its layout, as Confluent's registry does."""
+    return json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False) if type_ == "AVRO" else text

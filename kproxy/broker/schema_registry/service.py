@@ -1,0 +1,44 @@
+"""The registry as a function from requests to answers; whoever calls it does the HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from kproxy.broker.schema_registry.errors import RestError, not_json
+from kproxy.broker.schema_registry.rest import RestRequest, RestResult, operation
+from kproxy.broker.schema_registry.subjects import Subjects
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+
+
+class SchemaRegistryService:
+    """The registry of a cluster, which needs no port of a broker: it appends to the log of its topic itself.
+
+    It creates the topic, and reads it.
+
+    Raises:
+        RestError: The topic cannot be created.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._subjects = Subjects(cluster)
+        self._subjects.refresh()
+        self._writing = asyncio.Lock()
+
+    async def respond(self, request: RestRequest) -> RestResult:
+        """Do what a request asks for; requests that may change something wait for each other."""
+        try:
+            found, variables = operation(request)
+            if request.method in ("POST", "PUT") and not isinstance(request.body, dict):
+                raise not_json()
+            if request.method == "GET":
+                self._subjects.refresh()
+                return RestResult(HTTPStatus.OK, await found(self._subjects, request, variables))
+            async with self._writing:
+                self._subjects.refresh()
+                return RestResult(HTTPStatus.OK, await found(self._subjects, request, variables))
+        except RestError as error:
+            return RestResult(error.status, {"error_code": error.code, "message": error.message})

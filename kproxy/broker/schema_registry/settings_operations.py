@@ -1,0 +1,89 @@
+"""Operations on compatibility levels and modes, of the registry and of subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kproxy.broker.schema_registry import errors
+from kproxy.broker.schema_registry.compatibility import DEFAULT_LEVEL, LEVELS
+from kproxy.broker.schema_registry.rest import RestRequest, rest
+from kproxy.broker.schema_registry.subjects import MODES, Subjects
+
+_DEFAULT_MODE: Final = "READWRITE"
+
+
+def level_of(subjects: Subjects, subject: str) -> str:
+    """The compatibility level that applies to a subject."""
+    return next((found for each in (subject, None) if (found := _level(subjects, each)) is not None), DEFAULT_LEVEL)
+
+
+def mode_of(subjects: Subjects, subject: str) -> str:
+    """The mode that applies to a subject; READONLY_OVERRIDE of the registry overrides the subject's."""
+    whole = subjects.modes.get(None, _DEFAULT_MODE)
+    return whole if whole == "READONLY_OVERRIDE" else subjects.modes.get(subject, whole)
+
+
+@rest("GET /config", "GET /config/{subject}")
+async def config(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    subject = path.get("subject")
+    if subject is None or request.flag("defaultToGlobal"):
+        return {"compatibilityLevel": level_of(subjects, subject or "")}
+    if (level := _level(subjects, subject)) is None:
+        raise errors.no_compatibility(subject)
+    return {"compatibilityLevel": level}
+
+
+@rest("PUT /config", "PUT /config/{subject}")
+async def set_config(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    level = str(request.body.get("compatibility")).upper()
+    if level not in LEVELS:
+        raise errors.invalid_level()
+    await subjects.write("CONFIG", path.get("subject"), {"compatibilityLevel": level})
+    return {"compatibility": level}
+
+
+@rest("DELETE /config", "DELETE /config/{subject}")
+async def delete_config(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    subject = path.get("subject")
+    level = _level(subjects, subject)
+    if level is None and subject is not None:
+        raise errors.no_compatibility(subject)
+    await subjects.write("CONFIG", subject, None)
+    return {"compatibilityLevel": level or DEFAULT_LEVEL}
+
+
+@rest("GET /mode", "GET /mode/{subject}")
+async def mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    subject = path.get("subject")
+    if subject is None or request.flag("defaultToGlobal"):
+        return {"mode": mode_of(subjects, subject or "")}
+    if subject not in subjects.modes:
+        raise errors.no_mode(subject)
+    return {"mode": subjects.modes[subject]}
+
+
+@rest("PUT /mode", "PUT /mode/{subject}")
+async def set_mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    found, subject = str(request.body.get("mode")).upper(), path.get("subject")
+    if found not in MODES:
+        raise errors.invalid_mode()
+    if found == "IMPORT" and not request.flag("force"):
+        schemas = subjects.all_schemas() if subject is None else subjects.versions(subject)
+        if any(not each.is_deleted for each in schemas):
+            raise errors.not_permitted("Cannot import since found existing subjects")
+    await subjects.write("MODE", subject, {"mode": found})
+    return {"mode": found}
+
+
+@rest("DELETE /mode/{subject}")
+async def delete_mode(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    if (found := subjects.modes.get(path["subject"])) is None:
+        raise errors.no_mode(path["subject"])
+    await subjects.write("MODE", path["subject"], None)
+    return {"mode": found}
+
+
+def _level(subjects: Subjects, subject: str | None) -> str | None:
+    found = subjects.configs.get(subject, {}).get("compatibilityLevel")
+    return found if found in LEVELS else None

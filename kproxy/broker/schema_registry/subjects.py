@@ -1,0 +1,252 @@
+"""Subjects: what the topic ``_schemas`` says, and the records that change it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from dissectors.records import decode, encode
+from dissectors.values import Schema
+from dissectors.values.schemas_topic import (
+    TOPIC,
+    SchemaReference,
+    SchemasRecord,
+    StoredSchema,
+    schemas_record,
+    stored_schema,
+    with_references,
+)
+from kproxy.broker.configs import Configs
+from kproxy.broker.errors import Refused
+from kproxy.broker.log.appending import append
+from kproxy.broker.log.settings import settings
+from kproxy.broker.schema_registry.errors import invalid_version, store_failed, subject_not_found, version_not_found
+from kproxy.broker.topics import Topics
+
+if TYPE_CHECKING:
+    from kproxy.broker.cluster import Cluster
+    from kproxy.broker.log.log import Log
+
+#: What makes two schemas the same: type, text without its layout, references, metadata and rules.
+Identity: TypeAlias = tuple[str, str, tuple[SchemaReference, ...], str]
+
+_LATEST: Final = ("latest", "-1")
+MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
+
+
+class Subjects:
+    """All subjects, their versions and settings.
+
+    The topic is the only storage: `refresh` reads what was appended to it, by `write` or by any client.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._log: Log | None = None
+        self._read_to = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self.configs: dict[str | None, Mapping[str, Any]] = {}
+        self.modes: dict[str | None, str] = {}
+        self.size = 0  # of all schemas, in characters
+        self._last_id = 0
+        self._versions: dict[str, dict[int, StoredSchema]] = {}
+        self._by_id: dict[int, dict[tuple[str, int], StoredSchema]] = {}
+        self._ids: dict[Identity, int] = {}
+
+    def refresh(self) -> None:
+        """Read the new records of the topic; if it was deleted, create it and start over.
+
+        Raises:
+            RestError: The topic cannot be created.
+        """
+        log = self._topic_log()
+        if log is not self._log:
+            self._log, self._read_to = log, log.start_offset
+            self._clear()
+        for stored in log.batches(self._read_to, log.end_offset):
+            self._read_to = stored.last_offset + 1
+            for batch in decode(stored.data):
+                for record in () if batch.get("is_control") else batch.get("records", ()):
+                    if (found := schemas_record(record["key"], record["value"])) is not None:
+                        self._apply(found)
+
+    async def write(self, keytype: str, subject: str | None, value: Mapping[str, Any] | None, **key: object) -> None:
+        """Append a record, as Confluent's registry writes it, and read it. `key` has further members of the key.
+
+        Raises:
+            RestError: The log refuses it.
+        """
+        named = {"keytype": keytype, "subject": subject, **key, "magic": int(keytype == "SCHEMA")}
+        now, log = self._cluster.clock.now(), self._topic_log()
+        text = None if value is None else _compact(value)
+        record = {"offset": 0, "timestamp": now, "key": _compact(named), "value": text}
+        try:
+            data = memoryview(encode([{"base_offset": 0, "records": [record]}]))
+            append(log, data, settings(self._cluster, TOPIC), now)
+            self.refresh()
+            await log.synced()
+        except Refused as refused:
+            raise store_failed(str(refused)) from None
+
+    def names(self) -> list[str]:
+        """All subjects, sorted, those that are deleted softly too."""
+        return sorted(self._versions)
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
+        """The versions of a subject, the oldest first; with `deleted`, those that are deleted softly too."""
+        found = self._versions.get(subject, {})
+        return [found[version] for version in sorted(found) if deleted or not found[version].is_deleted]
+
+    def existing(self, subject: str, *, deleted: bool = False) -> list[StoredSchema]:
+        """The versions of a subject.
+
+        Raises:
+            RestError: 40401: there are none.
+        """
+        if not (found := self.versions(subject, deleted=deleted)):
+            raise subject_not_found(subject)
+        return found
+
+    def version(self, subject: str, text: str, *, deleted: bool = False) -> StoredSchema:
+        """A version of a subject by its number or ``latest``.
+
+        Raises:
+            RestError: 42202, 40401, 40402.
+        """
+        if text in _LATEST:
+            return self.existing(subject, deleted=deleted)[-1]
+        if not text.isascii() or not text.isdecimal() or not 0 < len(text) <= 10 or not 0 < int(text) < 1 << 31:
+            raise invalid_version(text)
+        number = int(text)
+        for each in self.existing(subject, deleted=deleted):
+            if each.version == number:
+                return each
+        raise version_not_found(number)
+
+    def find(self, subject: str, version: int) -> StoredSchema | None:
+        """A version of a subject, also one that is deleted softly."""
+        return self._versions.get(subject, {}).get(version)
+
+    def with_id(self, id_: int) -> list[StoredSchema]:
+        """The versions of subjects with this id, sorted."""
+        found = self._by_id.get(id_, {})
+        return [found[place] for place in sorted(found)]
+
+    def all_schemas(self) -> Iterator[StoredSchema]:
+        """All versions, by subject and version, those that are deleted softly too."""
+        return (each for subject in self.names() for each in self.versions(subject, deleted=True))
+
+    def id_of(self, schema: Identity) -> int | None:
+        """The id of a schema that some subject has."""
+        return self._ids.get(schema)
+
+    def same(self, subject: str, schema: Identity, *, deleted: bool = False) -> StoredSchema | None:
+        """The newest version of a subject with this schema."""
+        versions = reversed(self.versions(subject, deleted=deleted))
+        return next((each for each in versions if identity(each) == schema), None)
+
+    def users(self, subject: str, version: int) -> list[StoredSchema]:
+        """The schemas that refer to a version and are not deleted."""
+        return [
+            each
+            for each in self.all_schemas()
+            if not each.is_deleted and any(used[1:] == (subject, version) for used in each.references)
+        ]
+
+    def next_id(self) -> int:
+        """An id that no schema ever had."""
+        return self._last_id + 1
+
+    def next_version(self, subject: str) -> int:
+        """The number of the next version of a subject."""
+        return max(self._versions.get(subject, ()), default=0) + 1
+
+    def resolved(self, schema: StoredSchema) -> Schema:
+        """A schema with those that it refers to."""
+        return with_references(schema, self.find)
+
+    def _topic_log(self) -> Log:
+        topics = self._cluster.part(Topics)
+        if (topic := topics.named(TOPIC)) is None:
+            try:
+                topic = topics.create(TOPIC, topics.spread(1, topics.default_replication))
+            except Refused as refused:
+                raise store_failed(str(refused)) from None
+            self._cluster.part(Configs).set("topic", TOPIC, {"cleanup.policy": "compact"})
+        return topic.partitions[0].log
+
+    def _apply(self, record: SchemasRecord) -> None:
+        subject, value = record.subject, record.value
+        if record.keytype == "SCHEMA" and subject is not None and record.version is not None:
+            if value is None:
+                self._remove(subject, record.version)
+            elif (stored := stored_schema(record)) is not None:
+                self._put(stored)
+        elif record.keytype == "DELETE_SUBJECT" and subject is not None and value is not None:
+            last = value.get("version")
+            for each in self.versions(subject):
+                if isinstance(last, int) and each.version <= last:
+                    self._put(dataclasses.replace(each, is_deleted=True))
+        elif record.keytype == "CLEAR_SUBJECT" and subject is not None:
+            for each in self.versions(subject, deleted=True):
+                if each.is_deleted:
+                    self._remove(subject, each.version)
+        elif record.keytype == "CONFIG":
+            _set_or_remove(self.configs, subject, value)
+        elif record.keytype == "MODE":
+            mode = None if value is None else value.get("mode")
+            _set_or_remove(self.modes, subject, mode if mode in MODES else None)
+
+    def _put(self, schema: StoredSchema) -> None:
+        self._remove(schema.subject, schema.version)
+        self._versions.setdefault(schema.subject, {})[schema.version] = schema
+        self._by_id.setdefault(schema.id, {})[schema.subject, schema.version] = schema
+        self._ids.setdefault(identity(schema), schema.id)
+        self._last_id = max(self._last_id, schema.id)
+        self.size += len(schema.text)
+
+    def _remove(self, subject: str, version: int) -> None:
+        versions = self._versions.get(subject, {})
+        if (gone := versions.pop(version, None)) is None:
+            return
+        self.size -= len(gone.text)
+        if not versions:
+            del self._versions[subject]
+        with_id = self._by_id[gone.id]
+        del with_id[subject, version]
+        if not with_id:
+            del self._by_id[gone.id]
+            if self._ids.get(same := identity(gone)) == gone.id:
+                del self._ids[same]
+
+
+def identity(schema: StoredSchema) -> Identity:
+    """What the schema has in common with those that are the same."""
+    text = schema.text.strip()
+    if schema.type != "PROTOBUF":
+        with contextlib.suppress(ValueError, RecursionError):  # others write to the topic, too
+            text = json.dumps(json.loads(text), sort_keys=True)
+    extras = {name: schema.value.get(name) for name in ("metadata", "ruleSet") if schema.value.get(name)}
+    return schema.type, text, schema.references, json.dumps(extras, sort_keys=True)
+
+
+def guid(schema: StoredSchema) -> str:
+    """The schema's GUID: that of its record, or one made of what makes it the same as others."""
+    return schema.guid or str(uuid.uuid5(uuid.NAMESPACE_OID, repr(identity(schema))))
+
+
+def _set_or_remove(settings_: dict[str | None, Any], subject: str | None, value: Any) -> None:
+    if value is None:
+        settings_.pop(subject, None)
+    else:
+        settings_[subject] = value
+
+
+def _compact(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")

@@ -1,0 +1,147 @@
+"""Operations that register, look up, check and delete schemas."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dissectors.values.schemas_topic import StoredSchema
+from kproxy.broker.schema_registry import compatibility, errors
+from kproxy.broker.schema_registry.compatibility import CompatibilityResult
+from kproxy.broker.schema_registry.reading_operations import described
+from kproxy.broker.schema_registry.rest import RestRequest, rest
+from kproxy.broker.schema_registry.schema_texts import check, compact, requested
+from kproxy.broker.schema_registry.settings_operations import level_of, mode_of
+from kproxy.broker.schema_registry.subjects import Subjects, identity
+
+_MOST_CHARACTERS: Final = 256 << 20  # of all schemas
+_LONGEST_SUBJECT: Final = 1000
+
+
+@rest("POST /subjects/{subject}/versions")
+async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    """The id of a schema, which becomes the subject's newest version unless it is a version already."""
+    subject = path["subject"]
+    new = requested(subjects, subject, request.body)
+    mode = mode_of(subjects, subject)
+    await asyncio.to_thread(check, subjects.resolved(new))
+    new = dataclasses.replace(new, text=compact(new.type, new.text))
+    schema = identity(new)
+    if (found := subjects.same(subject, schema)) is not None:
+        return _registered(found)
+    if mode.startswith("READONLY"):
+        raise errors.not_permitted(f"Subject {subject} is in read-only mode")
+    asked = (_count(request, "id"), _count(request, "version"))
+    if mode != "IMPORT":
+        if any(asked):
+            raise errors.not_permitted(f"Subject {subject} is not in import mode")
+        result = await _compared(subjects, level_of(subjects, subject), new, subjects.versions(subject))
+        if not result.is_compatible:
+            raise errors.incompatible(subject, "; ".join(result.messages))
+    if subjects.size + len(new.text) > _MOST_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
+        raise errors.not_permitted("the registry is full, or the name of the subject has more than 1000 characters")
+    id_, version = asked[0] or subjects.id_of(schema) or subjects.next_id(), asked[1] or subjects.next_version(subject)
+    if (old := subjects.with_id(id_)) and identity(old[0]) != schema:
+        raise errors.not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
+    if max(id_, version) >= 1 << 31:
+        raise errors.not_permitted("no id is left")
+    made = dataclasses.replace(new, id=id_, version=version)
+    await subjects.write("SCHEMA", subject, _value(made), version=version)
+    return _registered(subjects.find(subject, version) or made)
+
+
+@rest("POST /subjects/{subject}")
+async def look_up(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    """The version of a subject with the schema in the body."""
+    subject, deleted = path["subject"], request.flag("deleted")
+    subjects.existing(subject, deleted=deleted)
+    new = requested(subjects, subject, request.body)
+    await asyncio.to_thread(check, subjects.resolved(new))
+    if (found := subjects.same(subject, identity(new), deleted=deleted)) is None:
+        raise errors.schema_not_found()
+    return described(found)
+
+
+@rest("POST /compatibility/subjects/{subject}/versions", "POST /compatibility/subjects/{subject}/versions/{version}")
+async def check_compatibility(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    """Whether the schema in the body could become the next version."""
+    subject, level = path["subject"], level_of(subjects, path["subject"])
+    new = requested(subjects, subject, request.body)
+    await asyncio.to_thread(check, subjects.resolved(new))
+    if "version" in path:
+        versions, level = [subjects.version(subject, path["version"])], level.removesuffix("_TRANSITIVE")
+    else:
+        versions = subjects.versions(subject)
+    result = await _compared(subjects, level, new, versions)
+    answer: dict[str, Any] = {"is_compatible": result.is_compatible}
+    return answer | ({"messages": result.messages} if request.flag("verbose") else {})
+
+
+@rest("DELETE /subjects/{subject}")
+async def delete_subject(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    """Delete all versions, softly or for good; return their numbers."""
+    subject = path["subject"]
+    known, left = subjects.existing(subject, deleted=True), subjects.versions(subject)
+    _check_writable(subjects, subject)
+    if not request.flag("permanent"):
+        if not left:
+            raise errors.subject_soft_deleted(subject)
+        _check_unused(subjects, left)
+        await subjects.write("DELETE_SUBJECT", subject, {"subject": subject, "version": left[-1].version})
+        return [each.version for each in left]
+    if left:
+        raise errors.subject_not_soft_deleted(subject)
+    for each in known:
+        await subjects.write("SCHEMA", subject, None, version=each.version)
+    return [each.version for each in known]
+
+
+@rest("DELETE /subjects/{subject}/versions/{version}")
+async def delete_version(subjects: Subjects, request: RestRequest, path: Mapping[str, str]) -> Any:
+    """Delete a version, softly or for good; return its number."""
+    subject, permanent = path["subject"], request.flag("permanent")
+    found = subjects.version(subject, path["version"], deleted=True)
+    _check_writable(subjects, subject)
+    if permanent and not found.is_deleted:
+        raise errors.version_not_soft_deleted(subject, found.version)
+    if not permanent and found.is_deleted:
+        raise errors.version_soft_deleted(subject, found.version)
+    _check_unused(subjects, [found])
+    value = None if permanent else _value(dataclasses.replace(found, is_deleted=True))
+    await subjects.write("SCHEMA", subject, value, version=found.version)
+    return found.version
+
+
+async def _compared(
+    subjects: Subjects, level: str, new: StoredSchema, versions: Sequence[StoredSchema]
+) -> CompatibilityResult:
+    resolved = [(each.version, subjects.resolved(each)) for each in versions]
+    return await asyncio.to_thread(compatibility.compared, level, subjects.resolved(new), resolved)
+
+
+def _value(schema: StoredSchema) -> dict[str, Any]:
+    """The value of the schema's record."""
+    return described(schema) | {"deleted": schema.is_deleted}
+
+
+def _registered(schema: StoredSchema) -> dict[str, Any]:
+    return {name: found for name, found in described(schema).items() if name != "subject"}
+
+
+def _count(request: RestRequest, name: str) -> int:
+    """A positive number of the body; 0 if there is none."""
+    found = request.body.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
+
+
+def _check_writable(subjects: Subjects, subject: str) -> None:
+    if mode_of(subjects, subject).startswith("READONLY"):
+        raise errors.not_permitted(f"Subject {subject} is in read-only mode")
+
+
+def _check_unused(subjects: Subjects, versions: Sequence[StoredSchema]) -> None:
+    for each in versions:
+        if subjects.users(each.subject, each.version):
+            raise errors.is_referenced(each.subject, each.version)

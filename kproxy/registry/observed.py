@@ -1,0 +1,77 @@
+"""Schemas from the records of the topic `_schemas` that were seen in the traffic."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from dissectors.values import MissingPackage, Schema, SchemaKey
+from dissectors.values.schema_formats import format_of
+from dissectors.values.schemas_topic import TOPIC, StoredSchema, schemas_record, stored_schema, with_references
+
+_MOST_KEPT: Final = 1000
+_LONGEST: Final = 1 << 20
+
+
+class ObservedSchemas:
+    """The most recent 1,000 versions of subjects. Data may outlive its schema, so deleted ones stay, too."""
+
+    def __init__(self) -> None:
+        self._versions: OrderedDict[tuple[str, int], StoredSchema] = OrderedDict()
+        self._found: dict[SchemaKey, StoredSchema] | None = {}  # None: to be computed
+        self._resolved: dict[SchemaKey, Schema | str] = {}
+
+    def observe(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a record of the topic; others are ignored. Never raises."""
+        if value is None or len(value) > _LONGEST or (record := schemas_record(key, value)) is None:
+            return
+        if (stored := stored_schema(record)) is None or self._versions.get(
+            place := (stored.subject, stored.version)
+        ) == stored:
+            return
+        self._versions[place] = stored
+        self._versions.move_to_end(place)
+        if len(self._versions) > _MOST_KEPT:
+            self._versions.popitem(last=False)
+        self._found = None
+        self._resolved.clear()
+
+    def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
+        """The schemas with these keys, as `SchemaSource`, but nothing about those that were not seen."""
+        if self._found is None:
+            self._found = _by_key(self._versions.values())
+        for key in keys:
+            if key not in self._resolved and (stored := self._found.get(key)) is not None:
+                self._resolved[key] = self._usable(stored)
+        return {key: self._resolved[key] for key in keys if key in self._resolved}
+
+    def _usable(self, stored: StoredSchema) -> Schema | str:
+        schema = with_references(stored, lambda *place: self._versions.get(place))
+        try:
+            format_of(schema)
+        except MissingPackage as error:
+            return f"its schema was seen in {TOPIC}, but needs the package {error}: install the extra payloads"
+        return schema
+
+
+def _by_key(versions: Iterable[StoredSchema]) -> dict[SchemaKey, StoredSchema]:
+    """The versions by what names them: of several subjects with a schema the first, of several versions the last."""
+    found: dict[SchemaKey, StoredSchema] = {}
+    for stored in versions:
+        for key in _keys(stored):
+            other = found.get(key)
+            is_newer = other and (
+                stored.version > other.version if key.form == "subject" else stored.text != other.text
+            )
+            if other is None or is_newer:
+                found[key] = stored
+    return found
+
+
+def _keys(stored: StoredSchema) -> Iterator[SchemaKey]:
+    yield SchemaKey("id", stored.id)
+    if stored.guid is not None:
+        yield SchemaKey("guid", stored.guid)
+    if not stored.is_deleted:
+        yield SchemaKey("subject", stored.subject)

@@ -1,0 +1,82 @@
+"""Values that other projects' serializers wrote (tests/serializers), decoded as the relay and `dissect` do."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dissectors.connections.events import Direction
+from dissectors.records import encode
+from dissectors.values import Schema, SchemaKey, ValueContext, decode, schema_keys
+from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.masks import Masks
+from kproxy.inspection.record_values import RecordValues
+from kproxy.registry import Sources
+from kproxy.trace.lines import Detail, RequestLine
+from tests.kproxy.frames import request
+
+#: Go writes the fields of dynamic Protobuf messages in any order, and the size of Avro's blocks.
+REENCODINGS = (
+    "equal",
+    "differs: fields or map entries are in another order",
+    "differs: an array or map has a block with its size in bytes, at byte 21 after the envelope",
+)
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    path = Path(__file__).parents[2] / "serializers" / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def binary(line: dict[str, Any], part: str) -> bytes | None:
+    return base64.b64decode(line[part]) if line.get(part) is not None else None
+
+
+def plain(data: Any) -> Any:
+    """With base64 instead of bytes, as in JSON."""
+    if isinstance(data, dict):
+        return {name: plain(each) for name, each in data.items()}
+    if isinstance(data, list):
+        return [plain(each) for each in data]
+    return base64.b64encode(data).decode() if isinstance(data, bytes) else data
+
+
+@pytest.mark.parametrize("line", lines("java"), ids=lambda line: line["topic"])
+def test_apicurios_for_java(line: dict[str, Any]) -> None:
+    headers = tuple((name, base64.b64decode(value)) for name, value in line["headers"].items())
+    data, schema = binary(line, "value"), Schema("AVRO", line["schema"])
+    assert data is not None
+    ids = {"global_id": line["global_id"], "content_id": line["content_id"], "id": line["global_id"]}
+    schemas = {SchemaKey(form, value): schema for form, value in ids.items()}
+    forms = {"apicurio-content": "content_id", "apicurio-confluent": "id"}
+    key = SchemaKey(form := forms.get(line["topic"], "global_id"), ids[form])
+    assert key in schema_keys(data, ValueContext(line["topic"], headers=headers))
+    value = decode(data, ValueContext(line["topic"], headers=headers, schemas=schemas))
+    assert plain(value.data) == line["expected"]
+    assert (value.schema, value.type, value.problem, value.reencoding) == (key, "shop.Order", None, "equal")
+
+
+def test_confluents_for_go_by_the_schemas_that_it_registered() -> None:
+    found = lines("go")
+    inspector = Inspector("go", Detail.FULL, record_values=RecordValues(Sources([]), Masks(())))
+    inspector.open(0, "client", "server", at=0)
+    shown = []
+    for number, line in enumerate(found):
+        records = encode([{"records": [{"key": binary(line, "key"), "value": binary(line, "value")}]}])
+        topic = {"name": line["topic"], "partition_data": [{"index": 0, "records": records}]}
+        body = {"acks": 1, "timeout_ms": 100, "topic_data": [topic]}
+        for each in inspector.data(0, Direction.REQUEST, request("Produce", 9, body, correlation_id=number), at=0):
+            assert isinstance(each, RequestLine)
+            assert each.body is not None
+            shown.append(each.body["topic_data"][0]["partition_data"][0]["records"][0]["records"][0]["value"])
+    messages = [(line, value) for line, value in zip(found, shown, strict=True) if "expected" in line]
+    assert len(messages) == 8
+    for line, value in messages:
+        assert plain(value["data"]) == line["expected"], line["topic"]
+        assert value["subject"].startswith(line["topic"].partition("-")[0])  # subjects share Protobuf schemas
+        assert not value.keys() & {"problem", "guess", "cut"}
+        assert value.get("reencoding", "equal") in REENCODINGS
