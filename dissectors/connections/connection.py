@@ -28,7 +28,7 @@ from dissectors.connections.framing import (
     SkippedBytes,
 )
 from dissectors.connections.resync import FrameFinder
-from dissectors.messages.message import Message, read_request, read_response
+from dissectors.messages.message import Message, read_head, read_request, read_response
 from dissectors.sasl import gssapi
 from dissectors.schemas.codes import ApiKey
 
@@ -99,6 +99,8 @@ class Connection:
         midstream: The first bytes may be in the middle of a frame: wait for a plausible header.
         max_frame_bytes: The largest valid length prefix.
         max_decoded_bytes: Longer frames are paired by their head and not decoded.
+        bodies_of: The keys of the APIs whose frames are decoded, if not all. Of the others only the head is read
+            (`dissectors.messages.message.read_head`), unless pairing needs more.
     """
 
     def __init__(
@@ -107,7 +109,9 @@ class Connection:
         midstream: bool = False,
         max_frame_bytes: int = MAX_FRAME_BYTES,
         max_decoded_bytes: int = MAX_DECODED_BYTES,
+        bodies_of: frozenset[int] | None = None,
     ) -> None:
+        self._bodies_of = bodies_of
         requests = FrameFinder(14, plausible_request, _is_request, max_frame_bytes)
         responses = FrameFinder(8, self._plausible_response, self._is_response, max_frame_bytes)
         limits = (max_frame_bytes, max_decoded_bytes)
@@ -256,7 +260,7 @@ class Connection:
                 events.append(_token(frame, at, Direction.REQUEST))
                 return
             self._set_raw_sasl(False)
-        message = read_request(frame.data)
+        message = read_request(frame.data) if self._bodies_of is None else self._read_request(frame.data)
         if self._replacements and (sent := self._replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent)
         answered = message.api_key != PRODUCE or message.body.get("acks") != 0
@@ -277,7 +281,10 @@ class Connection:
         if found is not None:
             request, overtaken = self._answered(*found)
             asked = request.message
-            message = read_response(frame.data, asked.api_key, asked.version)
+            if self._bodies_of is None:
+                message = read_response(frame.data, asked.api_key, asked.version)
+            else:
+                message = self._read_response(frame.data, asked)
             if self._replacements and (sent := self._replacement(Direction.RESPONSE, frame)) is not None:
                 message.replaced_by = read_response(sent, asked.api_key, asked.version)
             events.append(
@@ -299,6 +306,21 @@ class Connection:
             if self._answered_at < self._requests_lost_at:
                 damaged = damaged or "its request was not captured"
             events.append(ResponseReceived(at, frame.offset, frame.size, correlation_id, None, None, 0, damaged))
+
+    def _read_request(self, data: bytes) -> Message:
+        """A request, or only its head unless it may have acks=0 or end framing (SaslHandshake v0)."""
+        assert self._bodies_of is not None
+        api_key = int.from_bytes(data[4:6], "big", signed=True)
+        if len(data) < 12 or api_key in self._bodies_of or api_key in (PRODUCE, SASL_HANDSHAKE):
+            return read_request(data)
+        return read_head(data) or read_request(data)
+
+    def _read_response(self, data: bytes, asked: Message) -> Message:
+        """A response, or only its head if that is enough."""
+        assert self._bodies_of is not None
+        if asked.api_key in self._bodies_of or asked.api_key == SASL_HANDSHAKE:
+            return read_response(data, asked.api_key, asked.version)
+        return read_head(data, asked) or read_response(data, asked.api_key, asked.version)
 
     def _replacement(self, direction: Direction, frame: Frame) -> bytes | None:
         """What was sent in place of a frame, if that is known."""

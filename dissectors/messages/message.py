@@ -118,6 +118,8 @@ class Message:
     replaced_by: Message | None = field(default=None, compare=False, repr=False)
     #: The cache of `summary.errors`, which several rules call and which reads every partition.
     errors_cache: list[Any] | None = field(default=None, compare=False, repr=False)
+    #: Whether only API, version and correlation id were read (`read_head`).
+    head_only: bool = False
 
     @property
     def as_sent(self) -> Message:
@@ -186,6 +188,23 @@ def read_response(frame: bytes, api_key: int, version: int) -> Message:
     if layouts is None:
         return _read(frame, _opaque(False, api_key, version, layout("ResponseHeader", 0)))
     return _read(frame, layouts.response_kind)
+
+
+def read_head(frame: bytes, asked: Message | None = None) -> Message | None:
+    """API, version and correlation id of a request, or of the response to the request `asked`; much faster.
+
+    The frame must have 12 bytes, a response 8. Returns None if the schemas do not have the version.
+    """
+    if asked is None:
+        api_key, version, correlation_id = _HEAD(frame, 4)
+    else:
+        api_key, version, correlation_id = asked.api_key, asked.version, int.from_bytes(frame[4:8], "big", signed=True)
+    layouts = api_layouts(api_key, version)
+    if layouts is None:
+        return None
+    kind, start = (layouts.request_kind, 12) if asked is None else (layouts.response_kind, 8)
+    return Message(frame, kind.is_request, api_key, kind.api, version, {"correlation_id": correlation_id}, {}, start,
+                   start, kind.header_layout, may_have_errors=False, head_only=True)  # fmt: skip
 
 
 def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from itertools import chain
 from typing import Any, TypeVar
 
+from dissectors.connections.events import FRAME_EVENTS
 from dissectors.trackers.triggers import ALL, ANY, Dispatch, FrameFlags, Trigger
 
 TrackerT = TypeVar("TrackerT", bound=type[Any])
@@ -96,6 +98,13 @@ class Trackers:
         #: The trackers that have subscribed to an event.
         self.interested = Dispatch(lambda: ((each, each.triggers, each.kind.__name__) for each in self.order))
         self._kinds = frozenset(kind for each in self.order for kind in (each.kind, *each.keeps))
+
+    @property
+    def apis(self) -> frozenset[str] | None:
+        """The APIs whose frames the trackers observe; None for all."""
+        triggers = (each for tracker in self.order for each in tracker.triggers)
+        observed = [each.apis for each in triggers if not set(FRAME_EVENTS).isdisjoint(each.events)]
+        return frozenset(chain.from_iterable(observed)) if all(observed) else None
 
     def check(self, kind: type[Any]) -> None:
         """Check that a class of state is updated in this run.

@@ -76,7 +76,8 @@ class CaptureLines:
                     lines = process(event)
                 except Exception as error:  # noqa: BLE001
                     lines = self._failed(event, error)
-                yield from lines
+                if lines:
+                    yield from lines
         try:
             events = list(self._reassembler.close())
         except Exception as error:  # noqa: BLE001

@@ -58,7 +58,7 @@ class FrameLines:
         cluster: The state of the run, which has the names of topic ids.
         detail: How much of each frame its line has.
         excerpts: Whether findings have excerpts even at `Detail.SUMMARY`.
-        facts: Whether lines have the facts in bodies: topics, groups, errors, brokers.
+        facts: Whether lines have the facts in bodies: topics, groups, errors, brokers; otherwise they have no detail.
         record_values: Decodes the records in bodies; None leaves them as bytes.
         withholds_records: Whether bodies and excerpts have no part of keys, values and headers, but their sizes.
 
@@ -95,12 +95,30 @@ class FrameLines:
         self._adds_detail = enabled or self._detail is not Detail.SUMMARY
 
     def request(self, ends: Ends, event: RequestReceived, findings: list[Finding]) -> RequestLine:
-        """The line of a request. Stores the facts that its response line repeats in the event's `note`."""
+        """The line of a request. Stores the facts that its response line repeats in the event's `note`.
+
+        Without facts, `note` is the time of the line.
+        """
         message = event.message
         if not self._facts:
-            entries = self._entries(event, findings) if findings else []
-            event.note = _RequestFacts(timestamp(event.at), ends.principal, [], None, None, None, None, entries)
-            return self.repeat_request(ends, event)
+            event.note = timestamp(event.at)
+            return RequestLine(
+                v=FORMAT,
+                ts=event.note,
+                connection_id=ends.connection_id,
+                client=ends.client,
+                server=ends.server,
+                api=message.api,
+                api_key=message.api_key,
+                api_version=message.version,
+                correlation_id=message.correlation_id,
+                client_id=message.client_id,
+                principal=ends.principal,
+                size=event.size + 4,
+                offset=event.offset,
+                findings=self._entries(event, findings) if findings else [],
+                not_decoded=event.damaged or message.opaque,
+            )
         group_id = summary.group_id(message)
         event.note = _RequestFacts(
             timestamp(event.at),
@@ -168,17 +186,18 @@ class FrameLines:
             line.not_decoded = line.not_decoded or "its request is unknown"
             return line
         request, message = event.request, event.message
-        body = message.body
-        facts: _RequestFacts = request.note
         line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
         line.client_id = request.message.client_id
         line.request_offset = request.offset
-        line.request_ts = facts.ts
         line.latency_us = (event.at - request.at) // 1000
         line.request_size = request.size + 4
         line.not_decoded = event.damaged or message.opaque
         if not self._facts:
+            line.request_ts = request.note
             return line
+        body = message.body
+        facts: _RequestFacts = request.note
+        line.request_ts = facts.ts
         line.group_id = facts.group_id or summary.group_id(message)
         line.member_id = facts.member_id or body.get("member_id")
         if line.group_id is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from dissectors import rules
+from dissectors import rules, schemas
 from dissectors.connections.connection import Connection
 from dissectors.connections.events import (
     FRAME_EVENTS,
@@ -85,6 +85,7 @@ class Inspector:
         self._finds = needs.findings
         self._run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
         self._check = rules.check if needs.findings else _check_failures
+        self._bodies_of = None if needs.decoding else _keys(self._run_state.trackers.apis)
         self._run = ConnectionState(self._run_state)  # of no connection
         self._frame_lines = FrameLines(
             self._run_state,
@@ -156,7 +157,7 @@ class Inspector:
         )
         state = InspectedConnection(
             opened,
-            Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes),
+            self._new_connection(midstream=midstream),
             ConnectionState(self._run_state, opened.connection_id),
         )
         for direction, progress in zip(Direction, resumed or (), strict=False):
@@ -169,6 +170,9 @@ class Inspector:
             state,
             [ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None, plaintext_upstream)],
         )
+
+    def _new_connection(self, *, midstream: bool) -> Connection:
+        return Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes, bodies_of=self._bodies_of)
 
     def progress(self, number: int) -> tuple[Progress, Progress] | None:
         """How far each direction of a connection was inspected; None if it is not open."""
@@ -332,7 +336,7 @@ class Inspector:
     ) -> list[Line]:
         """Framing failed on these bytes because of a bug: skip them, and resynchronize on the next ones."""
         failure = Failure.of("cutting bytes into frames", error)
-        state.connection = Connection(midstream=True, max_decoded_bytes=self._max_decoded_bytes)
+        state.connection = self._new_connection(midstream=True)
         for each in Direction:
             state.connection.lose_data(each, state.bytes[each], at=at, reason=failure.title)  # so that offsets continue
         lines = self._failed(state, failure, at=at)
@@ -371,8 +375,13 @@ class Inspector:
 
     def _lines(self, state: InspectedConnection, events: list[Event]) -> list[Line]:
         lines: list[Line] = []
-        connection_state = state.connection_state
+        connection_state, heads = state.connection_state, self._bodies_of is not None
         for event in events:
+            if heads and isinstance(event, FRAME_EVENTS) and event.message is not None and event.message.head_only:
+                # No tracker observes these APIs (`_bodies_of`).
+                state.frames[type(event) is ResponseReceived] += 1
+                lines.append(self._frame_line(state, event, []))
+                continue
             connection_state.observe(event)
             findings = self._check(event, connection_state)
             if isinstance(event, FRAME_EVENTS):
@@ -398,3 +407,7 @@ class Inspector:
 def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:
     """The findings about bugs in kproxy alone."""
     return rules.failed(event, connection) if connection.failures else []
+
+
+def _keys(apis: Iterable[str] | None) -> frozenset[int] | None:
+    return None if apis is None else frozenset(found.key for name in apis if (found := schemas.api_by_name(name)))

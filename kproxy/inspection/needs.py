@@ -25,6 +25,8 @@ _HEADS: Final = frozenset(
     }
 )  # fmt: skip
 _FACTS: Final = _FRAME - _HEADS - FINDING_COLUMNS
+#: Columns of frames for which a frame must be decoded. Even values of headers may change with a diagnosis.
+_DECODED: Final = _FACTS | {"correlation_id", "client_id", "not_decoded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,12 @@ class Needs:
     Attributes:
         findings: Rules with their trackers, and stalls of groups. Bugs in kproxy are reported without it, too.
         facts: Content of bodies: topics, groups, errors, brokers.
+        decoding: Frames are decoded. Without it, that is left to frames that other lines depend on, e.g. logins.
     """
 
     findings: bool = True
     facts: bool = True
+    decoding: bool = True
 
 
 #: For outputs that may read any column.
@@ -47,4 +51,5 @@ EVERYTHING: Final = Needs()
 def needs_of(columns: Set[str]) -> Needs:
     """What an output that reads only these columns needs. ``kind`` also means lines of findings and stalls."""
     findings = "kind" in columns or not FINDING_COLUMNS.isdisjoint(columns)
-    return Needs(findings, facts=findings or not _FACTS.isdisjoint(columns))  # stalls follow from facts
+    facts = findings or not _FACTS.isdisjoint(columns)  # stalls follow from facts
+    return Needs(findings, facts, decoding=facts or not _DECODED.isdisjoint(columns))

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import msgspec
 
 from kproxy.errors import UserError
-from kproxy.outputs import rulebook
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, Line, RequestLine, ResponseLine
 
@@ -65,6 +64,8 @@ def _prefixes(option: str, given: Iterable[str]) -> tuple[str, ...]:
     names = [name.strip() for each in given for name in each.split(",") if name.strip()]
     if not names:
         return ()
+    from kproxy.outputs import rulebook  # it imports all rules
+
     found = []
     for name in names:
         prefix = rulebook.prefix(name)

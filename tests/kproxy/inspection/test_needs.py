@@ -1,10 +1,14 @@
 """An inspection that skips what no output reads: the columns that are read are those of a whole inspection."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dissectors import rules
+from dissectors.connections import connection
+from dissectors.messages.message import Message
 from kproxy.capture import open_capture
 from kproxy.capture.lines import CaptureLines
 from kproxy.filters import parse
@@ -16,7 +20,8 @@ from kproxy.trace.lines import KINDS, FindingLine, Line, StallLine
 ROOT = Path(__file__).parents[3]
 CAPTURES = sorted([*(ROOT / "captures").glob("*.pcap.gz"), *(ROOT / "tests/data/pcap").glob("*.pcap.gz")])
 COLUMNS = {"kind", *(name for kind in KINDS.values() for name in kind.__struct_fields__)}
-HEADS = {name for name in COLUMNS if needs_of({name}) == Needs(findings=False, facts=False)}
+UNDECODED = {name for name in COLUMNS if needs_of({name}) == Needs(findings=False, facts=False, decoding=False)}
+HEADS = UNDECODED | {name for name in COLUMNS if needs_of({name}) == Needs(findings=False, facts=False)}
 FACTS = {name for name in COLUMNS if needs_of({name}) == Needs(findings=False, facts=True)}
 
 
@@ -26,7 +31,10 @@ def lines_of(path: Path, needs: Needs) -> list[Line]:
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.removesuffix(".pcap.gz"))
-@pytest.mark.parametrize(("needs", "columns"), [(Needs(False, False), HEADS), (Needs(False, True), HEADS | FACTS)])
+@pytest.mark.parametrize(
+    ("needs", "columns"),
+    [(Needs(False, False, False), UNDECODED), (Needs(False, False), HEADS), (Needs(False, True), HEADS | FACTS)],
+)
 def test_what_is_left_out_changes_nothing_else(path: Path, needs: Needs, columns: set[str]) -> None:
     whole = [line for line in lines_of(path, EVERYTHING) if not isinstance(line, FindingLine | StallLine)]
     read = ColumnReader(columns)
@@ -38,6 +46,24 @@ def test_without_findings_no_rule_is_checked(monkeypatch: pytest.MonkeyPatch) ->
     assert any(getattr(line, "findings", None) for line in lines_of(path, EVERYTHING))
     monkeypatch.setattr(rules, "rules", lambda: pytest.fail("the rules are loaded"))
     assert lines_of(path, Needs(findings=False))
+
+
+def test_without_decoding_only_logins_addresses_and_acks_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: set[tuple[str, bool]] = set()
+    for reader in (connection.read_request, connection.read_response):
+
+        def read(*frame: Any, reader: Callable[..., Message] = reader) -> Message:
+            message = reader(*frame)
+            decoded.add((message.api, message.is_request))
+            return message
+
+        monkeypatch.setattr(connection, reader.__name__, read)
+    [path] = (ROOT / "tests/data/pcap").rglob("sasl-plain-kafka-python-4.3.1.pcap.gz")
+    lines_of(path, Needs(findings=False, facts=False, decoding=False))
+    whole = {
+        (api, is_request) for api in ("Metadata", "SaslHandshake", "SaslAuthenticate") for is_request in (True, False)
+    }
+    assert decoded == whole | {("Produce", True)}
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name.removesuffix(".pcap.gz"))
@@ -52,7 +78,8 @@ def test_a_column_has_the_value_of_the_whole_line(path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "needs"),
     [
-        ({"ts", "api", "latency_us", "principal"}, Needs(False, False)),
+        ({"ts", "api", "latency_us", "principal"}, Needs(False, False, False)),
+        ({"ts", "client_id"}, Needs(False, False)),
         ({"ts", "topics"}, Needs(False, True)),
         ({"group_id"}, Needs(False, True)),
         ({"findings"}, Needs(True, True)),
