@@ -25,6 +25,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from dissectors.values import DecodedValue, Schema, SchemaKey, ValueContext, decode, schema_keys
+from tests.serializers.many import compare
 
 pytestmark = pytest.mark.peers
 
@@ -141,3 +142,11 @@ def test_json_schema(client: SchemaRegistryClient) -> None:
     problem = decoded(client, broken, []).problem
     assert problem is not None
     assert problem.text == "by.name violates 'type' of its JSON Schema"
+
+
+def test_many_random_records() -> None:
+    assert [(each.format, each.different) for each in compare(200)] == [
+        ("avro", 0),
+        ("protobuf", 0),
+        ("json-schema", 0),
+    ]
