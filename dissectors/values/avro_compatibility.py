@@ -26,17 +26,17 @@ def incompatibility(reader: AvroType, writer: AvroType) -> str | None:
 
 class _Comparison:
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], bool] = {}  # by types; those that are compared now are compatible so far
+        #: By types; those that are being compared are compatible so far.
+        self._known: dict[tuple[int, int], str | None] = {}
 
     def difference(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:
         place = (id(reader), id(writer))
-        if self._known.get(place):
-            return None
+        if place in self._known:
+            return self._known[place]
         if depth > _MOST_NESTED:
             return _at(path, "nested too deeply to compare")
-        self._known[place] = True
-        found = self._compare(reader, writer, path, depth + 1)
-        self._known[place] = found is None
+        self._known[place] = None
+        found = self._known[place] = self._compare(reader, writer, path, depth + 1)
         return found
 
     def _compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...], depth: int) -> str | None:

@@ -6,6 +6,7 @@ Those of Kafka's coordinators are in `dissectors.embedded`.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -32,6 +33,7 @@ def internal_record(data: bytes, context: ValueContext) -> DecodedValue | None:
         return None
 
 
+@functools.lru_cache(256)
 def _reader(topic: str) -> _Reader | None:
     if is_schemas_topic(topic):
         return _schema_registry

@@ -34,7 +34,9 @@ def format_of(schema: Schema) -> SchemaFormat | None:
     Raises:
         MissingPackage: It needs a package that is not installed.
     """
-    return None if _module(schema.type) is None else _FORMATS[schema.type]
+    if schema.type not in _FORMATS:
+        _module(schema.type)
+    return _FORMATS.get(schema.type)
 
 
 def check_schema(schema: Schema) -> None:

@@ -27,6 +27,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 from dissectors.values import DecodedValue, Schema, SchemaKey, ValueContext, decode, schema_keys
 from dissectors.values.proto_text import file_descriptor
 from tests import serialized
+from tests.serializers.many import compare
 
 pytestmark = pytest.mark.peers
 
@@ -163,3 +164,11 @@ def test_the_values_of_other_tests_are_those_of_the_serializers(client: SchemaRe
     assert serialize(payment(sum=0.5), context("bills")) == serialized.PROTO_PAYMENT
     events = JSONSerializer(Registered(serialized.JSON_SCHEMA, "JSON"), client)
     assert events({"id": 17}, context("events")) == serialized.JSON_ORDER
+
+
+def test_many_random_records() -> None:
+    assert [(each.format, each.different) for each in compare(200)] == [
+        ("avro", 0),
+        ("protobuf", 0),
+        ("json-schema", 0),
+    ]

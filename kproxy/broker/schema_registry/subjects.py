@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from dissectors.records import decode, encode
 from dissectors.values import Schema
 from dissectors.values.schemas_topic import (
     TOPIC,
-    SchemaReference,
     SchemasRecord,
     StoredSchema,
     schemas_record,
@@ -30,9 +30,6 @@ from kproxy.broker.topics import Topics
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
     from kproxy.broker.log.log import Log
-
-#: What makes two schemas the same: type, text without its layout, references, metadata and rules.
-Identity: TypeAlias = tuple[str, str, tuple[SchemaReference, ...], str]
 
 _LATEST: Final = ("latest", "-1")
 MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
@@ -57,7 +54,8 @@ class Subjects:
         self._last_id = 0
         self._versions: dict[str, dict[int, StoredSchema]] = {}
         self._by_id: dict[int, dict[tuple[str, int], StoredSchema]] = {}
-        self._ids: dict[Identity, int] = {}
+        self._identities: dict[tuple[str, int], str] = {}
+        self._ids: dict[str, int] = {}  # by identity
 
     def refresh(self) -> None:
         """Read the new records of the topic; if it was deleted, create it and start over.
@@ -142,14 +140,14 @@ class Subjects:
         """All versions, by subject and version, those that are deleted softly too."""
         return (each for subject in self.names() for each in self.versions(subject, deleted=True))
 
-    def id_of(self, schema: Identity) -> int | None:
+    def id_of(self, identity_: str) -> int | None:
         """The id of a schema that some subject has."""
-        return self._ids.get(schema)
+        return self._ids.get(identity_)
 
-    def same(self, subject: str, schema: Identity, *, deleted: bool = False) -> StoredSchema | None:
+    def same(self, subject: str, identity_: str, *, deleted: bool = False) -> StoredSchema | None:
         """The newest version of a subject with this schema."""
         versions = reversed(self.versions(subject, deleted=deleted))
-        return next((each for each in versions if identity(each) == schema), None)
+        return next((each for each in versions if self._identities[subject, each.version] == identity_), None)
 
     def users(self, subject: str, version: int) -> list[StoredSchema]:
         """The schemas that refer to a version and are not deleted."""
@@ -207,7 +205,8 @@ class Subjects:
         self._remove(schema.subject, schema.version)
         self._versions.setdefault(schema.subject, {})[schema.version] = schema
         self._by_id.setdefault(schema.id, {})[schema.subject, schema.version] = schema
-        self._ids.setdefault(identity(schema), schema.id)
+        same = self._identities[schema.subject, schema.version] = identity(schema)
+        self._ids.setdefault(same, schema.id)
         self._last_id = max(self._last_id, schema.id)
         self.size += len(schema.text)
 
@@ -220,25 +219,27 @@ class Subjects:
             del self._versions[subject]
         with_id = self._by_id[gone.id]
         del with_id[subject, version]
+        same = self._identities.pop((subject, version))
         if not with_id:
             del self._by_id[gone.id]
-            if self._ids.get(same := identity(gone)) == gone.id:
+            if self._ids.get(same) == gone.id:
                 del self._ids[same]
 
 
-def identity(schema: StoredSchema) -> Identity:
-    """What the schema has in common with those that are the same."""
+def identity(schema: StoredSchema) -> str:
+    """A hash that equal schemas have in common: of type, text without its layout, references, metadata and rules."""
     text = schema.text.strip()
     if schema.type != "PROTOBUF":
         with contextlib.suppress(ValueError, RecursionError):  # others write to the topic, too
             text = json.dumps(json.loads(text), sort_keys=True)
     extras = {name: schema.value.get(name) for name in ("metadata", "ruleSet") if schema.value.get(name)}
-    return schema.type, text, schema.references, json.dumps(extras, sort_keys=True)
+    whole = json.dumps([schema.type, text, schema.references, extras], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def guid(schema: StoredSchema) -> str:
-    """The schema's GUID: that of its record, or one made of what makes it the same as others."""
-    return schema.guid or str(uuid.uuid5(uuid.NAMESPACE_OID, repr(identity(schema))))
+    """The schema's GUID: that of its record, or one made of its identity."""
+    return schema.guid or str(uuid.uuid5(uuid.NAMESPACE_OID, identity(schema)))
 
 
 def _set_or_remove(settings_: dict[str | None, Any], subject: str | None, value: Any) -> None:

@@ -16,7 +16,7 @@ from kproxy.broker.schema_registry.schema_texts import check, compact, requested
 from kproxy.broker.schema_registry.settings_operations import level_of, mode_of
 from kproxy.broker.schema_registry.subjects import Subjects, identity
 
-_MOST_CHARACTERS: Final = 256 << 20  # of all schemas
+_MOST_CHARACTERS: Final = 64 << 20  # of all schemas
 _LONGEST_SUBJECT: Final = 1000
 
 
@@ -28,8 +28,8 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
     mode = mode_of(subjects, subject)
     await asyncio.to_thread(check, subjects.resolved(new))
     new = dataclasses.replace(new, text=compact(new.type, new.text))
-    schema = identity(new)
-    if (found := subjects.same(subject, schema)) is not None:
+    same = identity(new)
+    if (found := subjects.same(subject, same)) is not None:
         return _registered(found)
     if mode.startswith("READONLY"):
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
@@ -42,8 +42,8 @@ async def register(subjects: Subjects, request: RestRequest, path: Mapping[str, 
             raise errors.incompatible(subject, "; ".join(result.messages))
     if subjects.size + len(new.text) > _MOST_CHARACTERS or len(subject) > _LONGEST_SUBJECT:
         raise errors.not_permitted("the registry is full, or the name of the subject has more than 1000 characters")
-    id_, version = asked[0] or subjects.id_of(schema) or subjects.next_id(), asked[1] or subjects.next_version(subject)
-    if (old := subjects.with_id(id_)) and identity(old[0]) != schema:
+    id_, version = asked[0] or subjects.id_of(same) or subjects.next_id(), asked[1] or subjects.next_version(subject)
+    if (old := subjects.with_id(id_)) and identity(old[0]) != same:
         raise errors.not_permitted(f"Overwrite new schema with id {id_} is not permitted.")
     if max(id_, version) >= 1 << 31:
         raise errors.not_permitted("no id is left")

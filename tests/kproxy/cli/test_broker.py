@@ -186,7 +186,7 @@ NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
                 ["--brokers", "3"], ["--kafka", "2.8"], ["--topic", "t"], ["--config", "a=b"], ["--quirk", "x"],
                 ["--data", "d"], ["--fsync"], ["--retention", "1G"], ["--sasl", "PLAIN"], ["--user", "a:b"],
                 ["--acls"], ["--super-user", "User:a"],
-                ["--advertised", "h:1"],
+                ["--advertised", "h:1"], ["--registry-listen", "0"],
             )
         ),
         ([*BUILT_IN, "--upstream", "k:9092"], "the built-in broker cannot be combined with other upstreams"),
@@ -202,6 +202,7 @@ NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
         ([*BUILT_IN, "--quirk", "nope"], "unknown quirk 'nope'"),
         ([*BUILT_IN, "--data", __file__], "is a file: pass a directory"),
         ([*BUILT_IN, "--fsync"], "--fsync needs --data DIR"),
+        ([*BUILT_IN, "--registry-listen", "unix:r"], "--registry-listen does not take 'unix:r': use [HOST:]PORT"),
         ([*BUILT_IN, "--sasl", "PLAIN", "--user", "alice"], "invalid --user: use NAME:PASSWORD"),
         ([*BUILT_IN, "--user", "alice:secret"], "--user needs --sasl MECHANISM"),
         ([*BUILT_IN, "--super-user", "alice"], "invalid --super-user 'alice': use User:NAME"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dissectors.values import Schema, SchemaKey, ValueContext, decode
+from dissectors.values import Schema, SchemaKey, ValueContext, decode, schema_formats
 from kproxy.registry.observed import ObservedSchemas
 
 MONEY = '{"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "int"}]}'
@@ -79,6 +79,7 @@ def test_circles_and_references_that_are_missing_end() -> None:
 
 
 def test_a_package_that_is_not_installed_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(schema_formats._FORMATS, "JSON", raising=False)
     monkeypatch.setitem(sys.modules, "dissectors.values.json_schema", None)
     schemas = ObservedSchemas()
     observe(schemas, "s", 1, 7, "{}", schemaType="JSON")
