@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,7 +11,8 @@ from dissectors.embedded.locations import TopicName
 from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
-from kproxy.inspection.masks import MASKED, Masks
+from dissectors.values.tags import EVERYTHING, tagged_names
+from kproxy.inspection.masks import MASKED, Masks, without_names
 from kproxy.inspection.record_data import has_records, record_data
 from kproxy.registry import SchemaSource
 
@@ -63,16 +65,17 @@ class RecordValues:
                 if isinstance(data := record.get(part), bytes | memoryview):
                     context = ValueContext(topic, part == "key", headers, schemas)
                     value = values.decode(bytes(data), context)
-                    record[part] = self._shown(value, topic, part)
-                    schema = None if value.schema is None else schemas.get(value.schema)
+                    schema = schemas.get(value.schema or SchemaKey("subject", value.subject or ""))
+                    tagged = self._tagged(value, schema)
+                    record[part] = self._shown(value, topic, part, tagged)
                     parts.append(
                         DecodedPart(
                             topic,
                             part,
                             f"{path}.{part}",
                             bytes(data),
-                            self._reported(value, topic, part),
-                            schema if isinstance(schema, Schema) else None,
+                            self._reported(value, topic, part, tagged),
+                            schema if isinstance(schema, Schema) and value.schema is not None else None,
                         )
                     )
             for header in record.get("headers", ()):
@@ -96,16 +99,23 @@ class RecordValues:
             for key in values.schema_keys(bytes(data), ValueContext(topic, part == "key", headers))
         }
 
-    def _shown(self, value: DecodedValue, topic: str | None, part: str) -> dict[str, Any]:
-        if not self.masks.applies(topic, part):
-            return entry(value)
-        if value.problem is not None:  # where the masked fields are is doubtful
-            return _masked_entry() | ({"schema": _schema(value.schema)} if value.schema else {})
-        return entry(value) | {"data": self.masks.masked(value.data, topic, part)}
+    def _tagged(self, value: DecodedValue, schema: Schema | str | None) -> Set[str]:
+        """The names of fields with masked tags; of a value whose schema is not known, every field may have one."""
+        if not self.masks.tags or (value.schema is None and value.subject is None):
+            return frozenset()
+        return tagged_names(schema, self.masks.tags) if isinstance(schema, Schema) else {EVERYTHING}
 
-    def _reported(self, value: DecodedValue, topic: str | None, part: str) -> DecodedValue:
+    def _shown(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> dict[str, Any]:
+        if not tagged and not self.masks.applies(topic, part):
+            return entry(value)
+        if value.problem is not None or EVERYTHING in tagged:  # where the masked fields are is doubtful
+            return _masked_entry() | ({"schema": _schema(value.schema)} if value.schema else {})
+        data = self.masks.masked(value.data, topic, part)
+        return entry(value) | {"data": without_names(data, tagged) if tagged else data}
+
+    def _reported(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> DecodedValue:
         """The value as rules see it: the path in a problem may have names from inside a masked value."""
-        if value.problem is None or not self.masks.applies(topic, part):
+        if value.problem is None or not (tagged or self.masks.applies(topic, part)):
             return value
         return replace(value, problem=replace(value.problem, text=MASKED))
 
