@@ -13,7 +13,7 @@ from dissectors.messages.message import Message
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
 from dissectors.values.tags import EVERYTHING, tagged_names
 from kproxy.inspection.masks import MASKED, Masks, without_names
-from kproxy.inspection.record_data import has_records, record_data
+from kproxy.inspection.record_data import record_data, record_fields
 from kproxy.registry import SchemaSource
 
 _PARTS = ("key", "value")
@@ -47,7 +47,7 @@ class RecordValues:
         decoded or withheld already stays. With masks, the body of a message that does not decode is left out (None), as
         masked bytes may be anywhere in it.
         """
-        if not has_records(message):
+        if not record_fields(message):
             return DecodedRecords(body)
         if self.may_mask(message) and (message.error or message.trailing or message.diagnosis):
             return DecodedRecords(None)
@@ -88,7 +88,7 @@ class RecordValues:
 
     def may_mask(self, message: Message) -> bool:
         """Whether the message may have records of which parts are masked."""
-        return bool(self.masks) and has_records(message)
+        return bool(self.masks) and bool(record_fields(message))
 
     def _keys(self, contexts: list[_Context]) -> set[SchemaKey]:
         return {

@@ -55,7 +55,6 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
 
     ## Sources
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
-    https://github.com/confluentinc/schema-registry/issues/667
     """
     for part in parts_with(event, "not_registered"):
         schemas = connection.run.state(SchemaUses).of(part)
