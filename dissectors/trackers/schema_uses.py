@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RecordsDecoded
 from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.subjects import has_own_subject
-
-if TYPE_CHECKING:
-    from dissectors.values import DecodedPart, Schema, SchemaKey
+from dissectors.values import DecodedPart, ProblemKind, Schema, SchemaKey
 
 _MOST_TOPICS = 10_000
 _MOST_SCHEMAS = 32
@@ -70,7 +67,7 @@ class SchemaUses:
                 continue
             schemas = self.of(part)
             if part.schema is None:
-                if problem is not None and problem.kind == "not_registered":
+                if problem is not None and problem.kind is ProblemKind.NOT_REGISTERED:
                     schemas.unregistered[key] = schemas.unregistered.get(key, 0) + 1
             elif problem is None:
                 if key not in schemas.used:

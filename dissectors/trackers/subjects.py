@@ -6,10 +6,8 @@ Source: Confluent's TopicNameStrategy (``TOPIC-key``, ``TOPIC-value``), RecordNa
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dissectors.values import DecodedPart
+from dissectors.values import DecodedPart
 
 _CONTEXT = re.compile(r":\.[^:]*:")
 _OTHER = {"key": "value", "value": "key"}

@@ -46,12 +46,7 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
     """
     if _BASE64.fullmatch(text):
         return _serialized(name, text)
-    try:
-        parsed = Parser(setup_lexer=_raise_errors, setup_parser=_raise_errors).parse(text)
-    except SchemaError:
-        raise
-    except Exception as error:  # noqa: BLE001  # the parser's own errors have no common class
-        raise SchemaError(f"it is not a .proto file ({type(error).__name__})") from None
+    parsed = parsed_file(text)
     made = descriptor_pb2.FileDescriptorProto(
         name=name, syntax=parsed.syntax or ("editions" if parsed.edition else "proto2")
     )
@@ -74,6 +69,20 @@ def file_descriptor(name: str, text: str) -> descriptor_pb2.FileDescriptorProto:
             case ast.Enum():
                 _enum(made.enum_type.add(), element)
     return made
+
+
+def parsed_file(text: str) -> ast.File:
+    """The syntax tree of a file.
+
+    Raises:
+        SchemaError: It is not one.
+    """
+    try:
+        return Parser(setup_lexer=_raise_errors, setup_parser=_raise_errors).parse(text)
+    except SchemaError:
+        raise
+    except Exception as error:  # noqa: BLE001  # the parser's own errors have no common class
+        raise SchemaError(f"it is not a .proto file ({type(error).__name__})") from None
 
 
 class _Listener(ErrorListener):  # type: ignore[misc]  # antlr4 has no types

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _SECRET = "KPROXY_REGISTRY_SECRET"  # noqa: S105
 _RAW_MASK = "--mask cannot mask the bytes of frames: do not pass --detail raw with it"
-_NEED_PAYLOADS = ("schemas", "registry", "mask")
+_NEED_PAYLOADS = ("schemas", "registry", "mask", "mask_tag")
 _NEED_REGISTRY = ("registry_user", "registry_secret_file", "registry_ca", "registry_cert", "registry_key")
 _PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser")
 
@@ -53,6 +53,13 @@ def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
             default=[],
             help="never show this part of records: value.card.number, orders:key, header.authorization; repeatable",
         )
+        group.add_argument(
+            "--mask-tag",
+            metavar="TAG",
+            action="append",
+            default=[],
+            help="never show fields with this tag in their schema (confluent:tags), e.g. PII; repeatable",
+        )
 
 
 def check(args: argparse.Namespace) -> None:
@@ -61,7 +68,7 @@ def check(args: argparse.Namespace) -> None:
     Raises:
         UserError: Options cannot be combined.
     """
-    if args.mask and args.frames:
+    if (args.mask or args.mask_tag) and args.frames:
         raise UserError(_RAW_MASK)
     record_values_of(args)
 
@@ -106,7 +113,10 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
         if given:
             raise UserError(f"--{given.replace('_', '-')} needs --payloads")
         return None
-    if getattr(args, "mask", None) and args.detail == "raw":
+    from kproxy.inspection.masks import Masks
+
+    masks = Masks(getattr(args, "mask", ()), getattr(args, "mask_tag", ()))
+    if masks and args.detail == "raw":
         raise UserError(_RAW_MASK)
     if not args.registry and (given := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
         raise UserError(f"--{given.replace('_', '-')} needs --registry URL")
@@ -114,7 +124,6 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
         from kproxy.io.extras import install_command
 
         raise UserError(f"schemas need the package {missing}: {install_command('payloads')}")
-    from kproxy.inspection.masks import Masks
     from kproxy.inspection.record_values import RecordValues
     from kproxy.registry import SchemaSource, Sources
 
@@ -129,7 +138,7 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
 
         registry = SchemaRegistry(_access(args))
         sources.append(BackgroundSource(registry) if in_background else registry)
-    return RecordValues(Sources(sources), Masks(getattr(args, "mask", ())))
+    return RecordValues(Sources(sources), masks)
 
 
 def _missing_package() -> str | None:

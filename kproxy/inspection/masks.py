@@ -1,8 +1,8 @@
-"""`--mask`: paths whose values never appear in an output."""
+"""`--mask` and `--mask-tag`: fields whose values never appear in an output."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -22,21 +22,22 @@ class _Mask:
 
 
 class Masks:
-    """Fields to mask, each ``[TOPIC:]PART[.FIELD...]``.
+    """Fields to mask: paths, each ``[TOPIC:]PART[.FIELD...]``, and tags of schemas.
 
     PART is ``key``, ``value`` or ``header``. Below it are the names of fields, of a header its name. TOPIC and names
     are patterns of a shell (``*``, ``?``, ``[a-z]``), and ``**`` stands for any number of fields. Elements of a list
-    count as their list. ``value`` alone masks the whole value.
+    count as their list. ``value`` alone masks the whole value. `tags` are patterns, too.
 
     Raises:
         UserError: A mask is invalid.
     """
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], tags: Iterable[str] = ()) -> None:
         self._masks = [_parse(text) for text in texts]
+        self.tags = tuple(tags)
 
     def __bool__(self) -> bool:
-        return bool(self._masks)
+        return bool(self._masks or self.tags)
 
     def applies(self, topic: str | None, part: str) -> bool:
         """Whether a mask may apply to a part of a topic's records. A topic of unknown name is as every topic."""
@@ -54,6 +55,19 @@ class Masks:
 
     def _of(self, topic: str | None, part: str) -> list[_Mask]:
         return [mask for mask in self._masks if mask.part == part and (topic is None or fnmatchcase(topic, mask.topic))]
+
+
+def without_names(data: Any, names: Set[str]) -> Any:
+    """A copy of the tree without the values of fields with these names. What is no tree of fields is masked."""
+    return _without(data, names) if isinstance(data, dict | list) else MASKED
+
+
+def _without(data: Any, names: Set[str]) -> Any:
+    if isinstance(data, list):
+        return [_without(each, names) for each in data]
+    if isinstance(data, dict):
+        return {name: MASKED if name in names else _without(each, names) for name, each in data.items()}
+    return data
 
 
 def _parse(text: str) -> _Mask:

@@ -9,13 +9,17 @@ from dissectors.embedded.registry import Row, Rows
 from dissectors.messages.message import Message
 
 
-def has_records(message: Message) -> bool:
-    """Whether the layout of a message has fields with record data."""
-    return message.layout is not None and _has_records(embedded_locations(message.layout))
+def record_fields(message: Message) -> frozenset[str]:
+    """The names of the fields with record data in the layout of a message; empty for most."""
+    return frozenset() if message.layout is None else frozenset(_record_fields(embedded_locations(message.layout)))
 
 
-def _has_records(locations: tuple[EmbeddedLocation, ...]) -> bool:
-    return any(_has_records(each.below) if each.below else each.reader is None for each in locations)
+def _record_fields(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str]:
+    for each in locations:
+        if each.below:
+            yield from _record_fields(each.below)
+        elif each.reader is None:
+            yield each.name
 
 
 def record_data(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from dissectors import values
 from dissectors.embedded.locations import TopicName
@@ -11,15 +12,26 @@ from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
 from dissectors.values.schemas_topic import is_schemas_topic
-from kproxy.inspection.masks import Masks
-from kproxy.inspection.record_data import has_records, record_data
+from dissectors.values.tags import EVERYTHING, tagged_names
+from kproxy.inspection.masks import Masks, without_names
+from kproxy.inspection.record_data import record_data, record_fields
 from kproxy.registry import SchemaSource, Sources
 from kproxy.registry.observed import ObservedSchemas
 from kproxy.trace.record_values import MASKED
 
 _PARTS = ("key", "value")
-#: Topic, path of the record, record, headers.
-_Context: TypeAlias = tuple[str | None, str, Row, tuple[tuple[str, bytes | None], ...]]
+
+
+class _Record(NamedTuple):
+    """A record in a body; `headers` are as they were before their values were replaced."""
+
+    topic: str | None
+    path: str
+    row: Row
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    def part(self, name: str) -> bytes | None:
+        return _bytes(self.row.get(name))
 
 
 class DecodedRecords(NamedTuple):
@@ -49,70 +61,61 @@ class RecordValues:
         decoded or withheld already stays. With masks, the body of a message that does not decode is left out (None), as
         masked bytes may be anywhere in it.
         """
-        if not has_records(message):
+        if not record_fields(message):
             return DecodedRecords(body)
         if self.may_mask(message) and (message.error or message.trailing or message.diagnosis):
             return DecodedRecords(None)
-        contexts = [
-            (topic, f"{path}[{number}].records[{index}]", record, _headers(record))
+        found = [
+            _Record(topic, f"{path}[{number}].records[{index}]", row, _headers(row))
             for topic, path, batches in record_data(message, body, topic_name)
             for number, batch in enumerate(batches)
             if not batch.get("is_control")
-            for index, record in enumerate(batch.get("records", ()))
+            for index, row in enumerate(batch.get("records", ()))
         ]
-        for topic, _, record, _ in contexts:
-            if is_schemas_topic(topic):
-                self._observed.observe(_bytes(record.get("key")), _bytes(record.get("value")))
-        schemas = self._source.lookup(self._keys(contexts)) if contexts else {}
-        parts = []
-        for topic, path, record, headers in contexts:
-            for part in _PARTS:
-                if isinstance(data := record.get(part), bytes | memoryview):
-                    context = ValueContext(topic, part == "key", headers, schemas)
-                    value = values.decode(bytes(data), context)
-                    record[part] = self._shown(value, topic, part)
-                    schema = None if value.schema is None else schemas.get(value.schema)
-                    parts.append(
-                        DecodedPart(
-                            topic,
-                            part,
-                            f"{path}.{part}",
-                            bytes(data),
-                            self._reported(value, topic, part),
-                            schema if isinstance(schema, Schema) else None,
-                        )
-                    )
-            for header in record.get("headers", ()):
-                if isinstance(data := header["value"], bytes | memoryview):
-                    is_masked = self.masks.masks_header(topic, header["key"])
-                    header["value"] = (
-                        _masked_entry() if is_masked else entry(values.decode(bytes(data), ValueContext()))
-                    )
-        return DecodedRecords(body, parts)
+        for record in found:
+            if is_schemas_topic(record.topic):
+                self._observed.observe(record.part("key"), record.part("value"))
+        schemas = self._source.lookup(_schema_keys(found)) if found else {}
+        return DecodedRecords(body, [part for record in found for part in self._replace(record, schemas)])
+
+    def _replace(self, record: _Record, schemas: Mapping[SchemaKey, Schema | str]) -> Iterator[DecodedPart]:
+        """Replace key, value and headers of a record by objects; gives its key and its value."""
+        topic, path, row, headers = record
+        for part in _PARTS:
+            if (data := record.part(part)) is not None:
+                value = values.decode(data, ValueContext(topic, part == "key", headers, schemas))
+                schema = schemas.get(value.schema or SchemaKey("subject", value.subject or ""))
+                tagged = self._tagged(value, schema)
+                row[part] = self._shown(value, topic, part, tagged)
+                reported = self._reported(value, topic, part, tagged)
+                named = schema if isinstance(schema, Schema) and value.schema is not None else None
+                yield DecodedPart(topic, part, f"{path}.{part}", data, reported, named)
+        for header in row.get("headers", ()):
+            if (data := _bytes(header["value"])) is not None:
+                is_masked = self.masks.masks_header(topic, header["key"])
+                header["value"] = _masked_entry() if is_masked else entry(values.decode(data, ValueContext()))
 
     def may_mask(self, message: Message) -> bool:
         """Whether the message may have records of which parts are masked."""
-        return bool(self.masks) and has_records(message)
+        return bool(self.masks) and bool(record_fields(message))
 
-    def _keys(self, contexts: list[_Context]) -> set[SchemaKey]:
-        return {
-            key
-            for topic, _, record, headers in contexts
-            for part in _PARTS
-            if isinstance(data := record.get(part), bytes | memoryview)
-            for key in values.schema_keys(bytes(data), ValueContext(topic, part == "key", headers))
-        }
+    def _tagged(self, value: DecodedValue, schema: Schema | str | None) -> Set[str]:
+        """The names of fields with masked tags; of a value whose schema is not known, every field may have one."""
+        if not self.masks.tags or (value.schema is None and value.subject is None):
+            return frozenset()
+        return tagged_names(schema, self.masks.tags) if isinstance(schema, Schema) else {EVERYTHING}
 
-    def _shown(self, value: DecodedValue, topic: str | None, part: str) -> dict[str, Any]:
-        if not self.masks.applies(topic, part):
+    def _shown(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> dict[str, Any]:
+        if not tagged and not self.masks.applies(topic, part):
             return entry(value)
-        if value.problem is not None:  # where the masked fields are is doubtful
+        if value.problem is not None or EVERYTHING in tagged:  # where the masked fields are is doubtful
             return _masked_entry() | ({"schema": _schema(value.schema)} if value.schema else {})
-        return entry(value) | {"data": self.masks.masked(value.data, topic, part)}
+        data = self.masks.masked(value.data, topic, part)
+        return entry(value) | {"data": without_names(data, tagged) if tagged else data}
 
-    def _reported(self, value: DecodedValue, topic: str | None, part: str) -> DecodedValue:
+    def _reported(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> DecodedValue:
         """The value as rules see it: the path in a problem may have names from inside a masked value."""
-        if value.problem is None or not self.masks.applies(topic, part):
+        if value.problem is None or not (tagged or self.masks.applies(topic, part)):
             return value
         return replace(value, problem=replace(value.problem, text=MASKED))
 
@@ -142,6 +145,16 @@ def _schema(key: SchemaKey) -> dict[str, int | str]:
 
 def _masked_entry() -> dict[str, Any]:
     return {"format": MASKED, "data": MASKED}
+
+
+def _schema_keys(records: Iterable[_Record]) -> set[SchemaKey]:
+    return {
+        key
+        for record in records
+        for part in _PARTS
+        if (data := record.part(part)) is not None
+        for key in values.schema_keys(data, ValueContext(record.topic, part == "key", record.headers))
+    }
 
 
 def _bytes(found: Any) -> bytes | None:

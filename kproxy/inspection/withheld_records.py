@@ -10,7 +10,7 @@ from dissectors.embedded import redaction
 from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message, walk_message
 from dissectors.wire.node import Node
-from kproxy.inspection.record_data import has_records, record_data
+from kproxy.inspection.record_data import record_data, record_fields
 
 WITHHELD: Final = "(withheld)"
 
@@ -37,27 +37,37 @@ def withhold_records(message: Message, body: Row) -> Row:
 
 
 def frame_without_records(message: Message) -> bytes:
-    """The frame with its secrets, keys, values and headers set to zero, and compressed records completely."""
+    """The frame with its secrets set to zero, and of its record data everything but numbers outside compression."""
     frame = redaction.redacted_frame(message)
-    if not has_records(message):
+    if not (fields := record_fields(message)):
         return frame
     body = next((node for node in walk_message(message).nodes if node.name == "body"), None)
     if body is None:
         return frame
     embedded.expand_nodes(message, body)
     shown = bytearray(frame)
-    for start, end in _spans(body, inside=False):
-        shown[start:end] = bytes(end - start)
+    for data in _record_data(body, fields):
+        shown[data.start : data.end] = bytes(data.end - data.start)
+        for start, end in _numbers(data):
+            shown[start:end] = frame[start:end]
     return bytes(shown)
 
 
-def _spans(node: Node, *, inside: bool) -> Iterator[tuple[int, int]]:
-    """The spans of texts and bytes inside record data. Its fields are called ``records`` in every message."""
-    inside = inside or node.name == "records"
-    if inside and not node.children and isinstance(node.value, bytes | memoryview | str):
-        yield node.start, node.end
+def _record_data(node: Node, fields: frozenset[str]) -> Iterator[Node]:
     for child in node.children:
-        yield from _spans(child, inside=inside)
+        if child.name in fields:
+            yield child
+        else:
+            yield from _record_data(child, fields)
+
+
+def _numbers(node: Node) -> Iterator[tuple[int, int]]:
+    """The spans of numbers. Fields from decompressed bytes have the span of their struct: the compressed bytes."""
+    for child in node.children:
+        if child.children:
+            yield from _numbers(child)
+        elif isinstance(child.value, int | float) and (child.start, child.end) != (node.start, node.end):
+            yield child.start, child.end
 
 
 def _size(data: Any) -> dict[str, str]:

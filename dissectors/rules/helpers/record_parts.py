@@ -5,22 +5,19 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.records.schema_ids import PREFIX, is_repeated
 from dissectors.trackers.schema_uses import PartSchemas
-
-if TYPE_CHECKING:
-    from dissectors.values import DecodedPart
+from dissectors.values import DecodedPart, ProblemKind
 
 
-def parts_with(event: RecordsDecoded, kind: str) -> Iterator[DecodedPart]:
-    """The keys and values with a problem of a kind (`ProblemKind`), except those with two envelopes (P005)."""
+def parts_with(event: RecordsDecoded, kind: ProblemKind) -> Iterator[DecodedPart]:
+    """The keys and values with a problem of a kind, except those with two envelopes (P005)."""
     for part in event.parts:
         problem = part.value.problem
-        if problem is not None and problem.kind == kind and not is_repeated(part.data):
+        if problem is not None and problem.kind is kind and not is_repeated(part.data):
             yield part
 
 

@@ -10,6 +10,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import record_problem
 from dissectors.trackers.schema_uses import SchemaUses
 from dissectors.trackers.state import ConnectionState
+from dissectors.values.compatibility import conflict
 
 
 @rule("P010", severity=Severity.ERROR, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")
@@ -50,8 +51,6 @@ def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> 
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html
     https://avro.apache.org/docs/1.12.0/specification/#schema-resolution
     """
-    from dissectors.values.compatibility import conflict  # only with --payloads
-
     for part, others in connection.run.state(SchemaUses).new:
         if part.schema is None or part.value.schema is None:
             continue

@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
 from dissectors.trackers.state import ConnectionState
+from dissectors.values import ProblemKind
 
 
 @rule("P009", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
@@ -39,7 +40,7 @@ def json_schema_violation(event: RecordsDecoded, connection: ConnectionState) ->
     ## Sources
     https://json-schema.org/draft/2020-12/json-schema-validation
     """
-    for part in parts_with(event, "violation"):
+    for part in parts_with(event, ProblemKind.VIOLATION):
         yield record_problem(
             event,
             part,

@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
 from dissectors.trackers.state import ConnectionState
+from dissectors.values import ProblemKind
 
 
 @rule("P006", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
@@ -43,7 +44,7 @@ def leftover_bytes(event: RecordsDecoded, connection: ConnectionState) -> Iterat
     ## Sources
     https://avro.apache.org/docs/1.12.0/specification/#data-serialization-and-deserialization
     """
-    for part in parts_with(event, "leftover"):
+    for part in parts_with(event, ProblemKind.LEFTOVER):
         yield record_problem(
             event,
             part,

@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
 from dissectors.trackers.state import ConnectionState
+from dissectors.values import ProblemKind
 
 
 @rule("P007", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
@@ -43,7 +44,7 @@ def message_index(event: RecordsDecoded, connection: ConnectionState) -> Iterato
     ## Sources
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
-    for part in parts_with(event, "message_index"):
+    for part in parts_with(event, ProblemKind.MESSAGE_INDEX):
         yield record_problem(
             event,
             part,

@@ -52,7 +52,6 @@ def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterat
 
     ## Sources
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
-    https://github.com/confluentinc/schema-registry/issues/1236
     """
     for part in event.parts:
         schemas = connection.run.state(SchemaUses).of(part)

@@ -10,6 +10,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import broken_prefix, names, parts_with, record_problem
 from dissectors.trackers.schema_uses import ENOUGH, SchemaUses
 from dissectors.trackers.state import ConnectionState
+from dissectors.values import ProblemKind
 
 
 @rule("P001", severity=Severity.ERROR, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")
@@ -55,9 +56,8 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
 
     ## Sources
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
-    https://github.com/confluentinc/schema-registry/issues/667
     """
-    for part in parts_with(event, "not_registered"):
+    for part in parts_with(event, ProblemKind.NOT_REGISTERED):
         schemas = connection.run.state(SchemaUses).of(part)
         key = part.value.schema
         is_certain = schemas.is_established or not part.value.is_guess

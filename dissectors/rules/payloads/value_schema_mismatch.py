@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import parts_with, record_problem, said, schema_name
 from dissectors.trackers.state import ConnectionState
+from dissectors.values import ProblemKind
 
 
 @rule("P008", severity=Severity.ERROR, events=(RecordsDecoded,), since="0.1")
@@ -46,7 +47,7 @@ def value_schema_mismatch(event: RecordsDecoded, connection: ConnectionState) ->
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     https://protobuf.dev/programming-guides/proto3/#unknowns
     """
-    for part in parts_with(event, "does_not_fit"):
+    for part in parts_with(event, ProblemKind.DOES_NOT_FIT):
         yield record_problem(
             event,
             part,

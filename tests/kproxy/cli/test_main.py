@@ -91,7 +91,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
         (["rules", "--json"], ["textual", "scapy", "pyspark", "asyncio"]),
         (
             ["dissect", "--json", str(CAPTURE)],
-            ["textual", "pyspark", "asyncio", "rich", "kproxy.filters", "dissectors.values", "kproxy.registry"],
+            ["textual", "pyspark", "asyncio", "rich", "kproxy.filters", "dissectors.values.text", "kproxy.registry"],
         ),
         (["analyze", "--help"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
         (["analyze", "x", "--where", "apii=Fetch"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
@@ -112,7 +112,7 @@ def test_a_command_imports_no_more_than_it_needs(args: list[str], heavy: list[st
 def test_the_relay_imports_neither_views_nor_analytics_nor_payloads() -> None:
     code = "import sys, kproxy, kproxy.live.run; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert set(done.stdout.split()).isdisjoint({"textual", "scapy", "pyspark", "dissectors.values"})
+    assert set(done.stdout.split()).isdisjoint({"textual", "scapy", "pyspark", "dissectors.values.text"})
 
 
 def test_importing_dissectors_reads_no_schema() -> None:

@@ -151,6 +151,18 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) ->
             assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
 
 
+def test_fields_with_a_tag_are_nowhere(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+    schemas = tmp_path / "tagged"
+    schemas.mkdir()
+    (schemas / "17.avsc").write_text(ORDER.replace('"string"}', '"string", "confluent:tags": ["PII"]}'))
+    done = kproxy("dissect", "--json", "--payloads", "--schemas", schemas, "--mask-tag", "PII", capture)
+    first, _, third, fourth = records(done.stdout)
+    assert first["value"]["data"] == {"id": 17, "card": "(masked)"}
+    assert third["value"]["data"] == "(masked)"  # its schema is not known
+    assert fourth["value"]["data"] == {"id": 5, "card": {"number": "planted"}}  # it has none
+    assert "planted-4111" not in done.stdout
+
+
 @pytest.mark.parametrize(
     "options",
     [
