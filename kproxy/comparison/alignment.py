@@ -123,15 +123,17 @@ def _loose_key(exchange: RecordedExchange) -> tuple[object, ...]:
 
 
 def _purpose(exchange: RecordedExchange) -> tuple[object, ...]:
-    """The API, and what several parts of a client ask for at any time: topics, coordinators."""
+    """The API, and what several parts of a client ask for at any time: topics, coordinators, offsets."""
     body = exchange.request.body or {}
     if exchange.api == "FindCoordinator":
         return exchange.api, body.get("key_type", 0), str(body.get("coordinator_keys") or [body.get("key")])
-    topics = body.get("topics") if exchange.api == "Metadata" else None
-    if not isinstance(topics, list):
-        return (exchange.api,)
-    names = sorted(str(each.get("name")) for each in topics if isinstance(each, dict))
-    return exchange.api, body.get("allow_auto_topic_creation"), *names
+    topics = [each for each in body.get("topics") or () if isinstance(each, dict)]
+    if exchange.api == "Metadata" and topics:
+        return exchange.api, body.get("allow_auto_topic_creation"), *sorted(str(each.get("name")) for each in topics)
+    if exchange.api == "ListOffsets":  # -1 and -2 are the end and the start
+        times = {each.get("timestamp") for topic in topics for each in topic.get("partitions") or ()}
+        return exchange.api, *sorted({min(each, 0) for each in times if isinstance(each, int)})
+    return (exchange.api,)
 
 
 def _blocks(a: Sequence[object], b: Sequence[object]) -> Iterator[tuple[slice, slice]]:

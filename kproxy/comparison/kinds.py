@@ -70,7 +70,7 @@ _FIELDS: Final[dict[ValueKind, str]] = {
     ),
     ValueKind.OFFSET: (
         "base_offset committed_offset current_txn_start_offset end_offset fetch_offset first_offset "
-        "high_watermark lag last_offset last_stable_offset log_end_offset log_start_offset low_watermark "
+        "high_watermark lag last_offset last_sequence last_stable_offset log_end_offset log_start_offset low_watermark "
         "offset old_style_offsets start_offset"
     ),
     ValueKind.PRODUCER_EPOCH: (

@@ -39,9 +39,10 @@ class _Run:
     def __init__(self, target: Target, at_once: int) -> None:
         self._target, self._limit = target, asyncio.Semaphore(at_once)
         self._gone = False
-        #: The checks that run, and what each has sent; then the one that ended last.
-        self._running: dict[str, Target] = {}
-        self._ended: dict[str, Target] = {}
+        #: For each running check, those that may take the broker down meanwhile: itself, others that run, and those
+        #: that ended with a failure.
+        self._suspects: dict[str, dict[str, Target]] = {}
+        self._ended_last: dict[str, Target] = {}
 
     async def result(self, check: Check, *, writes: bool) -> CheckResult:
         if check.writes and not writes:
@@ -49,24 +50,39 @@ class _Run:
         async with self._limit:
             if self._gone:
                 return CheckResult(check, "skip", _GONE)
-            target = self._running[check.id] = replace(self._target, opened=[])
+            target = replace(self._target, opened=[])
+            self._begin(check.id, target)
             try:
                 result = await _run(target, check)
-                if result.outcome == "fail" and target.opened and not self._gone and await self._target.is_gone():
-                    return self._broker_gone(result)
+                if result.outcome == "fail" and target.opened and await self._target.is_gone() and not self._gone:
+                    result = self._broker_gone(result)
             except BrokerGone as gone:
                 if self._gone:
-                    return CheckResult(check, "skip", _GONE)
-                return self._broker_gone(CheckResult(check, "fail", str(gone)))
-            finally:
-                self._ended = {check.id: self._running.pop(check.id)}
+                    result = CheckResult(check, "skip", _GONE)
+                else:
+                    result = self._broker_gone(CheckResult(check, "fail", str(gone)))
+            self._end(result, target)
             return result
+
+    def _begin(self, check_id: str, target: Target) -> None:
+        running = {each: suspects[each] for each, suspects in self._suspects.items()}
+        for suspects in self._suspects.values():
+            suspects[check_id] = target
+        self._suspects[check_id] = {check_id: target, **running}
+
+    def _end(self, result: CheckResult, target: Target) -> None:
+        del self._suspects[result.check.id]
+        if result.outcome != "fail":
+            for suspects in self._suspects.values():
+                suspects.pop(result.check.id, None)
+        self._ended_last = {result.check.id: target}
 
     def _broker_gone(self, result: CheckResult) -> CheckResult:
         """The result of the check that noticed it, with the last request of each check that may have caused it."""
         self._gone = True
-        opened = any(each.opened for each in self._running.values())
-        suspects = self._running if opened else self._ended
+        suspects = self._suspects[result.check.id]
+        if not any(each.opened for each in suspects.values()):
+            suspects = self._ended_last
         last = {check_id: frame for check_id, target in suspects.items() if (frame := _last_sent(target))}
         sent = ", ".join(f"{name_of(frame)} by {check_id}" for check_id, frame in last.items()) or "nothing"
         rest = f"pass --skip {next(iter(last))}" if len(last) == 1 else "--at-once 1 finds the check that causes it"

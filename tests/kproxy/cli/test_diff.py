@@ -41,6 +41,35 @@ def test_a_recording_does_not_differ_from_itself(kproxy: Run, tmp_path: Path) ->
     assert kproxy("diff", tmp_path, THROTTLE).returncode == 0
 
 
+RUNS = Path(__file__).parents[2] / "data/diff"
+#: APIs with differences between Kafka and the built-in broker that docs/diff.md explains.
+EXPLAINED = {
+    "ApiVersions",
+    "CreateTopics",
+    "DescribeConfigs",
+    "DescribeLogDirs",
+    "ListGroups",
+    "ListOffsets",
+    "Metadata",
+}
+
+
+def test_two_runs_of_a_client_do_not_differ_and_the_built_in_broker_only_as_explained(kproxy: Run) -> None:
+    """Sarama with all that it can do, against Kafka 4.3.1 twice and against the built-in broker."""
+    first, second, built_in = (RUNS / f"sarama-{name}.jsonl.gz" for name in ("kafka-1", "kafka-2", "built-in"))
+    options = ("--may-differ", "offset", "--text-may-differ", "[0-9]{5,}-[0-9]+")
+    assert kproxy("diff", first, first).returncode == 0
+    done = kproxy("diff", first, second, *options)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "no differences in 141 pairs of exchanges\n" in done.stdout
+    assert "requests to a broker that was not ready, not compared (A and B): AddPartitionsToTxn 1 and 1" in done.stdout
+    *lines, _ = map(json.loads, kproxy("diff", first, built_in, *options, "--json").stdout.splitlines())
+    assert {each["api"] for each in lines} == EXPLAINED
+    assert {each["aspect"] for each in lines} == {"field", "order"}
+    page = (Path(__file__).parents[3] / "docs/diff.md").read_text()
+    assert [each for each in EXPLAINED if f"`{each}`" not in page] == []
+
+
 def test_differences_as_json(kproxy: Run) -> None:
     done = kproxy("diff", LAYOUT_3, CAPTURES / "metadata-v1-without-its-fields.pcap.gz", "--json", "--ignore", "L")
     *differences, end = map(json.loads, done.stdout.splitlines())
@@ -78,6 +107,11 @@ def test_kinds_of_values_can_be_compared_or_not(kproxy: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
+        (
+            (THROTTLE, THROTTLE, "--text-may-differ", "("),
+            2,
+            "--text-may-differ: (: not a regular expression: missing )",
+        ),
         ((THROTTLE, "nowhere.pcap"), 2, "nowhere.pcap: No such file or directory"),
         ((THROTTLE, "localhost:9092"), 2, "A and B must both be files, or both be brokers"),
         ((THROTTLE, THROTTLE, "--requests", "x"), 2, "--requests is for two live brokers"),
@@ -140,7 +174,7 @@ def test_a_broker_that_closes_the_connection(kproxy: Run, brokers: tuple[str, st
 
 def test_the_commands_of_the_page(kproxy: Run) -> None:
     recorded = {command: output for command, output in commands().items() if "localhost" not in command}
-    assert len(recorded) == 2
+    assert len(recorded) == 3
     for command, output in recorded.items():
         done = kproxy(*(str(ROOT / each) if each.startswith("captures/") else each for each in shlex.split(command)))
         assert done.stdout.replace(f"{ROOT}/", "").strip().splitlines() == output

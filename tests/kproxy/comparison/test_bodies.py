@@ -90,3 +90,23 @@ def test_a_deep_body_raises_nothing() -> None:
     for _ in range(500):
         deep = {"x": deep}
     assert differences(deep, deep) == []
+
+
+def test_special_timestamps_are_compared_and_times_are_not() -> None:
+    def asked(timestamp: int) -> dict[str, Any]:
+        return {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]}
+
+    pairs = [(-1, -2), (-1, 1_700_000_000_000), (1_600_000_000_000, 1_700_000_000_000), (-1, -1)]
+    found = [len(compare_bodies("ListOffsetsRequest", asked(a), asked(b)).differences) for a, b in pairs]
+    assert found == [1, 1, 0, 0]
+
+
+def test_the_partitions_of_an_assignment_may_differ_but_not_their_number() -> None:
+    def fetched(*partitions: int) -> dict[str, Any]:
+        return {"topics": [{"name": "orders", "partitions": [{"partition_index": each} for each in partitions]}]}
+
+    pairs = [((0, 1), (2, 3)), ((0, 1), (0, 2)), ((0, 1), (3,))]
+    found = [len(compare_bodies("OffsetFetchResponse", fetched(*a), fetched(*b)).differences) for a, b in pairs]
+    assert found == [0, 0, 1]
+    listed = [len(compare_bodies("MetadataResponse", fetched(*a), fetched(*b)).differences) for a, b in pairs]
+    assert listed == [4, 2, 3]
