@@ -24,7 +24,8 @@ _TICKS = 100  # a second, of /proc/PID/stat
 _MILLION = 1_000_000
 _JOBS = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
 
-_DUCKDB_CONVERT = """
+#: Programs of the peer: their arguments are TRACES TABLE OUT, and TABLE.
+DUCKDB_CONVERT = """
 import sys
 import duckdb
 
@@ -36,7 +37,7 @@ columns = ", ".join(f"'{name}': '{kind}'" for name, kind, *_ in known.fetchall()
 read = f"read_json('{traces}/**/*.jsonl', format='newline_delimited', columns={{{columns}}}, hive_partitioning=true)"
 duckdb.sql(f"copy (from {read}) to '{out}' (format parquet, compression zstd, partition_by (date, hour))")
 """
-_DUCKDB = """
+DUCKDB_SIX = """
 import sys
 import duckdb
 
@@ -122,8 +123,8 @@ def stages(traces: Path, folder: Path) -> dict[str, tuple[str | Path, ...]]:
         "six jobs": (*analyze, *chosen, table, "--out", folder / "six"),
         "all jobs": (*analyze, table, "--out", folder / "all"),
         "report": (*analyze, table, "--html", folder / "report.html"),
-        "DuckDB: convert": ("-c", _DUCKDB_CONVERT, traces, table, folder / "duckdb"),
-        "DuckDB: six jobs": ("-c", _DUCKDB, table),
+        "DuckDB: convert": ("-c", DUCKDB_CONVERT, traces, table, folder / "duckdb"),
+        "DuckDB: six jobs": ("-c", DUCKDB_SIX, table),
     }
 
 

@@ -1,11 +1,12 @@
 """CPU of `kproxy analyze` in two checkouts, in turns: the minimum of each counts on a machine that does other work.
 
-    python benchmarks/spark_revisions.py OLD NEW TRACES... [--stage NAME]... [--job NAME] [--rounds 3]
+    PYTHONPATH=. python benchmarks/spark_revisions.py OLD NEW TRACES... [--stage NAME]... [--job NAME] [--rounds 3]
 
 OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` (`--job`), `convert`, and `six`
 tables from the converted Parquet. Without the stage `convert`, TRACES may be a table that `kproxy analyze convert` has
-written, and `six` reads it. CPU is user and system time of all processes, also of Java. Archives of Spark's classes
-are used but not written. The output of each stage must be the same in both.
+written, and `all` and `six` read it. CPU is user and system time of all processes, also of Java. Archives of Spark's
+classes are used but not written. The output of each stage must be the same in both. If duckdb is installed, it does
+`convert` and `six` too (of a directory of plain traces).
 """
 
 from __future__ import annotations
@@ -18,17 +19,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.spark import DUCKDB_CONVERT, DUCKDB_SIX
+
+_ANALYZE = ("-m", "kproxy", "analyze")
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: Java outlives Python, and is then a child of this process
 _SIX = [word for name in ("latency", "throughput", "errors", "throttling", "batches", "partitions")
         for word in ("--job", name)]  # fmt: skip
 
 
 def run(checkout: Path, *args: str) -> tuple[float, float, bytes]:
-    """Run `kproxy analyze` of a checkout; return CPU seconds, seconds to the first output, and the output."""
+    """Run Python in a checkout; return CPU seconds, seconds to the first output, and the output."""
     before, began, first = _cpu(), time.monotonic(), 0.0
-    command = [sys.executable, "-m", "kproxy", "analyze", *args]
+    command = [sys.executable, *args]
     environment = os.environ | {"PYTHONPATH": str(checkout), "KPROXY_SPARK_ARCHIVE": "no"}
     with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -71,14 +76,19 @@ def main() -> None:
             "six": [*_SIX, *converted, "--format", "json"],
         }
         stages = {stage: words for stage, words in stages.items() if stage in chosen}
-        print("| stage | old: CPU s, first output | new: CPU s, first output |")
+        peers = {"six": ["-c", DUCKDB_SIX, *converted]}
+        if "convert" in stages:
+            peers["convert"] = ["-c", DUCKDB_CONVERT, *traces, *converted, f"{directory}/duckdb"]
+        print("| stage | old: CPU s, first output | new: CPU s, first output | DuckDB: CPU s |")
         for stage, words in stages.items():
             found: list[list[tuple[float, float]]] = [[], []]
             for number in range(args.rounds):
                 outputs = []
                 for place, checkout in enumerate(checkouts):
                     table = f"{directory}/{place}{number}"
-                    cpu, first, output = run(checkout, *(each.replace(f"{directory}/@", table) for each in words))
+                    cpu, first, output = run(
+                        checkout, *_ANALYZE, *(each.replace(f"{directory}/@", table) for each in words)
+                    )
                     found[place].append((cpu, first))
                     outputs.append(output)
                     if stage == "convert" and not Path(directory, "last").exists():
@@ -86,7 +96,8 @@ def main() -> None:
                 if outputs[0] != outputs[1]:
                     sys.exit(f"{stage}: the outputs differ")
             old, new = (f"{min(each)[0]:.1f}, {min(first for _, first in each):.1f} s" for each in found)
-            print(f"| {stage} | {old} | {new} |", flush=True)
+            peer = f"{run(checkouts[1], *peers[stage])[0]:.1f}" if stage in peers and find_spec("duckdb") else "–"
+            print(f"| {stage} | {old} | {new} | {peer} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,18 +14,31 @@ if TYPE_CHECKING:
     from kproxy.spark.derived.clusters import clustered
     from kproxy.spark.derived.record_values import record_values
     from kproxy.spark.ingest.convert import read_table
+    from kproxy.spark.ingest.lines import sampled
     from kproxy.spark.session import session as open_session
     from kproxy.spark.source import KproxyDataSource
+    from kproxy.spark.table_columns import described
 
-__all__ = ["KproxyDataSource", "clustered", "jobs", "open_session", "read_table", "record_values"]
+__all__ = [
+    "KproxyDataSource",
+    "clustered",
+    "described",
+    "jobs",
+    "open_session",
+    "read_table",
+    "record_values",
+    "sampled",
+]
 
 #: Names for programs, with their module and their name in it. They are imported on demand, because that needs pyspark.
 _FROM: Final = {
     "KproxyDataSource": ("kproxy.spark.source", "KproxyDataSource"),
     "clustered": ("kproxy.spark.derived.clusters", "clustered"),
+    "described": ("kproxy.spark.table_columns", "described"),
     "open_session": ("kproxy.spark.session", "session"),
     "read_table": ("kproxy.spark.ingest.convert", "read_table"),
     "record_values": ("kproxy.spark.derived.record_values", "record_values"),
+    "sampled": ("kproxy.spark.ingest.lines", "sampled"),
 }
 
 

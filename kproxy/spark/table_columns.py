@@ -12,7 +12,7 @@ _COLUMN = re.compile(r"- (?P<name>\w+) \((?P<type>[\w<>]+)(?:, (?P<unit>[^)]+))?
 
 
 @dataclass(frozen=True, slots=True)
-class TableColumn:
+class ColumnDescription:
     """A column of a table: its name, Spark's name of its type, its unit (empty if it has none), and its meaning."""
 
     name: str
@@ -30,7 +30,7 @@ class TableDescription:
 
     text: str
     rows: str
-    columns: tuple[TableColumn, ...]
+    columns: tuple[ColumnDescription, ...]
 
 
 def described(job: Job) -> TableDescription:
@@ -48,7 +48,7 @@ def described(job: Job) -> TableDescription:
     return TableDescription(
         text,
         rows,
-        tuple(TableColumn(each["name"], each["type"], each["unit"] or "", each["meaning"]) for each in columns),
+        tuple(ColumnDescription(each["name"], each["type"], each["unit"] or "", each["meaning"]) for each in columns),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from kproxy.cli import options
@@ -99,9 +100,10 @@ def _count(text: str) -> int:
 
 
 def _share(text: str) -> float:
-    if not 0 < (share := float(text)) <= 1:
-        raise argparse.ArgumentTypeError("use a share of the connections, e.g. 0.1")
-    return share
+    with contextlib.suppress(ValueError):
+        if 0 < (share := float(text)) <= 1:
+            return share
+    raise argparse.ArgumentTypeError("use a share of the connections, e.g. 0.1")
 
 
 def run(args: argparse.Namespace) -> int:

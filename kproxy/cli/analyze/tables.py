@@ -29,7 +29,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
 
     period = Period(selection.since, selection.until)
     if selection.sample is not None:
-        say(f"tables show {100 * selection.sample:.3g} % of the connections: counts are as much too low")
+        say(f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections")
     with ExitStack() as stack:
         with progress(spark, "read"):
             opened = open_lines(

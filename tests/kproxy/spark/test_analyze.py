@@ -205,6 +205,7 @@ def test_help_names_every_job(capsys: pytest.CaptureFixture[str]) -> None:
         (["x", "--rows", "0"], "use 1 or more"),
         (["x", "--job", "y"], "'y'"),
         (["x", "--sample", "10"], "use a share of the connections, e.g. 0.1"),
+        (["x", "--sample", "nothing"], "use a share of the connections, e.g. 0.1"),
     ):
         with pytest.raises(SystemExit):
             main(["analyze", *args])
