@@ -21,14 +21,6 @@ class Counts:
         packets = {} if self.packets is None else {"packets": self.packets}
         return packets | {"connections": self.connections, "frames": self.frames}
 
-    def add(self, line: Line) -> None:
-        """Count one line."""
-        kind = type(line)
-        if kind is RequestLine or kind is ResponseLine:
-            self.frames += 1
-        elif kind is OpenLine:
-            self.connections += 1
-
     def __str__(self) -> str:
         return listed(self.as_json())
 
@@ -50,7 +42,11 @@ class AnalysedInputs:
 
     def add(self, line: Line) -> None:
         """Count one line."""
-        self._now.add(line)
+        kind = type(line)
+        if kind is RequestLine or kind is ResponseLine:
+            self._now.frames += 1
+        elif kind is OpenLine:
+            self._now.connections += 1
 
     @property
     def total(self) -> Counts:
