@@ -108,11 +108,10 @@ class InFlight:
 
     def observe(self, event: _Event, connection: ConnectionState) -> None:
         """Update the requests in flight."""
-        kind = type(event)
-        if kind is ResponseReceived:
-            self._response(event, connection)  # type: ignore[arg-type]
-        elif kind is RequestReceived:
-            self._request(event, connection)  # type: ignore[arg-type]
+        if isinstance(event, ResponseReceived):
+            self._response(event, connection)
+        elif isinstance(event, RequestReceived):
+            self._request(event, connection)
         elif isinstance(event, ConnectionEnded):
             for code in self._expected:
                 connection.met(code, connection.connection_id)

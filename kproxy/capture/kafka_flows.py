@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 #: Bytes of a flow that are buffered until its protocol is known.
 MAX_UNDECIDED = 256 << 10
 
-#: By whether the server sends.
-_DIRECTIONS = (Direction.REQUEST, Direction.RESPONSE)
 _GAP_REASON = "not in the capture"
 _BY = ("client", "server")
 _FAILED = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANSWER}
@@ -80,7 +78,7 @@ class Dissector:
                 return []
             if not state.inspected or state.tls is not None:
                 return self._receive(state, event)
-            direction = _DIRECTIONS[event.direction == state.server_side]
+            direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
             return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
         if isinstance(event, FlowOpened):
             self._open(event)
@@ -204,7 +202,7 @@ class Dissector:
         return lines
 
     def _inspect(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
-        direction = _DIRECTIONS[event.direction == state.server_side]
+        direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
         if isinstance(event, BytesCaptured):
             return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
         return self._inspector.lose(state.flow.id, direction, event.size, at=event.at, reason=_GAP_REASON)
