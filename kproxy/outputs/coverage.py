@@ -21,6 +21,14 @@ class Counts:
         packets = {} if self.packets is None else {"packets": self.packets}
         return packets | {"connections": self.connections, "frames": self.frames}
 
+    def add(self, line: Line) -> None:
+        """Count one line."""
+        kind = type(line)
+        if kind is RequestLine or kind is ResponseLine:
+            self.frames += 1
+        elif kind is OpenLine:
+            self.connections += 1
+
     def __str__(self) -> str:
         return listed(self.as_json())
 
@@ -42,11 +50,7 @@ class AnalysedInputs:
 
     def add(self, line: Line) -> None:
         """Count one line."""
-        kind = type(line)
-        if kind is RequestLine or kind is ResponseLine:
-            self._now.frames += 1
-        elif kind is OpenLine:
-            self._now.connections += 1
+        self._now.add(line)
 
     @property
     def total(self) -> Counts:
