@@ -20,7 +20,7 @@ from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers import partitions, tracker
 from dissectors.trackers.partitions import label, topic_of
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.wire.paths import render
 
 #: For each topic, connection and direction: the first batches are examined, then one in so many.
@@ -81,7 +81,11 @@ class BatchSampler:
         return records <= MOST_RECORDS and (count <= FIRST_BATCHES or count % THEN_ONE_IN == 0)
 
 
-@tracker(events=(RequestReceived, ResponseReceived), apis=("Produce", "Fetch", "ShareFetch"))
+@tracker(
+    events=(RequestReceived,),
+    apis=("Produce",),
+    also=(Trigger((ResponseReceived,), apis=("Fetch", "ShareFetch")),),
+)
 @dataclass(slots=True)
 class RecordData:
     """The record data of the current message, kept until the next message with records.
@@ -103,7 +107,7 @@ class RecordData:
     def observe(self, event: FrameEvent, connection: ConnectionState) -> None:
         """Examine a Produce request, or a Fetch or ShareFetch response."""
         message = event.message
-        if message is None or message.is_request != (message.api == "Produce"):
+        if message is None:
             return
         self.message, self.parts, self.failed, self.null, self.faults = message, [], [], [], {}
         self.attributes = self.magics = self.suspects = 0

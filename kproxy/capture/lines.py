@@ -76,8 +76,7 @@ class CaptureLines:
                     lines = process(event)
                 except Exception as error:  # noqa: BLE001
                     lines = self._failed(event, error)
-                if lines:
-                    yield from lines
+                yield from lines
         try:
             events = list(self._reassembler.close())
         except Exception as error:  # noqa: BLE001

@@ -89,7 +89,7 @@ class ColumnReader:
             value = getattr(line, name)
             if value is None or value is default:
                 continue
-            if not isinstance(value, str | int):
+            if (of := type(value)) is not str and of is not int:
                 if value == []:
                     continue
                 value = msgspec.to_builtins(value, builtin_types=(bytes, memoryview))
