@@ -1,8 +1,8 @@
 /* Fields of decoded records (value.order.id, key, header.traceparent), as kproxy.filters.record_fields reads and compares them. */
-const PARTS = ["key", "value", "header"], MASKED = "(masked)", MOST_NAMES = 50;
+const PARTS = ["key", "value", "header"], MASKED = "(masked)", WITHHELD = "(withheld)", MOST_NAMES = 50;
 const DECIMAL = /^-?\d{1,40}(\.\d{1,40})?$/;
 const isObject = (item) => item !== null && typeof item === "object" && !Array.isArray(item);
-const isDecoded = (item) => isObject(item) && Object.hasOwn(item, "format") && Object.hasOwn(item, "data");
+const isDecoded = (item) => isObject(item) && Object.hasOwn(item, "format") && Object.hasOwn(item, "data") && item.format !== WITHHELD;
 
 /** Pushes items so that the first one is on top. */
 const pushAll = (stack, items) => {

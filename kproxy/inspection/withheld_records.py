@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from dissectors import embedded
 from dissectors.embedded import redaction
@@ -11,8 +11,7 @@ from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message, walk_message
 from dissectors.wire.node import Node
 from kproxy.inspection.record_data import record_data, record_fields
-
-WITHHELD: Final = "(withheld)"
+from kproxy.trace.record_values import WITHHELD
 
 
 def withhold_records(message: Message, body: Row) -> Row:

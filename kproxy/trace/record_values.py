@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 #: In place of what `--mask` hides.
 MASKED: Final = "(masked)"
+#: The format of values of which a line has only the size, because it was written without `--payloads`.
+WITHHELD: Final = "(withheld)"
 
 
 class RecordValue(NamedTuple):
@@ -26,7 +28,7 @@ class RecordValue(NamedTuple):
 
 
 def record_values(body: Any) -> Iterator[RecordValue]:
-    """The decoded keys, values and headers in a body, or in a list of bodies; none if they are still bytes."""
+    """The decoded keys, values and headers in a body, or in a list of bodies; none if they are bytes or withheld."""
     waiting: list[tuple[Any, str | None]] = [(body, None)]
     while waiting:
         item, topic = waiting.pop()
@@ -37,21 +39,27 @@ def record_values(body: Any) -> Iterator[RecordValue]:
             continue
         if isinstance(name := item.get("topic") or item.get("name") or item.get("topic_id"), str):
             topic = name
-        found = [(part, None, item[part]) for part in ("key", "value") if part in item]
+        found: list[tuple[str, str | None, Any]] = [
+            (part, None, item[part]) for part in ("key", "value") if part in item
+        ]
         found += [("header", _name(each), each.get("value")) for each in _rows(item.get("headers"))]
-        if any(is_decoded(value) for *_, value in found):
-            yield from (RecordValue(part, header, topic, value) for part, header, value in found if _is_value(value))
+        if any(_is_known(value) for *_, value in found):
+            yield from (
+                RecordValue(part, header, topic, value)
+                for part, header, value in found
+                if value is None or _is_known(value)
+            )
         else:
             waiting.extend((each, topic) for each in reversed(item.values()))
 
 
 def is_decoded(item: Any) -> bool:
-    """Whether it is the object of a decoded key, value or header."""
+    """Whether it is the object of a key, value or header: a decoded one, or one that was withheld."""
     return isinstance(item, dict) and "format" in item and "data" in item
 
 
-def _is_value(item: Any) -> bool:
-    return item is None or is_decoded(item)
+def _is_known(item: Any) -> bool:
+    return is_decoded(item) and item["format"] != WITHHELD
 
 
 def _name(header: dict[str, Any]) -> str | None:

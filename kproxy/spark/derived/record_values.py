@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kproxy.spark.columns import client_name, maybe
+from kproxy.trace.record_values import WITHHELD
 
 #: Objects in the place of a string stay JSON text.
 _BATCHES = (
@@ -87,7 +88,7 @@ def _parts(record: Column) -> Column:
 
 
 def _is_decoded(value: Column) -> Column:
-    return F.get_json_object(value, "$.format").isNotNull()
+    return F.get_json_object(value, "$.format") != WITHHELD
 
 
 def _member(name: str) -> Column:

@@ -18,10 +18,18 @@ def schemas(lines: DataFrame) -> DataFrame:
             were written with ``--payloads`` have decoded records; from others, the table is empty.
 
     Returns:
-        One row per `topic`, `part` (key or value), `client` (its host if it has no client id), `format`, schema and
-        `subject`. `schema_form` and `schema_id` are the schema's id as in the record (id 17, guid ...), null if the
-        record names none. `records` counts them, `problems` those that do not decode completely; `problem` is one of
-        these. ``null`` is the format of missing keys and of tombstones. By topic and part, most records first.
+        One row per topic, part, client, format, schema and subject. By topic and part, most records first.
+
+        - topic (string): the topic
+        - part (string): key or value
+        - client (string): the client id, or the host if there is none
+        - format (string): the format; null for missing keys and tombstones
+        - schema_form (string): what names the schema in the record: id, guid, ...; null if nothing does
+        - schema_id (string): the schema's id in the record
+        - subject (string): the subject of the schema, if the source of schemas knows it
+        - records (bigint, records): keys or values
+        - problems (bigint, records): those that do not decode completely
+        - problem (string): why one of them does not
     """
     written = record_values(lines.where((F.col("kind") == "request") & (F.col("api") == "Produce")))
     grouped = (

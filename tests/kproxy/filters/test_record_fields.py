@@ -40,10 +40,14 @@ PRODUCE: dict[str, Any] = {
         {"key": {"format": "bytes", "data": b"\xff\x00"}, "value": None, "headers": []},
     ),
 }  # fmt: skip
-#: A frame whose records are bytes, in base64.
+WITHHELD = {"format": "(withheld)", "data": "(17 bytes)"}
+#: A frame whose records are bytes in base64, or withheld.
 UNDECODED: dict[str, Any] = {
     "kind": "request", "api": "Produce",
-    "body": body({"key": "azE=", "value": "eyJhIjogMX0=", "headers": [{"key": "traceparent", "value": "MDA="}]}),
+    "body": body(
+        {"key": "azE=", "value": "eyJhIjogMX0=", "headers": [{"key": "traceparent", "value": "MDA="}]},
+        {"key": WITHHELD, "value": WITHHELD, "headers": [{"key": "traceparent", "value": WITHHELD}]},
+    ),
 }  # fmt: skip
 FOUND = [
     "value.order.id=17", "value.order.id=17.0", 'value.order.id="17"', "value.order.id>16 and value.order.id<=17",
