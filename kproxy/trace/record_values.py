@@ -37,7 +37,9 @@ def record_values(body: Any) -> Iterator[RecordValue]:
             continue
         if isinstance(name := item.get("topic") or item.get("name") or item.get("topic_id"), str):
             topic = name
-        found = [(part, None, item[part]) for part in ("key", "value") if part in item]
+        found: list[tuple[str, str | None, Any]] = [
+            (part, None, item[part]) for part in ("key", "value") if part in item
+        ]
         found += [("header", _name(each), each.get("value")) for each in _rows(item.get("headers"))]
         if any(is_decoded(value) for *_, value in found):
             yield from (RecordValue(part, header, topic, value) for part, header, value in found if _is_value(value))
