@@ -21,7 +21,7 @@ def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
     """
     kept: list[dict[str, Any]] = []
     size = 0
-    for part, header, _, value in record_values(getattr(line, "body", None)):
+    for part, header, value in record_values(getattr(line, "body", None)):
         data = None if value is None else {"format": value["format"], "data": _exact(value["data"])}
         made = {"headers": [{"key": header, "value": data}]} if part == "header" else {part: data}
         size += len(encode_json(made))

@@ -17,40 +17,33 @@ class RecordValue(NamedTuple):
     Attributes:
         part: ``key``, ``value`` or ``header``.
         header: The header's name.
-        topic: The topic's name, or its id if the body has only the id.
         value: The object with ``format``, ``data``, ...; None for null.
     """
 
     part: str
     header: str | None
-    topic: str | None
     value: Mapping[str, Any] | None
 
 
 def record_values(body: Any) -> Iterator[RecordValue]:
     """The decoded keys, values and headers in a body, or in a list of bodies; none if they are bytes or withheld."""
-    waiting: list[tuple[Any, str | None]] = [(body, None)]
+    waiting = [body]
     while waiting:
-        item, topic = waiting.pop()
+        item = waiting.pop()
         if isinstance(item, list):
-            waiting.extend((each, topic) for each in reversed(item))
-            continue
+            waiting.extend(reversed(item))
         if not isinstance(item, dict):
             continue
-        if isinstance(name := item.get("topic") or item.get("name") or item.get("topic_id"), str):
-            topic = name
         found: list[tuple[str, str | None, Any]] = [
             (part, None, item[part]) for part in ("key", "value") if part in item
         ]
         found += [("header", _name(each), each.get("value")) for each in _rows(item.get("headers"))]
         if any(_is_known(value) for *_, value in found):
             yield from (
-                RecordValue(part, header, topic, value)
-                for part, header, value in found
-                if value is None or _is_known(value)
+                RecordValue(part, header, value) for part, header, value in found if value is None or _is_known(value)
             )
         else:
-            waiting.extend((each, topic) for each in reversed(item.values()))
+            waiting.extend(reversed(item.values()))
 
 
 def is_decoded(item: Any) -> bool:

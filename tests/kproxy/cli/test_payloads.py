@@ -20,7 +20,7 @@ ORDER = (
 CARD = b"planted-4111-1111"
 #: "planted" as it may show: as text, as hex, in base64 at each alignment.
 SHAPES = ["planted", b"planted".hex(), b"planted".hex(" "), "cGxhbnRl", "YW50ZW", "bGFudGVk"]
-RECORDS = [
+RECORDS: list[dict[str, Any]] = [
     {
         "key": b"planted-key",
         "value": b"\0\0\0\0\x11" + b"\x22" + bytes([2 * len(CARD)]) + CARD,
