@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             live = await brokers(connection)
         except UserError as error:
-            warn(f"kproxy: {error}; all requests go to {args.address}")
+            warn(f"{error}; all requests go to {args.address}")
             return None
         finally:
             connection.close()
