@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli import command_line, main, options, relay, tui
+from kproxy.cli import command_line, main, options, payload_options, relay, tui
 from kproxy.control.paths import own_path
 from kproxy.errors import UserError
 from tests.kproxy.cli.conftest import Run
@@ -129,11 +129,13 @@ def test_options_of_captures_are_not_those_of_proxies() -> None:
     assert tui.start_child_proxy(args) is None
 
 
-def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> None:
-    root, ours = argparse.ArgumentParser(), argparse.ArgumentParser()
+def test_all_options_of_the_root_command_but_those_of_its_output_and_of_payloads_are_there() -> None:
+    root, ours, payloads = argparse.ArgumentParser(), argparse.ArgumentParser(), argparse.ArgumentParser()
     relay.configure(root)
     tui.configure(ours)
-    names = {name for action in root._actions for name in action.option_strings}
+    payload_options.configure(payloads)
+    names = {name for action in root._actions for name in action.option_strings} - set(payloads._option_string_actions)
+    names |= {"-h", "--help"}
     assert names - set(ours._option_string_actions) == {
         "--json", "-v", "--verbose", "-q", "--quiet", "--select", "--ignore",
     }  # fmt: skip
