@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dissectors.diagnosis.candidates import Choice, choices, second_edits
+from dissectors.diagnosis.candidates import SECOND_MOST, Choice, choices, second_edits, struct_locations
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import right_layout
@@ -77,6 +77,18 @@ def test_a_second_edit_is_read_so_too(seed: int) -> None:
             if choice[2] is not None:
                 edit = choice[1].edit
                 assert resumed(frame, trace, choice) == from_the_start(data, base.changed(edit)), (first.edit, edit)
+
+
+@pytest.mark.parametrize("seed", range(300, 306))
+def test_no_edit_of_a_struct_that_is_not_reached_fits(seed: int) -> None:
+    data, pair, proposals = broken(seed)
+    for _, first, _ in choices(pair, proposals)[::7]:
+        base = pair.changed(first.edit)
+        _, trace = traced(data, base)
+        for location in struct_locations(base.body):
+            if trace.end is None and not trace.reach(location):
+                for each in Proposals(proposals.name, proposals.version).of(location, SECOND_MOST):
+                    assert from_the_start(data, base.changed(each.edit)) is None, (first.edit, each.edit)
 
 
 @pytest.mark.parametrize("seed", range(200, 230))
