@@ -30,10 +30,15 @@ class Checkpoint(NamedTuple):
 
 
 class Proposed(Protocol):
-    """An edit of a struct: the first step that it changes, and the steps that replace the struct's."""
+    """An edit of a struct: the first step that it changes, and the steps that replace the struct's.
+
+    `tail` are those from the first changed one on.
+    """
 
     @property
     def step(self) -> int: ...
+
+    def tail(self, location: StructLocation) -> tuple[Step, ...]: ...
 
     def exchange(self, location: StructLocation) -> Replacement: ...
 
@@ -96,6 +101,8 @@ class Trace:
         self._frame = frame
         self._entries: dict[StructSteps, _Entry] = {}
         self._opened: dict[Array, _Opened] = {}
+        #: Arrays whose elements would fit into the frame if they were as small as possible.
+        self._openable: set[Array | Nested] = set()
         self._horizon = horizon
         self._began = frame.work
         self.end: int | None = None
@@ -122,14 +129,19 @@ class Trace:
             raise self._earlier_misfit(limit)
         if entry.points[index].cost > limit:
             raise TooExpensive(entry.points[index].pos)
-        frame, exchange = self._frame, proposal.exchange(location)
-        steps = exchange.steps if entry.part is location.part else entry.part.steps
+        if entry.part is not location.part and (closed := self._closed(entry, index)):
+            raise Misfit(closed.at)
+        frame, is_begun = self._frame, entry.part is location.part
+        steps = proposal.tail(location) if is_begun else entry.part.steps[index:]
         pos = self._resume_at(entry.points[index], limit)
-        frame.exchange = exchange
         try:
-            frame.work -= len(steps) - index
-            for each in steps[index:]:
+            if not is_begun:
+                frame.exchange = proposal.exchange(location)
+            frame.work -= len(steps)
+            for each in steps:
                 pos = each(frame, pos)
+            if is_begun and location.above:  # other elements have the struct too
+                frame.exchange = proposal.exchange(location)
             return self._finish(entry, pos)
         finally:
             frame.exchange = None
@@ -140,7 +152,14 @@ class Trace:
         if entry is not None:
             return len(entry.points)
         entry, index = self._above(location)
-        return len(location.part.steps) + 1 if entry is not None and index < len(entry.points) else 0
+        if entry is None or index >= len(entry.points) or self._closed(entry, index):
+            return 0
+        return len(location.part.steps) + 1
+
+    def _closed(self, entry: _Entry, index: int) -> Misfit | None:
+        """Why reading stopped before the structs in a step; None if edits of these may help."""
+        inner = entry.part.inner.get(index)
+        return self.stopped if index == len(entry.points) - 1 and inner and inner not in self._openable else None
 
     def _above(self, location: StructLocation) -> tuple[_Entry | None, int]:
         """The innermost step that encloses a struct without an entry."""
@@ -239,6 +258,8 @@ class Trace:
 
         def elements(frame: FrameReading, start: int) -> int:
             number, pos = array.count(frame, start)
+            if 0 < number <= frame.end - pos:
+                self._openable.add(array)
             starts: list[Checkpoint] = []
             if entry.up is None and number > 0:
                 first = Checkpoint(pos, frame.cost + value_costs.count(number), frame.work)

@@ -127,9 +127,12 @@ def _null(frame: FrameReading, pos: int, nullable: bool, cost: float) -> int:
     return pos
 
 
+_UNPACK = {type_: struct.Struct(f">{code}").unpack_from for type_, code in CODES.items()}
+
+
 def _fixed(one: Field) -> Step:
     width = WIDTHS[one.type]
-    unpack = struct.Struct(">" + CODES[one.type]).unpack_from
+    unpack = _UNPACK[one.type]
     cost = value_costs.integer(one)
     free = one.name in value_costs.FREE
 

@@ -9,7 +9,7 @@ from typing import Any
 from dissectors.diagnosis import wording
 from dissectors.diagnosis.first_difference import Difference, first_departure
 from dissectors.diagnosis.ranking import SMALL, Ranked, rank
-from dissectors.diagnosis.search import Habit, Search
+from dissectors.diagnosis.search import Habit, search
 from dissectors.diagnosis.shift_signs import shows_shift
 from dissectors.diagnosis.tag_sizes import with_sizes
 from dissectors.diagnosis.value_costs import ordinary
@@ -87,12 +87,11 @@ def diagnose(
     if reads and not _is_doubtful(message):
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
-    search = Search(
+    found, fits = search(
         message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual,
         elements=_elements(message),
     )  # fmt: skip
-    ranked = rank(message.frame, search.run(), right)
-    fits = search.right
+    ranked = rank(message.frame, found, right)
     best = ranked[0]
     if best.edit is None:
         return None

@@ -40,7 +40,9 @@ class FrameLayouts(NamedTuple):
                 header if written is None else layout_of(header.name, written), layout_of(body.name, version)
             )
         if proposal.kind == "body_of_api":
-            return FrameLayouts(header, proposal.edit.apply(body))
+            api, version = proposal.arguments
+            side = "Request" if body.name.endswith("Request") else "Response"
+            return FrameLayouts(header, layout_of(api + side, version))
         return FrameLayouts(header, _cached_result(body, proposal, lambda edit: edit.apply(body)))
 
     def changes(self, other: FrameLayouts) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,6 +16,7 @@ class FrameBytes(Protocol):
     end: int
 
 
+@functools.cache
 def length_reader(encoding: str) -> Callable[[FrameBytes, int], tuple[int, int]]:
     """A function that reads a length and returns it with its end; -1 is null."""
     if encoding in ("int16", "int32"):

@@ -11,7 +11,7 @@ from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import LEAST_RIVAL, LIKELY, MOST_RIVALS
 from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.ranking import rank
-from dissectors.diagnosis.search import Found, Search
+from dissectors.diagnosis.search import Found, search
 from dissectors.diagnosis.struct_reader import read_whole
 from dissectors.edits import LOOSE, Edit, EditError, frame_layout
 from dissectors.embedded.payload_formats import as_stated, at_version, is_payload
@@ -96,8 +96,8 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
         right = at_version(name, versions(name)[-1])
     layout = frame_layout(right.header, right.body)
     frame = _NO_SIZE + data
-    search = Search(frame, layout, right.version, reads=False, work=WORK)
-    found = sorted([*search.run(), *_of_version(frame, name)], key=lambda each: each.cost)
+    readings = search(frame, layout, right.version, reads=False, work=WORK)
+    found = sorted([*readings.found, *_of_version(frame, name)], key=lambda each: each.cost)
     best, *others = rank(frame, found, layout)
     if best.edit is None or best.edit.then or best.edit.kind in LOOSE or best.confidence < LIKELY / 2:
         return None

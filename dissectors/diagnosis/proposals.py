@@ -26,6 +26,9 @@ ALIKE = 2.0
 #: The most frequent edits: they only reorder, add or remove steps of a struct.
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
 
+#: Edits that write a field in another way.
+_OF_FIELD = ("int_width", "length_encoding", "length_off_by_one", "length_missing", "null_in_non_nullable")
+
 
 class Proposal:
     """An edit, its prior in bits, and for edits of a struct the steps that read it.
@@ -52,6 +55,26 @@ class Proposal:
         """The edit."""
         return Edit(self.kind, self.field, tuple(zip(KINDS[self.kind].details, self.arguments, strict=True)))
 
+    def tail(self, location: StructLocation) -> tuple[Step, ...]:
+        """The steps that read a struct under the edit, from the first that differs on.
+
+        Most readings end at the first of them, so the others are not put together for `exchange` yet.
+        """
+        if self._read is None and not location.part.copies:
+            steps, at = location.part.steps, self.step
+            if self.kind == "field_missing":
+                return steps[at + 1 :]
+            if self.kind == "field_from_version":
+                return step_of(self._field), *steps[at:]
+            if self.kind in _OF_FIELD:
+                return step_of(self._written(self._field)), *steps[at + 1 :]
+        return self.exchange(location).steps[self.step :]
+
+    @property
+    def _field(self) -> Field:
+        assert self.one is not None
+        return self.one
+
     def exchange(self, location: StructLocation) -> Replacement:
         """The steps that read a struct under the edit."""
         if self._read is None:
@@ -63,14 +86,18 @@ class Proposal:
 
     def _in_steps(self, part: StructSteps) -> tuple[tuple[Step, ...], int] | None:
         """The steps for the most frequent edits, derived without a layout."""
-        if part.copies or self.kind not in _IN_STEPS:
+        if part.copies or self.kind not in (*_IN_STEPS, *_OF_FIELD):
             return None
         steps, min_size = list(part.steps), part.min_size
-        at, one = self.arguments[-1], self.one
+        at = self.arguments[-1]
+        if self.kind in _OF_FIELD:
+            written = self._written(self._field)
+            steps[self.step] = step_of(written)
+            return tuple(steps), min_size + least_of(written) - least_of(self._field)
         if self.kind == "field_moved":
             steps.insert(at, steps.pop(self.arguments[0]))
             return tuple(steps), min_size
-        assert one is not None
+        one = self._field
         if self.kind == "field_missing":
             del steps[at]
             return tuple(steps), min_size - least_of(one)
@@ -159,7 +186,7 @@ def of_other_apis(body: Layout, version: int) -> tuple[Proposal, ...]:
     return () if side is None else _of_other_apis(body.name.removesuffix(side), version)
 
 
-@functools.lru_cache(64)
+@functools.lru_cache(8)
 def _of_other_apis(name: str, version: int) -> tuple[Proposal, ...]:
     result = []
     for api in schemas.apis():
@@ -171,8 +198,9 @@ def _of_other_apis(name: str, version: int) -> tuple[Proposal, ...]:
     return tuple(result)
 
 
-def _words(name: str) -> set[str]:
-    return set(snake_case(name).split("_"))
+@functools.cache
+def _words(api: str) -> frozenset[str]:
+    return frozenset(snake_case(api).split("_"))
 
 
 def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
@@ -180,7 +208,7 @@ def of_body(body: Layout, version: int) -> tuple[Proposal, ...]:
     return _of_body(body.name, version, body.flexible)
 
 
-@functools.lru_cache(1024)
+@functools.lru_cache(256)
 def _of_body(name: str, version: int, flexible: bool) -> tuple[Proposal, ...]:
     result = []
     for other in versions(name):

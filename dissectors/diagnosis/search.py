@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
@@ -106,6 +106,22 @@ class Found:
     prior: float = 0.0
 
 
+class Readings(NamedTuple):
+    """The readings that fit, the most probable first; `right` is the cost of the right layout if it is one of them."""
+
+    found: list[Found]
+    right: float | None
+
+
+def search(frame: bytes, layout: Layout, version: int, **options: Any) -> Readings:
+    """Find the readings of a frame; the arguments are those of `Search`.
+
+    What the search has tried is freed before the garbage collector, which would traverse it, is enabled again.
+    """
+    with _collector_disabled():
+        return Search(frame, layout, version, **options).run()
+
+
 class Search:
     """The search for readings of one frame.
 
@@ -150,12 +166,8 @@ class Search:
         self.right: float | None = None
         self._depths: list[tuple[int, float, Proposal, int | None]] = []
 
-    def run(self) -> list[Found]:
-        """The readings that fit, the most probable first; never empty: any frame may have trailing bytes."""
-        with _collector_disabled():
-            return self._run()
-
-    def _run(self) -> list[Found]:
+    def run(self) -> Readings:
+        """The readings that fit; never none: any frame may have trailing bytes."""
         base = _Base(None, self._pair, self._try_right_layout(), 0.0)
         tried = choices(self._pair, self._proposals)
         self._try_all(base, tried)
@@ -167,11 +179,12 @@ class Search:
             if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_pairs(tried)
         found = sorted(self._found, key=lambda found: found[0])
-        return [
+        kept = [
             Found(edit, edited, cost, prior)
             for cost, prior, edit in found
             if cost <= self._best + WINDOW and (edited := self._edited(edit)) is not None
         ]
+        return Readings(kept, self.right)
 
     def _edited(self, edit: Edit | None) -> Layout | None:
         """The layout with an edit; None if it is two edits, and the second needs a field that the first removes."""

@@ -5,6 +5,7 @@ Suiting the field is worth only a few bits: most fields may hold any name.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -113,9 +114,13 @@ _CONTROLS = re.compile(rb"[\x00-\x1f\x7f]").findall
 
 def text(field: Field) -> Callable[[bytes], float]:
     """The cost function for the bytes of a string, without its length."""
-    name = field.name
-    names = field.entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic", "key")
-    topic = field.entity == "topicName"
+    return _text(field.name, field.entity)
+
+
+@functools.cache
+def _text(name: str, entity: str | None) -> Callable[[bytes], float]:
+    names = entity in ("topicName", "groupId", "transactionalId") or name in ("host", "name", "topic", "key")
+    topic = entity == "topicName"
     sentence = "message" in name or "reason" in name
     closed = _CLOSED.get(name)
     mostly = closed if closed is not None else _OPEN.get(name, set())

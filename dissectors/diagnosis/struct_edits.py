@@ -40,8 +40,7 @@ def of_struct(
 ) -> list[Proposal]:
     """The edits of a struct, unordered: those with a prior of at most `most` bits and a step before `reach`."""
     others_found = others(name, version, tuple(part.removesuffix("[]") for part in path), struct)
-    made = _Struct(path, struct, others_found, version, most, reach)
-    return [*made.proposals(), *made.without_length(name)]
+    return _Struct(path, struct, others_found, version, most, reach).proposals(name)
 
 
 class Proposals:
@@ -57,7 +56,10 @@ class Proposals:
         key = id(location.layout), most
         made = self._made.get(key)
         if made is None:
-            found = of_struct(self.name, self.version, location.path, location.layout, most)
+            if (all_of_them := self._made.get((key[0], float("inf")))) is not None:
+                found = [each for each in all_of_them[1] if each.prior <= most]
+            else:
+                found = of_struct(self.name, self.version, location.path, location.layout, most)
             made = self._made[key] = location.layout, found  # keeps the layout alive, so that its id stays unique
         return made[1]
 
@@ -88,6 +90,7 @@ class _Struct:
         self._deeper = 0.3 * len(path)
         self._above = "".join(f"{part}." for part in path)
         self._most = most - self._deeper
+        self._made: list[Proposal] = []
         self._names = [one.name for one in struct.fields]
         self._last = len(self._names) - 1
         # Duplicate fields are compared: such a struct is read from the first of them on.
@@ -95,53 +98,55 @@ class _Struct:
             (at for at, name in enumerate(self._names) if self._names.count(name) > 1), self._last + 1
         )
 
-    def proposals(self) -> Iterator[Proposal]:
+    def proposals(self, name: str) -> list[Proposal]:
+        """The edits of the struct, which is in the message of that name."""
         for index, one in enumerate(self._struct.fields[: self._reach]):
-            yield from self._missing(index, one)
+            self._missing(index, one)
             if one.name == THROTTLE or self._most >= FAR:
-                yield from self._moved(index, one)
-                yield from self._duplicated(index, one)
+                self._moved(index, one)
+                self._duplicated(index, one)
             if self._names.index(one.name) == index:
-                yield from self._written(index, one)
-        yield from self._of_others()
-        yield from self._tags()
+                self._written(index, one)
+        self._of_others()
+        self._tags()
+        self._without_length(name)
+        return self._made
 
     def _propose(
         self, kind: str, name: str, arguments: tuple[Any, ...], prior: float, step: int, one: Field | None = None
-    ) -> Iterator[Proposal]:
+    ) -> None:
         if prior <= self._most and step < self._reach:
-            yield Proposal(
-                kind, self._above + name, arguments, prior + self._deeper, min(step, self._first_duplicate), one
-            )
+            at = min(step, self._first_duplicate)
+            self._made.append(Proposal(kind, self._above + name, arguments, prior + self._deeper, at, one))
 
-    def _missing(self, index: int, one: Field) -> Iterator[Proposal]:
+    def _missing(self, index: int, one: Field) -> None:
         if not self._last and self._path and not self._struct.flexible:
             return  # the struct would be empty
         # Missing fields are usually recent ones: the writer stopped at an older version.
         age = min(self._others.since.get(one.name, self._version), self._version)
         prior = 3.0 if one.name == THROTTLE else 5.5 if age == self._version > 0 else 6.2 if age else 6.5
-        yield from self._propose("field_missing", one.name, (index,), prior, index, one)
+        self._propose("field_missing", one.name, (index,), prior, index, one)
 
-    def _moved(self, index: int, one: Field) -> Iterator[Proposal]:
+    def _moved(self, index: int, one: Field) -> None:
         common, last = one.name == THROTTLE, self._last
         for to in range(last + 1):
             if to == index or (to == index + 1 and not common):
                 continue  # moving forward by one equals moving the next field back by one
             far = to in (0, last)
             prior = (4.0 if far else 6.5) if common else FAR if far or to == index - 1 else 10.0
-            yield from self._propose("field_moved", one.name, (index, to), prior, min(index, to))
+            self._propose("field_moved", one.name, (index, to), prior, min(index, to))
 
-    def _duplicated(self, index: int, one: Field) -> Iterator[Proposal]:
+    def _duplicated(self, index: int, one: Field) -> None:
         common, last = one.name == THROTTLE, self._last
         for where in range(last + 2):
             if where != index:
                 prior = 6.0 if common else FAR if where in (index + 1, last + 1) else 11.0
-                yield from self._propose("field_duplicated", one.name, (where,), prior, min(index, where), one)
+                self._propose("field_duplicated", one.name, (where,), prior, min(index, where), one)
 
-    def _written(self, index: int, one: Field) -> Iterator[Proposal]:
+    def _written(self, index: int, one: Field) -> None:
         """Integers of other widths, other length encodings, and null in non-nullable fields."""
         for kind, name, argument, prior in self._of_field(one):
-            yield from self._propose(kind, name, (argument,), prior, index, one)
+            self._propose(kind, name, (argument,), prior, index, one)
 
     def _of_field(self, one: Field) -> Iterator[tuple[str, str, Any, float]]:
         name = one.name
@@ -166,31 +171,29 @@ class _Struct:
         if one.length is not None and not one.nullable and (one.struct is None or one.array):
             yield "null_in_non_nullable", name, self._others.nullable.get(name), 5.0
 
-    def without_length(self, name: str) -> Iterator[Proposal]:
+    def _without_length(self, name: str) -> None:
         """Payloads of group protocols without the length before them."""
         above = self._above.replace("[]", "")
         for index, one in enumerate(self._struct.fields[: self._reach]):
             if one.type == "bytes" and not one.array and (reader := reader_of(name, above + one.name)):
                 for payload in payload_names(reader, None):
                     for version in versions(payload):
-                        yield from self._propose(
-                            "length_missing", one.name, (payload, version), LENGTH_MISSING, index, one
-                        )
+                        self._propose("length_missing", one.name, (payload, version), LENGTH_MISSING, index, one)
 
-    def _of_others(self) -> Iterator[Proposal]:
+    def _of_others(self) -> None:
         for name, (version, natural, one) in self._others.fields.items():
             for place in range(min(self._last + 2, self._reach)):
                 near = 5.0 if place == natural else 6.5 if place in (0, self._last + 1) else 7.5
                 prior = 3.5 if name == THROTTLE else near
-                yield from self._propose("field_from_version", name, (version, place), prior, place, one)
+                self._propose("field_from_version", name, (version, place), prior, place, one)
 
-    def _tags(self) -> Iterator[Proposal]:
+    def _tags(self) -> None:
         struct, step = self._struct, self._last + 1
         if struct.flexible:
             if struct.fields or not self._path:
-                yield from self._propose("tag_buffer_missing", "_tags", (), 5.0, step)
+                self._propose("tag_buffer_missing", "_tags", (), 5.0, step)
             for name, one in self._others.tags.items():
-                yield from self._propose("tag_below_version", name, (one.tag,), 6.0, step, one)
-        yield from self._propose("tag_buffer_extra", "_tags", (), 7.5 if struct.flexible else 5.5, step)
+                self._propose("tag_below_version", name, (one.tag,), 6.0, step, one)
+        self._propose("tag_buffer_extra", "_tags", (), 7.5 if struct.flexible else 5.5, step)
         for one in struct.tagged:
-            yield from self._propose("tag_size", "_tags", (one.tag, 1), 8.0, step)
+            self._propose("tag_size", "_tags", (one.tag, 1), 8.0, step)

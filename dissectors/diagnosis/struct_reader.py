@@ -14,14 +14,13 @@ from dissectors.wire.layout import WIDTHS, Field, Layout, cached_on_owner
 
 
 def read_whole(frame: FrameReading, header: Layout, body: Layout) -> int:
-    """Read a frame from its start, the body cached by position; return the end.
+    """Read a frame from its start, header and body cached by position; return the end.
 
     Raises:
         Misfit: Or its subclasses.
     """
-    pos = compiled_struct(header).read(frame, 4)
-    part = compiled_struct(body)
-    return frame.once(part, part.read, pos)
+    head, part = compiled_struct(header), compiled_struct(body)
+    return frame.once(part, part.read, frame.once(head, head.read, 4))
 
 
 class StructSteps:
@@ -44,7 +43,7 @@ class StructSteps:
         else:
             self.inner = {index: inner for index, (_, inner) in enumerate(readers) if inner is not None}
         if layout.flexible:
-            steps.append(_tags(layout))
+            steps.append(_tags(layout) if layout.tagged or layout.tag_fault else _NO_KNOWN_TAGS)
         self.steps = tuple(steps)
         self.min_size = sum(least_of(one) for one in layout.fields) + layout.flexible
 
@@ -236,3 +235,7 @@ def _tags(layout: Layout) -> Step:
         return pos
 
     return read
+
+
+#: The step of most structs, so that these share it: they have tag buffers, but no tagged fields.
+_NO_KNOWN_TAGS = _tags(Layout("", (), flexible=True))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from dissectors.diagnosis.candidates import Choice, choices, second_edits
+from dissectors.diagnosis.candidates import SECOND_MOST, Choice, choices, second_edits, struct_locations
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import right_layout
@@ -15,8 +15,10 @@ from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.struct_edits import Proposals
 from dissectors.diagnosis.struct_reader import read_whole
-from dissectors.edits import parse
+from dissectors.edits import Edit, parse
+from dissectors.messages.message import read_response
 from tests.dissectors.diagnosis.broken import Mutations
+from tests.kproxy.frames import framed
 
 ENOUGH = 1_000_000
 ANY = float("inf")
@@ -77,6 +79,31 @@ def test_a_second_edit_is_read_so_too(seed: int) -> None:
             if choice[2] is not None:
                 edit = choice[1].edit
                 assert resumed(frame, trace, choice) == from_the_start(data, base.changed(edit)), (first.edit, edit)
+
+
+def test_an_array_that_fits_only_with_smaller_elements_is_read() -> None:
+    """ListGroups v0: two groups without protocol_type."""
+    data = framed(bytes.fromhex("00000001 0000 00000002 0001 61 0001 62"))
+    layout = right_layout(read_response(data, 16, 0))
+    assert layout is not None
+    pair, proposals = FrameLayouts.of(layout), Proposals(layout.name, 0)
+    frame, trace = traced(data, pair)
+    found = {choice[1].edit: resumed(frame, trace, choice) for choice in choices(pair, proposals) if choice[2]}
+    fitting = found[Edit.of("field_missing", "groups[].protocol_type", where=1)]
+    assert fitting is not None
+    assert fitting[0] == len(data)
+
+
+@pytest.mark.parametrize("seed", range(300, 306))
+def test_no_edit_of_a_struct_that_is_not_reached_fits(seed: int) -> None:
+    data, pair, proposals = broken(seed)
+    for _, first, _ in choices(pair, proposals)[::7]:
+        base = pair.changed(first.edit)
+        _, trace = traced(data, base)
+        for location in struct_locations(base.body):
+            if trace.end is None and not trace.reach(location):
+                for each in Proposals(proposals.name, proposals.version).of(location, SECOND_MOST):
+                    assert from_the_start(data, base.changed(each.edit)) is None, (first.edit, each.edit)
 
 
 @pytest.mark.parametrize("seed", range(200, 230))

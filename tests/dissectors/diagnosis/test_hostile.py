@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tracemalloc
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from dissectors.connections.events import Direction
-from dissectors.diagnosis import Diagnosis, diagnose
+from dissectors.diagnosis import Diagnosis, diagnose, search
 from dissectors.diagnosis.candidates import single_edits
 from dissectors.diagnosis.search import MAKE, Search
 from dissectors.edits import Edit, parse
@@ -37,13 +36,13 @@ def work_left(broken: Broken) -> tuple[int, int]:
             made.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("dissectors.diagnosis.diagnose"), "Search", Kept)
+        patch.setattr(search, "Search", Kept)
         message = broken.message
         check(message, diagnose(message))
     if not made:
         return 0, 0  # no schema has that version
-    [search] = made
-    return search._frame.work, -SLACK - MAKE * len(single_edits(search._layout, search._proposals.version))
+    [one] = made
+    return one._frame.work, -SLACK - MAKE * len(single_edits(one._layout, one._proposals.version))
 
 
 def check(message: Message, found: Diagnosis | None) -> None:
