@@ -49,7 +49,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
     """The options, read as far as they can be without listening."""
     args = cli._parse(words)
     rewriting_of(args, listeners.of_upstreams(args))
-    relay._http(args)
+    relay._tcp(args.http, "--http")
     return args
 
 
@@ -91,7 +91,7 @@ def test_the_systemd_unit_and_its_configuration(tmp_path: Path) -> None:
 
 def test_probes_ask_where_kproxy_answers() -> None:
     container = sidecar()
-    http = relay._http(cli._parse(container["args"]))
+    http = relay._tcp(cli._parse(container["args"]).http, "--http")
     assert http is not None
     [port] = container["ports"]
     assert port["containerPort"] == http.port
@@ -117,7 +117,7 @@ def test_compose_publishes_every_port_that_clients_are_directed_to() -> None:
         published |= set(range(int(first), int(last or first) + 1))
     others = [name for name in services if name not in ("kproxy", "broker-1")]  # broker-1 is reached as the upstream
     ids = [services[name]["environment"]["KAFKA_NODE_ID"] for name in others]
-    http = relay._http(args)
+    http = relay._tcp(args.http, "--http")
     assert http is not None
     assert published == {listener.listen.port, http.port, *(advertise.base + node_id for node_id in ids)}
     assert args.upstream == ["broker-1:9092"]
