@@ -1,7 +1,7 @@
 """Whether a program with one schema can read what was written with another one.
 
-Sources: the Avro 1.12 specification, "Schema Resolution"; Protobuf's "Updating A Message Type"; for JSON Schema,
-properties that became required or changed their type. What is not compared counts as compatible.
+Source: Protobuf's "Updating A Message Type"; for JSON Schema, properties that became required or changed their type
+are compared. What is not compared counts as compatible.
 """
 
 from __future__ import annotations
@@ -11,29 +11,21 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-from dissectors.values.avro_schema import AvroType, parse
+from dissectors.values.avro_compatibility import incompatibility
+from dissectors.values.avro_schema import parse
 from dissectors.values.errors import SchemaError, cached
 from dissectors.values.value import Schema
 
 _MOST_NESTED = 64
 _parse = cached(parse)
 
-#: The types that Avro promotes, writer to readers.
-_PROMOTIONS: Final = {
-    "int": {"long", "float", "double"},
-    "long": {"float", "double"},
-    "float": {"double"},
-    "string": {"bytes"},
-    "bytes": {"string"},
-}
-
 
 def conflict(*, reader: Schema, writer: Schema) -> str | None:
     """Why a program with the schema `reader` cannot read data of the schema `writer`.
 
     Returns:
-        A clause, e.g. ``id was a string and is a long``; None if it can, if the schemas are of different records, which
-        may share a topic, or if one of them cannot be used.
+        A clause, e.g. ``id: the reader has long, the writer string``; None if it can, if the schemas are of different
+        records, which may share a topic, or if one of them cannot be used.
     """
     if reader.type != writer.type:
         return f"it was {writer.type} and is {reader.type}"
@@ -45,47 +37,9 @@ def conflict(*, reader: Schema, writer: Schema) -> str | None:
 
 def _avro(reader: Schema, writer: Schema) -> Iterator[str]:
     new, old = _parse(reader), _parse(writer)
-    if new.kind == old.kind and new.name != old.name:
-        return
-    yield from _resolve(new, old, "", 0)
-
-
-def _resolve(new: AvroType, old: AvroType, path: str, depth: int) -> Iterator[str]:
-    if depth > _MOST_NESTED:
-        return
-    where = path or "the value"
-    if old.kind == "union":
-        for branch in old.branches:
-            yield from _resolve(new, branch, path, depth + 1)
-    elif new.kind == "union":
-        if all(any(True for _ in _resolve(branch, old, path, depth + 1)) for branch in new.branches):
-            yield f"{where} was {_named(old)}, which the new union does not have"
-    elif new.kind != old.kind:
-        if new.kind not in _PROMOTIONS.get(old.kind, ()):
-            yield f"{where} was {_named(old)} and is {_named(new)}"
-    elif new.kind == "record":
-        yield from _fields(new, old, path, depth)
-    elif new.items is not None and old.items is not None:
-        yield from _resolve(new.items, old.items, path, depth + 1)
-    elif new.kind == "enum" and not new.has_default and (gone := [*dict.fromkeys(old.symbols).keys() - {*new.symbols}]):
-        yield f"{where} has no symbol {min(gone)} any more"
-    elif new.size != old.size:
-        yield f"{where} had {old.size} bytes and has {new.size}"
-
-
-def _fields(new: AvroType, old: AvroType, path: str, depth: int) -> Iterator[str]:
-    written = dict(old.fields)
-    for name, type_ in new.fields:
-        place = f"{path}.{name}" if path else name
-        found = next((written[each] for each in (name, *new.aliases.get(name, ())) if each in written), None)
-        if found is not None:
-            yield from _resolve(type_, found, place, depth + 1)
-        elif name not in new.defaults:
-            yield f"{place} is new and has no default"
-
-
-def _named(type_: AvroType) -> str:
-    return f"{type_.kind} {type_.name}" if type_.name else type_.kind
+    is_other_record = new.kind == old.kind and new.name != old.name
+    if not is_other_record and (text := incompatibility(new, old)) is not None:
+        yield text
 
 
 def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:

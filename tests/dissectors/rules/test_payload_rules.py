@@ -59,7 +59,7 @@ BROKEN = {
     "cut off": ("orders", [], order(ORDER[:-5]), "P008", "(Order): tags"),
     "JSON under an Avro id": ("orders", [], order(ORDER[:5] + b'{"id": 17}'), "P008", "(Order): "),
     "invalid JSON": ("events", [], {"value": JSON_ORDER.replace(b"17", b"null")}, "P009", "id violates 'type'"),
-    "incompatible schema": ("orders", [order()], order(b"\0\0\0\0\6\2a"), "P010", "id was long and is string"),
+    "incompatible schema": ("orders", [order()], order(b"\0\0\0\0\6\2a"), "P010", "id: the reader has string"),
 }  # fmt: skip
 
 
@@ -122,15 +122,15 @@ A = '{"name": "a", "type": "int"}'
     ("type_", "writer", "reader", "reason"),
     [
         ("AVRO", '"int"', '"double"', None),
-        ("AVRO", '"long"', '"int"', "the value was long and is int"),
-        ("AVRO", '["null", "int"]', '"int"', "the value was null and is int"),
+        ("AVRO", '"long"', '"int"', "the reader has int, the writer long"),
+        ("AVRO", '["null", "int"]', '"int"', "the reader has int, the writer null"),
         ("AVRO", '"int"', '["null", "long"]', None),
-        ("AVRO", '"string"', '["null", "int"]', "the value was string, which the new union does not have"),
+        ("AVRO", '"string"', '["null", "int"]', "no branch of the reader's union reads string"),
         ("AVRO", RECORD.format(A), RECORD.format('{"name": "b", "aliases": ["a"], "type": "int"}'), None),
-        ("AVRO", RECORD.format(""), RECORD.format(A), "a is new and has no default"),
+        ("AVRO", RECORD.format(""), RECORD.format(A), "a: the reader needs this field, which has no default"),
         ("AVRO", '{"type": "map", "values": "int"}', '{"type": "map", "values": "string"}',
-         "the value was int and is string"),
-        ("AVRO", ENUM.format('"A", "B"'), ENUM.format('"A"'), "the value has no symbol B any more"),
+         "[]: the reader has string, the writer int"),
+        ("AVRO", ENUM.format('"A", "B"'), ENUM.format('"A"'), "the reader has no symbol B"),
         ("AVRO", "{", '"int"', None),
         ("PROTOBUF", "message A { int32 a = 1; }", "message A { bool b = 1; string c = 2; }", None),
         ("PROTOBUF", "message A { int32 a = 1; }", "message A { string a = 1; }",
