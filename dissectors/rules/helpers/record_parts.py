@@ -6,11 +6,15 @@ import base64
 import binascii
 from collections.abc import Iterable, Iterator
 
+from dissectors import embedded
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
+from dissectors.messages.message import walk_message
 from dissectors.records.schema_ids import PREFIX, is_repeated
 from dissectors.trackers.schema_uses import PartSchemas
 from dissectors.values import DecodedPart, ProblemKind
+from dissectors.wire.node import Node
+from dissectors.wire.paths import render
 
 
 def parts_with(event: RecordsDecoded, kind: ProblemKind) -> Iterator[DecodedPart]:
@@ -33,9 +37,12 @@ def record_problem(
     got: str | None = None,
 ) -> Problem:
     """The problem that a rule reports for a key or value. In a Fetch, the producer is unknown, so nobody is blamed."""
+    start, end = _span(event, part)
     return Problem(
         f"{part.topic or 'a topic of unknown name'}, {part.part}: {message}",
         path=part.path,
+        start=start,
+        end=end,
         hint=hint,
         blame="client" if event.message.is_request else None,
         severity=severity,
@@ -43,6 +50,28 @@ def record_problem(
         got=got,
         cause=f"{part.topic} {part.part} {cause}",
     )
+
+
+def _span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
+    """The bytes of a key or value from its problem on; of compressed records, all of them."""
+    if event.spans is None:  # one walk for all problems of the frame
+        body = next(node for node in walk_message(event.message).nodes if node.name == "body")
+        embedded.expand_nodes(event.message, body)
+        event.spans = dict(_part_spans(body.children, ()))
+    frame = event.message.frame
+    start, end = event.spans.get(part.path, (0, len(frame)))
+    if frame[end - len(part.data) : end] != part.data:
+        return start, end
+    problem = part.value.problem
+    return end - len(part.data) + (problem.offset or 0 if problem is not None else 0), end
+
+
+def _part_spans(nodes: Iterable[Node], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, int]]]:
+    for node in nodes:
+        place = (*path, node.name)
+        if node.name in ("key", "value"):
+            yield render(place), (node.start, node.end)
+        yield from _part_spans(node.children, place)
 
 
 def schema_name(part: DecodedPart) -> str:

@@ -22,15 +22,24 @@ from tests.serialized import JSON_ORDER, KEY, ORDER, PAYMENT, PROTO_PAYMENT, Reg
 CHANGED_ORDER = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
 
 
-def produced(topic: str, records: list[dict[str, Any]], source: Registered, *masks: str) -> list[FindingEntry]:
-    """The findings about records that are produced to a topic."""
-    partition = {"index": 0, "records": encode([{"records": records}])}
+def produce(topic: str, records: list[dict[str, Any]], compression: str = "none") -> bytes:
+    """The frame of a Produce request."""
+    partition = {"index": 0, "records": encode([{"records": records, "compression": compression}])}
     body = {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": topic, "partition_data": [partition]}]}
+    return request("Produce", 9, body)
+
+
+def findings(frame: bytes, source: Registered, *masks: str) -> list[FindingEntry]:
     inspector = Inspector("t", record_values=RecordValues(source, Masks(masks)))
     inspector.open(1, "a:1", "b:9092", at=0)
-    [line] = inspector.data(1, 0, request("Produce", 9, body), at=1)  # type: ignore[arg-type]
+    [line] = inspector.data(1, 0, frame, at=1)  # type: ignore[arg-type]
     assert isinstance(line, RequestLine)
     return line.findings
+
+
+def produced(topic: str, records: list[dict[str, Any]], source: Registered, *masks: str) -> list[FindingEntry]:
+    """The findings about records that are produced to a topic."""
+    return findings(produce(topic, records), source, *masks)
 
 
 def order(value: bytes | None = ORDER, key: bytes = KEY) -> dict[str, Any]:
@@ -75,7 +84,23 @@ def test_a_broken_envelope_has_one_finding(
     assert [each.code for each in found] == expected
     assert text in "; ".join(each.message for each in found)
     assert found[0].blame == "client"
-    assert (found[0].path or "").startswith(f"topic_data[0].partition_data[0].records[0].records[{len(valid)}].")
+    path = found[0].path or ""
+    assert path.startswith(f"topic_data[0].partition_data[0].records[0].records[{len(valid)}].")
+    start, end = found[0].span or (0, 0)
+    data = broken[path.rpartition(".")[2]]
+    assert data[len(data) - (end - start) :] == produce(topic, [*valid, broken, broken])[start:end]
+
+
+def test_findings_name_the_bytes() -> None:
+    leftover = order(ORDER + b"!?")
+    frame = produce("orders", [leftover])
+    [finding] = findings(frame, registered())
+    assert finding.span is not None
+    assert (finding.code, frame[slice(*finding.span)]) == ("P006", b"!?")
+    frame = produce("orders", [leftover], "gzip")
+    [finding] = findings(frame, registered())
+    assert finding.span is not None
+    assert frame[slice(*finding.span)].startswith(b"\x1f\x8b")  # all that is compressed
 
 
 def test_valid_records_of_each_format_have_none() -> None:
