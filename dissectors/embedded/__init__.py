@@ -21,7 +21,7 @@ from dissectors.messages import sensitive
 from dissectors.messages.message import Message, walk_message
 from dissectors.wire.node import Node
 
-__all__ = ["expand", "expand_nodes", "holds_secret_topic", "presentable", "secret_record_spans"]
+__all__ = ["expand", "expand_nodes", "expanded_body", "holds_secret_topic", "presentable", "secret_record_spans"]
 
 
 def expand(message: Message, topic_name: TopicName = no_name) -> Row:
@@ -63,6 +63,21 @@ def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_name) 
     return expander.secrets
 
 
+def expanded_body(message: Message) -> Node:
+    """The node of the body, with record data and payloads below their fields as by `expand_nodes`.
+
+    It is empty if the body was not decoded.
+    """
+    body = _body(message)
+    expand_nodes(message, body)
+    return body
+
+
+def _body(message: Message) -> Node:
+    nodes = walk_message(message).nodes
+    return next((node for node in nodes if node.name == "body"), Node("body", message.body_start, message.body_start))
+
+
 def holds_secret_topic(message: Message) -> bool:
     """Whether the message has record data of a topic with secrets in its records."""
     if message.layout is None or not (inside := embedded_locations(message.layout)):
@@ -77,7 +92,7 @@ def secret_record_spans(message: Message) -> list[tuple[int, int]]:
     """
     if not holds_secret_topic(message):
         return []
-    body = next(node for node in walk_message(message).nodes if node.name == "body")
+    body = _body(message)
     spans = expand_nodes(message, body)
     if message.error or message.trailing:
         spans.append((message.end, len(message.frame)))

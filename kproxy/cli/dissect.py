@@ -202,7 +202,7 @@ def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool)
 
         if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
             raise UserError(f"use --html or --{other}, not both")
-        return HtmlOutput(sys.stdout, was_named, masks=bool(args.mask))
+        return HtmlOutput(sys.stdout, was_named)
     if args.findings and args.fields:
         raise UserError("use --findings or --fields, not both")
     if args.findings and args.json and args.format not in (None, "json"):

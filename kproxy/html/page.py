@@ -40,19 +40,16 @@ class _NoOverviews(Overviews):
 class HtmlOutput(Output):
     """Collects all lines; an exchange is included if the filter matches its request and response together.
 
-    With `masks`, parts of records are hidden, so the page has no bytes of frames.
-
     Raises:
         UserError: The file is a terminal; later, if the disk is full.
     """
 
-    def __init__(self, file: TextIO, chosen: Filter | None, *, masks: bool = False) -> None:
+    def __init__(self, file: TextIO, chosen: Filter | None) -> None:
         if file.isatty():
             raise UserError(
                 "--html writes HTML to standard output: redirect it, e.g. kproxy dissect --html FILE > page.html"
             )
         super().__init__(file, chosen)
-        self._detail = Detail.FULL if masks else Detail.RAW
         self._spool = Spool()
         self._names: list[str] = []
         self._notes: list[str] = []
@@ -61,7 +58,7 @@ class HtmlOutput(Output):
 
     def detail(self, requested: Detail) -> Detail:
         """Return the highest detail that may be shown, whatever was requested."""
-        return self._detail
+        return Detail.RAW
 
     def begin(self, name: str) -> None:
         """Start the input `name`; its directory is not disclosed."""

@@ -92,33 +92,15 @@ class FrameLines:
     @with_frame.setter
     def with_frame(self, enabled: bool) -> None:
         self._with_frame = enabled
-        self._adds_detail = enabled or self._detail is not Detail.SUMMARY
+        self._adds_detail = self._facts and (enabled or self._detail is not Detail.SUMMARY)
 
     def request(self, ends: Ends, event: RequestReceived, findings: list[Finding]) -> RequestLine:
-        """The line of a request. Stores the facts that its response line repeats in the event's `note`.
-
-        Without facts, `note` is the time of the line.
-        """
+        """The line of a request. Stores the facts that its response line repeats in the event's `note`."""
         message = event.message
         if not self._facts:
-            event.note = timestamp(event.at)
-            return RequestLine(
-                v=FORMAT,
-                ts=event.note,
-                connection_id=ends.connection_id,
-                client=ends.client,
-                server=ends.server,
-                api=message.api,
-                api_key=message.api_key,
-                api_version=message.version,
-                correlation_id=message.correlation_id,
-                client_id=message.client_id,
-                principal=ends.principal,
-                size=event.size + 4,
-                offset=event.offset,
-                findings=self._entries(event, findings) if findings else [],
-                not_decoded=event.damaged or message.opaque,
-            )
+            entries = self._entries(event, findings) if findings else []
+            event.note = _RequestFacts(timestamp(event.at), ends.principal, [], None, None, None, None, entries)
+            return self.repeat_request(ends, event)
         group_id = summary.group_id(message)
         event.note = _RequestFacts(
             timestamp(event.at),
@@ -186,18 +168,17 @@ class FrameLines:
             line.not_decoded = line.not_decoded or "its request is unknown"
             return line
         request, message = event.request, event.message
+        facts: _RequestFacts = request.note
         line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
         line.client_id = request.message.client_id
         line.request_offset = request.offset
+        line.request_ts = facts.ts
         line.latency_us = (event.at - request.at) // 1000
         line.request_size = request.size + 4
         line.not_decoded = event.damaged or message.opaque
         if not self._facts:
-            line.request_ts = request.note
             return line
         body = message.body
-        facts: _RequestFacts = request.note
-        line.request_ts = facts.ts
         line.group_id = facts.group_id or summary.group_id(message)
         line.member_id = facts.member_id or body.get("member_id")
         if line.group_id is not None:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from dissectors import values
 from dissectors.embedded.locations import TopicName
+from dissectors.embedded.record_data import record_data, record_fields
 from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
 from dissectors.values.schemas_topic import is_schemas_topic
 from dissectors.values.tags import EVERYTHING, tagged_names
 from kproxy.inspection.masks import Masks, without_names
-from kproxy.inspection.record_data import record_data, record_fields
 from kproxy.registry import SchemaSource, Sources
 from kproxy.registry.observed import ObservedSchemas
 from kproxy.trace.record_values import MASKED

@@ -7,10 +7,10 @@ from typing import Any
 
 from dissectors import embedded
 from dissectors.embedded import redaction
+from dissectors.embedded.record_data import record_data, record_fields
 from dissectors.embedded.registry import Row
-from dissectors.messages.message import Message, walk_message
+from dissectors.messages.message import Message
 from dissectors.wire.node import Node
-from kproxy.inspection.record_data import record_data, record_fields
 from kproxy.trace.record_values import WITHHELD
 
 
@@ -40,12 +40,8 @@ def frame_without_records(message: Message) -> bytes:
     frame = redaction.redacted_frame(message)
     if not (fields := record_fields(message)):
         return frame
-    body = next((node for node in walk_message(message).nodes if node.name == "body"), None)
-    if body is None:
-        return frame
-    embedded.expand_nodes(message, body)
     shown = bytearray(frame)
-    for data in _record_data(body, fields):
+    for data in _record_data(embedded.expanded_body(message), fields):
         shown[data.start : data.end] = bytes(data.end - data.start)
         for start, end in _numbers(data):
             shown[start:end] = frame[start:end]

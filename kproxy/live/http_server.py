@@ -26,7 +26,6 @@ _DISCARDED_BYTES: Final = 64 * 1024  # read after the response; more is answered
 _DATE: Final = "%a, %d %b %Y %H:%M:%S GMT"
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _REQUEST_LINE: Final = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.[01]\r?\n")
-_HEADER: Final = re.compile(rb"^([!-9;-~]+):[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
 
 
 class HttpRequest(NamedTuple):
@@ -160,7 +159,8 @@ class HttpServer:
         method, (path, _, query) = line[1].decode(), line[2].decode().partition("?")
         if method not in self._methods:
             raise _BadRequest(HTTPStatus.METHOD_NOT_ALLOWED, f"use {' or '.join(self._methods)}")
-        headers = {name.decode().lower(): value.decode("latin-1") for name, value in _HEADER.findall(head, line.end())}
+        rows = (row.partition(":") for row in head[line.end() :].decode("latin-1").split("\n"))
+        headers = {name.lower(): value.strip() for name, colon, value in rows if colon}
         if self._most_body_bytes:
             body = await self._read_body(sock, headers, body)
         return HttpRequest(method, path, query, headers, body)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dissectors import embedded
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
-from dissectors.messages.message import walk_message
 from dissectors.records.schema_ids import PREFIX, is_repeated
 from dissectors.trackers.schema_uses import PartSchemas
 from dissectors.values import DecodedPart, ProblemKind
@@ -55,15 +54,14 @@ def record_problem(
 def _span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
     """The bytes of a key or value from its problem on; of compressed records, all of them."""
     if event.spans is None:  # one walk for all problems of the frame
-        body = next(node for node in walk_message(event.message).nodes if node.name == "body")
-        embedded.expand_nodes(event.message, body)
-        event.spans = dict(_part_spans(body.children, ()))
+        event.spans = dict(_part_spans(embedded.expanded_body(event.message).children, ()))
     frame = event.message.frame
     start, end = event.spans.get(part.path, (0, len(frame)))
     if frame[end - len(part.data) : end] != part.data:
         return start, end
     problem = part.value.problem
-    return end - len(part.data) + (problem.offset or 0 if problem is not None else 0), end
+    offset = 0 if problem is None or problem.offset is None else problem.offset
+    return end - len(part.data) + offset, end
 
 
 def _part_spans(nodes: Iterable[Node], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -82,6 +82,7 @@ def test_records_of_the_schema_registry(key: object, value: object, kind: str) -
         ("connect-offsets", b"[1, 2]"),
         ("connect-configs", b"[" * 100_000),
         ("connect-status", b"\xff\xfe"),
+        ("connect-configs-x" * 1900 + "\n", b'{"properties": {}}'),  # must not take minutes
     ],
 )
 def test_other_records_in_topics_of_such_names_stay_what_they_are(topic: str, data: bytes) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dissectors import rules
 from dissectors.connections import connection
+from dissectors.connections.events import Direction
 from dissectors.messages.message import Message
 from kproxy.capture import open_capture
 from kproxy.capture.lines import CaptureLines
@@ -16,6 +17,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.needs import EVERYTHING, Needs, needs_of
 from kproxy.trace.encoding import ColumnReader, as_mapping
 from kproxy.trace.lines import KINDS, FindingLine, Line, StallLine
+from tests.kproxy.frames import request
 
 ROOT = Path(__file__).parents[3]
 CAPTURES = sorted([*(ROOT / "captures").glob("*.pcap.gz"), *(ROOT / "tests/data/pcap").glob("*.pcap.gz")])
@@ -39,6 +41,15 @@ def test_what_is_left_out_changes_nothing_else(path: Path, needs: Needs, columns
     whole = [line for line in lines_of(path, EVERYTHING) if not isinstance(line, FindingLine | StallLine)]
     read = ColumnReader(columns)
     assert [read(line) for line in lines_of(path, needs)] == [read(line) for line in whole]
+
+
+@pytest.mark.parametrize("needs", [Needs(False, False, False), Needs(False, False), EVERYTHING])
+def test_waiting_requests_have_lines_whatever_is_left_out(needs: Needs) -> None:
+    inspector = Inspector("c", needs=needs)
+    inspector.open(0, "a:1", "b:9092", at=1)
+    [line] = inspector.data(0, Direction.REQUEST, request("Metadata", 1, {"topics": None}), at=2)
+    [now] = inspector.open_now()
+    assert [*now.waiting] == [line]
 
 
 def test_without_findings_no_rule_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:

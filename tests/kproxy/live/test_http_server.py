@@ -82,6 +82,7 @@ async def test_pythons_own_client_reads_it() -> None:
     [
         (b"GET /x HTTP/1.0\n\n", 200),
         (b"GET /x?a=b HTTP/1.1\r\nA: b\r\n\r\nmore than was asked for", 200),
+        (b"GET /x HTTP/1.1\r\nA:" + b" " * 8000 + b"\rb\r\n\r\n", 200),  # must not take minutes
         (b"POST /metrics HTTP/1.1\r\nContent-Length: 2\r\n\r\nab", 405),
         (b"GET http://x/metrics HTTP/1.1\r\n\r\n", 400),
         (b"GET /\xff HTTP/1.1\r\n\r\n", 400),
