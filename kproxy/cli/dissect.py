@@ -105,7 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     selection = options.selection_of(args)
-    payload_options.check(args)
+    payload_options.record_values_of(args)
     inputs = [*_inputs(args.files)]
     if args.jobs < 1:
         raise UserError(f"invalid number of jobs {args.jobs}: use 1 or more")

@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from kproxy.trace.lines import Detail
 
 _SECRET = "KPROXY_REGISTRY_SECRET"  # noqa: S105
-_RAW_MASK = "--mask cannot mask the bytes of frames: do not pass --detail raw with it"
 _NEED_PAYLOADS = ("schemas", "registry", "mask", "mask_tag")
 _NEED_REGISTRY = ("registry_user", "registry_secret_file", "registry_ca", "registry_cert", "registry_key")
 _PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser")
 
 
 def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
-    """Declare the options; those of a command that shows the bytes of frames have no `masks`."""
+    """Declare the options; a command whose input is bytes that the user has pasted needs no `masks`."""
     group = parser.add_argument_group("records")
 
     def file(option: str, help_: str, metavar: str = "PEM") -> None:
@@ -60,17 +59,6 @@ def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
             default=[],
             help="never show fields with this tag in their schema (confluent:tags), e.g. PII; repeatable",
         )
-
-
-def check(args: argparse.Namespace) -> None:
-    """Check the options of `kproxy dissect`.
-
-    Raises:
-        UserError: Options cannot be combined.
-    """
-    if (args.mask or args.mask_tag) and args.frames:
-        raise UserError(_RAW_MASK)
-    record_values_of(args)
 
 
 def check_filter(args: argparse.Namespace) -> None:
@@ -117,7 +105,7 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
 
     masks = Masks(getattr(args, "mask", ()), getattr(args, "mask_tag", ()))
     if masks and args.detail == "raw":
-        raise UserError(_RAW_MASK)
+        raise UserError("--mask cannot mask the bytes of frames: do not pass --detail raw with it")
     if not args.registry and (given := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
         raise UserError(f"--{given.replace('_', '-')} needs --registry URL")
     if (args.schemas or args.registry) and (missing := _missing_package()):

@@ -30,6 +30,7 @@ examples:
   kproxy tui --listen 9092 --upstream --topic orders:6
   kproxy tui capture.pcap                       also .gz, pcapng, several files
   kproxy tui --payloads --schemas schemas/ capture.pcap
+  kproxy tui --listen 9092 --upstream broker:9092 --payloads --registry http://localhost:8081
   kproxy tui kproxy-trace                       a directory of traces; follows those still being written
   kproxy tui -f 'error!=0' trace.jsonl.zst
   tcpdump -i lo -w - port 9092 | kproxy tui -
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "a running proxy",
     ), options.FILE)  # fmt: skip
     add_views(parser)
+    add_capture(parser)
     add_proxy(parser)
     parser.epilog = _EXAMPLES
 
@@ -58,7 +60,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_views(parser: options.OptionGroup) -> None:
     """Declare the options of the view."""
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only matching rows, e.g. 'error!=0' (key: /)")
-    _add_capture(parser)
     parser.add_argument(
         "--keep", type=options.size, default=1 << 30, metavar="SIZE",
         help="keep at most this much data of a running proxy, in a temporary file, e.g. 200M (default: 1G)",
@@ -66,9 +67,10 @@ def add_views(parser: options.OptionGroup) -> None:
     parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
 
 
-def _add_capture(parser: options.OptionGroup) -> None:
+def add_capture(parser: options.OptionGroup) -> None:
+    """Declare the options for reading captures."""
     options.add_capture(parser)
-    payload_options.configure(parser, masks=False)
+    payload_options.configure(parser)
 
 
 def add_proxy(parser: options.OptionGroup) -> None:
@@ -126,22 +128,23 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     Raises:
         UserError: The source cannot be opened, or options cannot be combined.
     """
-    from kproxy.browse.sources.capture_child import DissectedSource
-
     payload_options.record_values_of(args)
     source = _opened(args, choose)
     try:
-        _check_payloads(args, reads_capture=isinstance(source, DissectedSource))
+        _check_payloads(args, source)
     except UserError:
         source.close()
         raise
     return source
 
 
-def _check_payloads(args: argparse.Namespace, *, reads_capture: bool) -> None:
-    if reads_capture:
+def _check_payloads(args: argparse.Namespace, source: Source) -> None:
+    from kproxy.browse.sources.capture_child import DissectedSource
+    from kproxy.browse.sources.child_proxy import ChildProxySource
+
+    if isinstance(source, DissectedSource):
         payload_options.check_filter(args)
-    elif args.payloads:
+    elif args.payloads and not isinstance(source, ChildProxySource):
         raise UserError("--payloads reads captures; start the proxy that writes the trace with it instead")
 
 
@@ -153,7 +156,7 @@ def _opened(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sourc
     proxy = start_child_proxy(args)
     if proxy is not None:
         return ChildProxySource(proxy, keep=args.keep)
-    capture = command_line.options_of(args, _add_capture)
+    capture = command_line.options_of(args, add_capture)
     try:
         return open_source(args.sources, capture, keep=args.keep)
     except SeveralSources as error:
@@ -199,6 +202,8 @@ def start_child_proxy(
         raise UserError(f"{args.sources[0]}: pass a source to read or --listen to start a proxy, not both")
     if args.no_control:
         raise UserError("--no-control cannot be used here: the view reads the proxy's control socket")
+    payload_options.check_filter(args)
+    proxy_options += command_line.options_of(args, payload_options.configure)
     from kproxy.browse.sources.child_proxy import ChildProxy
     from kproxy.control.protocol import ControlError
 

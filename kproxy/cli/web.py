@@ -105,8 +105,10 @@ def _session(args: argparse.Namespace, proxy: ChildProxy | None) -> str:
             source.close()
     else:
         sources = [str(proxy.control)]
-    words = [sys.executable, "-m", "kproxy", "tui", *command_line.options_of(args, tui.add_views), "--", *sources]
-    return "exec " + shlex.join(words)
+    own = command_line.options_of(args, tui.add_views)
+    if proxy is None:
+        own += command_line.options_of(args, tui.add_capture)
+    return "exec " + shlex.join([sys.executable, "-m", "kproxy", "tui", *own, "--", *sources])
 
 
 def _title(args: argparse.Namespace, proxy: ChildProxy | None) -> str:

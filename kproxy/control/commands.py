@@ -41,14 +41,19 @@ class ListConnections(Struct):
 
 
 class WatchLines(Struct):
-    """Send trace lines from now on, with `frames` including their frames, with `backlog` after the recent ones."""
+    """Send trace lines from now on.
+
+    With `frames`, they have their frames; with `payloads`, the bodies with decoded records, if the proxy decodes them;
+    with `backlog`, the recent lines come first.
+    """
 
     frames: bool = False
     backlog: bool = False
+    payloads: bool = False
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         reply(watching=True)
-        server.watch(viewer, frames=self.frames, backlog=self.backlog)
+        server.watch(viewer, frames=self.frames, backlog=self.backlog, payloads=self.payloads)
 
 
 class Unwatch(Struct):

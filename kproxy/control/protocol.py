@@ -31,7 +31,7 @@ class Greeting(Struct):
     `started` is a timestamp as in a trace, `trace` the trace's directory or null, `detail` its detail. With
     `built_in`, the upstream is the built-in broker, which has no address but the listener's. `restarts` counts earlier
     inspectors, whose lines are not in the backlog; `sample` is the share of connections that is inspected, None if all
-    are.
+    are. With `payloads`, records are decoded.
     """
 
     kproxy: str
@@ -45,6 +45,7 @@ class Greeting(Struct):
     built_in: bool = False
     restarts: int = 0
     sample: float | None = None
+    payloads: bool = False
 
     @property
     def pairs(self) -> list[str]:

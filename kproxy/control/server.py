@@ -60,16 +60,22 @@ class ControlServer:
         self._accepting = False
         self._accept_again()
 
-    def publish(self, line: bytes, frame: str | None) -> None:
-        """Send a line, encoded at detail `summary`, to watching viewers; with `frame` (base64) if they want frames."""
+    def publish(self, line: bytes, frame: str | None, decoded: bytes | None = None) -> None:
+        """Send a line to watching viewers.
+
+        Args:
+            line: The line, encoded at detail `summary`.
+            frame: Its frame (base64), for viewers that want frames.
+            decoded: The line with its decoded records, for viewers that want payloads.
+        """
         self._backlog.add(line)
-        framed = None
+        made: dict[tuple[bool, bool], bytes] = {}
         for viewer in tuple(self._watching):
-            if frame is not None and viewer.frames:
-                framed = framed or with_frame(line, frame)
-                viewer.put(framed)
-            else:
-                viewer.put(line)
+            wanted = viewer.payloads, viewer.frames
+            if wanted not in made:
+                shown = decoded if viewer.payloads and decoded is not None else line
+                made[wanted] = with_frame(shown, frame) if viewer.frames and frame is not None else shown
+            viewer.put(made[wanted])
 
     def announce_listeners(self, listeners: list[Listening]) -> None:
         """Send the listeners, which have changed, to watching viewers, and greet later viewers with them."""
@@ -93,9 +99,9 @@ class ControlServer:
         for viewer in tuple(self._viewers):
             viewer.tick()
 
-    def watch(self, viewer: Viewer, *, frames: bool, backlog: bool) -> None:
+    def watch(self, viewer: Viewer, *, frames: bool, backlog: bool, payloads: bool) -> None:
         """Start to send lines to a viewer."""
-        viewer.watching, viewer.frames = True, frames
+        viewer.watching, viewer.frames, viewer.payloads = True, frames, payloads
         self._update_watching()
         self._update_listeners(viewer)
         if backlog:

@@ -1,18 +1,32 @@
-"""Trace lines for viewers: at detail `summary`, optionally with the `frame`."""
+"""Trace lines for viewers: at detail `summary`, optionally with the `frame` and with decoded records."""
 
 from __future__ import annotations
 
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
+from kproxy.trace.record_values import record_values
+
+
+def take_frame(line: Line) -> str | None:
+    """Remove the frame (base64) from a line, and return it."""
+    if not isinstance(line, RequestLine | ResponseLine):
+        return None
+    frame, line.frame = line.frame, None
+    return frame
 
 
 def strip(line: Line) -> str | None:
     """Remove from a line what `Detail.SUMMARY` does not have; return the frame (base64) that it had."""
-    if not isinstance(line, RequestLine | ResponseLine):
-        return None
-    frame, line.frame, line.body = line.frame, None, None
-    for finding in line.findings:
-        finding.excerpt = None
-    return frame
+    if isinstance(line, RequestLine | ResponseLine):
+        line.body = None
+        for finding in line.findings:
+            finding.excerpt = None
+    return take_frame(line)
+
+
+def has_decoded_records(line: Line) -> bool:
+    """Whether the line has decoded keys, values or headers of records."""
+    body = line.body if isinstance(line, RequestLine | ResponseLine) else None
+    return next(record_values(body), None) is not None
 
 
 def with_frame(line: bytes, frame: str) -> bytes:

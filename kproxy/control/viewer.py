@@ -44,6 +44,7 @@ class Viewer:
     ) -> None:
         self.watching = False
         self.frames = False
+        self.payloads = False
         self.listeners: Sequence[Listening] = ()  # as sent
         self._socket = sock
         self._selector = selector

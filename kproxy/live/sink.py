@@ -18,7 +18,7 @@ from kproxy import __version__
 from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
-from kproxy.control.summary import strip
+from kproxy.control.summary import has_decoded_records, strip, take_frame
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.message_inspection import MessageInspection, run_gap
 from kproxy.live.progress import ProgressLog
@@ -32,7 +32,7 @@ from kproxy.outputs.streams import error_text, give_up_output
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.encoding import encode_line
-from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import Detail, Line
 from kproxy.trace.timestamps import timestamp
 from kproxy.trace.writer import TraceWriter
 
@@ -96,6 +96,7 @@ class InspectionSink:
         self._shown = True
         self._throttle = RateLimit(sys.stdout)
         self._detail = options.detail
+        self._decodes_records = options.record_values is not None
         node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
         detail = self._output.detail(self._detail)
         self._inspector = Inspector(
@@ -148,9 +149,7 @@ class InspectionSink:
                     self._take(finding)
 
     def _take(self, line: Line) -> None:
-        frame = None
-        if isinstance(line, RequestLine | ResponseLine) and self._detail is not Detail.RAW:
-            frame, line.frame = line.frame, None  # it is only for viewers
+        frame = None if self._detail is Detail.RAW else take_frame(line)  # it is only for viewers
         if self._metrics is not None:
             self._metrics.add(line)
         selected = self._selection.of(line)  # the trace has all of them
@@ -161,12 +160,16 @@ class InspectionSink:
         if self._trace is None and self._control is None:
             return
         whole = None if self._detail is Detail.SUMMARY else encode_line(line)
-        frame = strip(line) or frame
+        frame = take_frame(line) or frame
+        decoded = None
+        if self._control is not None and self._decodes_records and has_decoded_records(line):
+            decoded = encode_line(line) if self._detail is Detail.RAW else whole
+        strip(line)
         summary = encode_line(line)
         if self._trace is not None:
             self._trace.add_encoded(whole or summary, at=self._at)
         if self._control is not None:
-            self._control.publish(summary, frame)
+            self._control.publish(summary, frame, decoded)
 
     def _show(self, act: Callable[[], object]) -> None:
         """Use the output. If its reader leaves (`| head`) or its disk is full, the trace continues."""
@@ -279,4 +282,5 @@ def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -
         built_in=options.built_in,
         restarts=hello.restarts,
         sample=hello.sample,
+        payloads=options.record_values is not None,
     )

@@ -25,7 +25,8 @@ class BackgroundSource:
     """A source of schemas that answers at once, or soon.
 
     A lookup waits up to `patience` for schemas that were never asked for, but not if earlier ones are still missing. So
-    the first record of a schema usually has it, and a source that hangs costs this time once.
+    the first record of a schema usually has it, and a source that hangs costs this time once. Lookups wait `patience`
+    in total per second, so a slow source costs no more, however many schemas are asked for.
 
     Args:
         source: The source to ask. Only the thread uses it.
@@ -45,6 +46,9 @@ class BackgroundSource:
         #: Until when an answer holds, and the answer.
         self._known: BoundedDict[SchemaKey, tuple[float, Schema | str]] = BoundedDict(_MOST_KEPT)
         self._thread: threading.Thread | None = None
+        #: How long lookups may wait now, in seconds, and when that was calculated.
+        self._may_wait = patience
+        self._at = now()
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
         """The schemas that are known, or why they are not; see `SchemaSource`."""
@@ -53,7 +57,7 @@ class BackgroundSource:
             is_behind = bool(self._waiting or self._asked)
             is_new = self._ask(keys)
             if is_new and not is_behind:
-                self._changed.wait_for(lambda: not (self._waiting or self._asked), self._patience)
+                self._wait()
             return {key: self._known[key][1] if key in self._known else NOT_YET for key in keys}
 
     def _ask(self, keys: list[SchemaKey]) -> bool:
@@ -71,6 +75,14 @@ class BackgroundSource:
                 self._thread.start()
             self._changed.notify_all()
         return is_new
+
+    def _wait(self) -> None:
+        """Wait until the thread has all answers, but no longer than lookups may wait now."""
+        began = self._now()
+        self._may_wait = min(self._patience, self._may_wait + (began - self._at) * self._patience)
+        self._changed.wait_for(lambda: not (self._waiting or self._asked), self._may_wait)
+        self._at = self._now()
+        self._may_wait = max(0.0, self._may_wait - (self._at - began))
 
     def _run(self) -> None:
         while True:

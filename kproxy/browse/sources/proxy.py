@@ -26,7 +26,7 @@ _CLOSE: Final = b'{"kind":"close"'
 
 
 class ProxySource(Source):
-    """The lines of a running proxy, with frames.
+    """The lines of a running proxy, with frames and decoded records.
 
     Args:
         name: The name shown to the user.
@@ -90,7 +90,7 @@ class ProxySource(Source):
         restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # it has a new backlog
         client.on_listeners = lambda: self._show_listeners(client.greeting)
         client.on_late = self._add_late
-        await client.ask("watch", frames=True, backlog=not is_same or restarted)
+        await client.ask("watch", frames=True, payloads=True, backlog=not is_same or restarted)
         if last_greeting is not None:
             self._add_missed_lines(greeting, is_same=is_same)
         self._greeting = greeting

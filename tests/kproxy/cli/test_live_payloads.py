@@ -16,6 +16,7 @@ from dissectors.records import encode
 from kproxy.trace.reader import trace_files
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.cli.test_relay import Broker, running, traced, until
+from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.frames import request, response
 from tests.serialized import ORDER, ORDER_SCHEMA
 
@@ -65,7 +66,8 @@ def values(lines: list[dict[str, Any]]) -> list[Any]:
 
 def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: Path, registry: str) -> None:
     broker, trace = Broker(ANSWER), tmp_path / "kproxy-trace"
-    options = ("--payloads", "--registry", registry, "--mask", "cards:value", "-q")
+    control = tmp_path / "control.sock"
+    options = ("--payloads", "--registry", registry, "--mask", "cards:value", "--control", str(control), "-q")
     hanging = [produce("orders", ORDER[:3] + number.to_bytes(2, "big") + ORDER[5:]) for number in range(300, 400)]
 
     def is_decoded() -> bool:
@@ -81,7 +83,12 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
                     assert received.read(len(ANSWER)) == ANSWER
 
                 until(is_decoded)
-                for frame in [produce("cards", b"planted"), *hanging]:
+                with RawViewer(control) as viewer:
+                    assert viewer.line()["payloads"]
+                    viewer.ask(do="watch", payloads=True, frames=True)
+                    ask(produce("cards", b"planted"))
+                    watched = next(each for each in iter(viewer.line, {}) if "cards" in str(each))
+                for frame in hanging:
                     ask(frame)
             until(lambda: [line for line in traced(trace) if line["kind"] == "close"])
             out, _ = proxy.end()
@@ -90,6 +97,8 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
     lines = traced(trace)
     assert {line["kind"] for line in lines} == {"open", "request", "response", "close"}  # and no gap
     *_, decoded, masked = values(lines)[: -len(hanging)]
+    assert values([watched]) == [masked]
+    assert "frame" not in watched
     assert (decoded["data"], decoded["subject"]) == ({"id": 17, "note": "hi", "tags": ["a", "b"]}, "orders-value")
     assert masked["data"] == "(masked)"
     assert {each["problem"] for each in values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}

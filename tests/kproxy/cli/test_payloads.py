@@ -139,7 +139,7 @@ def several(capture: Path) -> Path:
 
 def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) -> None:
     masks = [f"--mask={each}" for each in ("value.**.card", "key", "orders:header.tr*")]
-    for options in (["--json"], ["--json", "--fields", "findings,body"], [], ["-v"]):
+    for options in (["--json"], ["--json", "--frames"], ["--json", "--fields", "findings,body"], [], ["-v"]):
         done = kproxy("dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *masks, several)
         assert done.returncode == 1, done.stderr  # the broken ones
         assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]

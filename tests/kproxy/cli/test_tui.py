@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.cli import command_line, main, options, payload_options, relay, tui
+from kproxy.cli import command_line, main, relay, tui
 from kproxy.control.paths import own_path
 from kproxy.errors import UserError
 from tests.kproxy.cli.conftest import Run
@@ -66,6 +66,8 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
         (["--listen", "9092", "--upstream", "--", CAPTURE], "pass a source to read or --listen to start"),
         (["--detail", "full", CAPTURE], "--detail configures a proxy: pass --listen and --upstream too"),
         (["--listen", "0", "--upstream", "--no-control"], "--no-control cannot be used here"),
+        (["--listen", "0", "--upstream", "--mask", "key"], "--mask needs --payloads"),
+        (["--listen", "0", "--upstream", "-f", "value.id=17"], "the filter reads keys, values or headers of records"),
         (["--keep", "1", CAPTURE], "argument --keep: invalid size '1': use 1M or more"),
         (["--keep", "1GB", CAPTURE], "argument --keep: invalid size '1GB': use 1M or more"),
     ],
@@ -123,22 +125,29 @@ def test_options_are_handed_on_as_they_were_given(words: list[str], wanted: list
 
 
 def test_options_of_captures_are_not_those_of_proxies() -> None:
-    args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--", "-x.pcap")
-    assert command_line.options_of(args, options.add_capture) == ["--port=1", "--port=2", "--keylog=keys"]
+    args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key", "--", "-x.pcap")
+    handed = command_line.options_of(args, tui.add_capture)
+    assert handed == ["--port=1", "--port=2", "--keylog=keys", "--payloads", "--mask=key"]
     assert args.sources == ["-x.pcap"]
     assert tui.start_child_proxy(args) is None
 
 
-def test_all_options_of_the_root_command_but_those_of_its_output_and_of_payloads_are_there() -> None:
-    root, ours, payloads = argparse.ArgumentParser(), argparse.ArgumentParser(), argparse.ArgumentParser()
+def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> None:
+    root, ours = argparse.ArgumentParser(), argparse.ArgumentParser()
     relay.configure(root)
     tui.configure(ours)
-    payload_options.configure(payloads)
-    names = {name for action in root._actions for name in action.option_strings} - set(payloads._option_string_actions)
-    names |= {"-h", "--help"}
+    names = {name for action in root._actions for name in action.option_strings}
     assert names - set(ours._option_string_actions) == {
         "--json", "-v", "--verbose", "-q", "--quiet", "--select", "--ignore",
     }  # fmt: skip
+
+
+def test_a_proxy_gets_the_options_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr("kproxy.browse.sources.child_proxy.ChildProxy", lambda words, *_: started.append(words))
+    words = ["--payloads", "--registry=http://localhost:8081", "--mask=key", "--mask=value.a", "--mask-tag=PII"]
+    tui.start_child_proxy(parsed("--listen", "0", "--upstream", *words))
+    assert started == [["--listen=0", "--upstream", *words]]
 
 
 def test_a_proxy_needs_an_upstream() -> None:

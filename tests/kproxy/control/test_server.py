@@ -87,6 +87,21 @@ def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
         assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
 
 
+def test_viewers_get_what_they_want_of_a_line(loop: Loop) -> None:
+    decoded = b'{"kind":"request","body":{"key":1}}\n'
+    for wishes in ({}, {"payloads": True}, {"frames": True}, {"frames": True, "payloads": True}):
+        with loop.viewer() as viewer:
+            viewer.line()
+            loop.ask(viewer, do="watch", **wishes)
+            for line, frame, more in ((b'{"kind":"request"}\n', "QQ==", decoded), (b'{"kind":"open"}\n', None, None)):
+                loop.server.publish(line, frame, more)
+            loop.server.flush()
+            wanted = {"kind": "request"}
+            wanted |= {"body": {"key": 1}} if "payloads" in wishes else {}
+            wanted |= {"frame": "QQ=="} if "frames" in wishes else {}
+            assert [viewer.line(), viewer.line()] == [wanted, {"kind": "open"}]
+
+
 def test_a_bug_in_a_command_costs_the_viewer_and_nobody_else(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(msgspec.Struct):
         def run(self, *_: object) -> None:

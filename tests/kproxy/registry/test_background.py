@@ -21,11 +21,13 @@ class Slow:
         self.released = threading.Event()
         self.asked: list[list[SchemaKey]] = []
         self.answer: Schema | str | Exception = SCHEMA
+        self.on_answer = lambda: None
 
     def lookup(self, keys: Iterable[SchemaKey]) -> dict[SchemaKey, Schema | str]:
         keys = [*keys]
         self.asked.append(keys)
         self.released.wait()
+        self.on_answer()
         if isinstance(self.answer, Exception):
             raise self.answer
         return dict.fromkeys(keys, self.answer)
@@ -57,6 +59,28 @@ def test_a_source_that_hangs_costs_its_patience_once(slow: Slow) -> None:
         assert source._changed.wait_for(lambda: not (source._waiting or source._asked), 60)
     assert source.lookup([FIRST, SECOND]) == {FIRST: SCHEMA, SECOND: SCHEMA}
     assert slow.asked == [[FIRST], [SECOND]]
+
+
+def test_lookups_at_a_slow_source_wait_no_longer_in_total(slow: Slow) -> None:
+    now = 0.0
+    first, second, third, fourth = (SchemaKey("id", number) for number in range(4))
+    source = BackgroundSource(slow, patience=60, now=lambda: now)
+    slow.released.set()
+
+    def takes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    slow.on_answer = lambda: takes(31)
+    assert source.lookup([first]) == {first: SCHEMA}
+    assert source.lookup([second]) == {second: SCHEMA}
+    slow.released.clear()
+    assert source.lookup([third]) == {third: NOT_YET}  # at once: earlier ones have waited for 62 s
+    slow.released.set()
+    with source._changed:
+        assert source._changed.wait_for(lambda: third in source._known, 60)
+    takes(1)
+    assert source.lookup([fourth]) == {fourth: SCHEMA}
 
 
 def test_what_waits_is_bounded(slow: Slow) -> None:
