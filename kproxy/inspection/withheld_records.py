@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from dissectors import embedded
 from dissectors.embedded import redaction
@@ -13,13 +13,20 @@ from dissectors.messages.message import Message
 from dissectors.wire.node import Node
 from kproxy.trace.record_values import WITHHELD
 
+#: What is at the same place in a batch of every format: offset, length, an epoch or a CRC, and the format (magic).
+_COMMON_HEADER: Final = 17
+_OF_DAMAGED: Final = frozenset({"base_offset", "batch_length", "magic", "error", "unread", "records"})
+
 
 def withhold_records(message: Message, body: Row) -> Row:
     """The body, as `embedded.presentable` made it, with the sizes of keys, values and headers in their place.
 
     They have the form of decoded ones (docs/payloads.md). Null stays null, and so does what kproxy has decoded anyway.
+    Numbers of a damaged batch, and of what seems to be batches after it, may be parts of values: only those at its
+    start stay.
     """
     for _, _, batches in record_data(message, body):
+        _leave_out_damaged(batches)
         for batch in batches:
             for name, value in batch.items():
                 if isinstance(value, bytes | memoryview):
@@ -35,6 +42,14 @@ def withhold_records(message: Message, body: Row) -> Row:
     return body
 
 
+def _leave_out_damaged(batches: list[Row]) -> None:
+    for index, batch in enumerate(batches):
+        if "error" in batch:
+            batches[index] = {name: value for name, value in batch.items() if name in _OF_DAMAGED}
+            del batches[index + 1 :]
+            return
+
+
 def frame_without_records(message: Message) -> bytes:
     """The frame with its secrets set to zero, and of its record data everything but numbers outside compression."""
     frame = redaction.redacted_frame(message)
@@ -43,7 +58,7 @@ def frame_without_records(message: Message) -> bytes:
     shown = bytearray(frame)
     for data in _record_data(embedded.expanded_body(message), fields):
         shown[data.start : data.end] = bytes(data.end - data.start)
-        for start, end in _numbers(data):
+        for start, end in _numbers_of_batches(data):
             shown[start:end] = frame[start:end]
     return bytes(shown)
 
@@ -54,6 +69,19 @@ def _record_data(node: Node, fields: frozenset[str]) -> Iterator[Node]:
             yield child
         else:
             yield from _record_data(child, fields)
+
+
+def _numbers_of_batches(data: Node) -> Iterator[tuple[int, int]]:
+    """The spans of numbers; of a damaged batch, only those at its start, and none after it (see `withhold_records`)."""
+    for batch in data.children:
+        if _is_damaged(batch):
+            yield batch.start, min(batch.start + _COMMON_HEADER, batch.end)
+            return
+        yield from _numbers(batch)
+
+
+def _is_damaged(node: Node) -> bool:
+    return node.name == "unread" or any(map(_is_damaged, node.children))
 
 
 def _numbers(node: Node) -> Iterator[tuple[int, int]]:
