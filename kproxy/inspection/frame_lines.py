@@ -17,7 +17,7 @@ from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.rewritten import rewritten_entries
-from kproxy.inspection.withheld_records import frame_without_records, withhold_records
+from kproxy.inspection.withheld_records import frame_without_records, leave_out_damaged, withhold_records
 from kproxy.trace.lines import (
     FORMAT,
     Detail,
@@ -215,7 +215,10 @@ class FrameLines:
 
     def _decode(self, message: Message, record_values: RecordValues) -> DecodedRecords:
         topic_names = self._run_state.topic_names.get
-        return record_values.decode(message, embedded.presentable(message, topic_names), topic_names)
+        body = embedded.presentable(message, topic_names)
+        if record_values.may_mask(message):
+            leave_out_damaged(message, body)
+        return record_values.decode(message, body, topic_names)
 
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
         frame = self._redacted(event) if self._excerpts else None

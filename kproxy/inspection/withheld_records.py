@@ -22,11 +22,9 @@ def withhold_records(message: Message, body: Row) -> Row:
     """The body, as `embedded.presentable` made it, with the sizes of keys, values and headers in their place.
 
     They have the form of decoded ones (docs/payloads.md). Null stays null, and so does what kproxy has decoded anyway.
-    Numbers of a damaged batch, and of what seems to be batches after it, may be parts of values: only those at its
-    start stay.
     """
+    leave_out_damaged(message, body)
     for _, _, batches in record_data(message, body):
-        _leave_out_damaged(batches)
         for batch in batches:
             for name, value in batch.items():
                 if isinstance(value, bytes | memoryview):
@@ -42,12 +40,16 @@ def withhold_records(message: Message, body: Row) -> Row:
     return body
 
 
-def _leave_out_damaged(batches: list[Row]) -> None:
-    for index, batch in enumerate(batches):
-        if "error" in batch:
-            batches[index] = {name: value for name, value in batch.items() if name in _OF_DAMAGED}
-            del batches[index + 1 :]
-            return
+def leave_out_damaged(message: Message, body: Row) -> None:
+    """Remove numbers from a body that may be parts of keys and values.
+
+    These are numbers of damaged batches, except those at their start, and of what seems to be batches after them.
+    """
+    for _, _, batches in record_data(message, body):
+        damaged = next((index for index, batch in enumerate(batches) if "error" in batch), None)
+        if damaged is not None:
+            batch = batches[damaged]
+            batches[damaged:] = [{name: value for name, value in batch.items() if name in _OF_DAMAGED}]
 
 
 def frame_without_records(message: Message) -> bytes:
@@ -72,7 +74,7 @@ def _record_data(node: Node, fields: frozenset[str]) -> Iterator[Node]:
 
 
 def _numbers_of_batches(data: Node) -> Iterator[tuple[int, int]]:
-    """The spans of numbers; of a damaged batch, only those at its start, and none after it (see `withhold_records`)."""
+    """The spans of numbers; of a damaged batch, only those at its start, and none after it."""
     for batch in data.children:
         if _is_damaged(batch):
             yield batch.start, min(batch.start + _COMMON_HEADER, batch.end)

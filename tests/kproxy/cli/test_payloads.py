@@ -151,6 +151,14 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) ->
             assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
 
 
+def test_masked_records_of_a_damaged_batch_leave_no_numbers(kproxy: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "damaged.pcap", produce(flip=11))  # its length
+    done = kproxy("dissect", "--json", "--payloads", "--mask=key", path)
+    [body] = [json.loads(line)["body"] for line in done.stdout.splitlines() if '"body"' in line]
+    [batch] = body["topic_data"][0]["partition_data"][0]["records"]
+    assert batch.keys() == {"base_offset", "batch_length", "magic", "records", "error"}
+
+
 def test_fields_with_a_tag_are_nowhere(kproxy: Run, capture: Path, tmp_path: Path) -> None:
     schemas = tmp_path / "tagged"
     schemas.mkdir()
