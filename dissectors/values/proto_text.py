@@ -140,6 +140,8 @@ def _message(made: Any, declared: Any, syntax: str) -> None:
             case ast.Option():
                 if element.name == "message_set_wire_format":
                     made.options.message_set_wire_format = element.value is True
+                elif element.name == "map_entry":  # in what Wire prints from descriptors
+                    made.options.map_entry = element.value is True
     for field in synthetic:
         field.oneof_index = len(made.oneof_decl)
         made.oneof_decl.add(name=f"_{field.name}")

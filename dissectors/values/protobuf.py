@@ -25,6 +25,7 @@ _Path: TypeAlias = tuple[int, ...]
 _MAIN = "(schema).proto"
 _MOST_FILES = 200
 _MOST_FITTING = 3
+_REF_NAME, _REF_PREFIX = 0x0A, 3
 _OWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
 
@@ -35,6 +36,8 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
         classes = _classes(schema)
     except SchemaError as error:
         return DecodedValue("protobuf", payload, problem=bad_schema(error))
+    if named := _named(payload, classes, context):
+        return _first_read(payload, *named)
     in_header = indexes is not None
     try:
         if indexes is not None:
@@ -52,12 +55,35 @@ def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: byt
         )
         problem = _problem([text, *found], None if in_header else 0, ProblemKind.MESSAGE_INDEX)
         return DecodedValue("protobuf", payload[start:], problem=problem)
-    values = [_read(payload, start, each) for each in made]
-    value = next((value for value in values if value.problem is None), values[0])
+    value = _first_read(payload, made, start)
     if value.problem is not None and (found := _fitting(payload[start:], classes)):
         text = "; ".join([value.problem.text, *found])
         return replace(value, problem=replace(value.problem, text=text, kind=ProblemKind.DOES_NOT_FIT))
     return value
+
+
+def _named(payload: bytes, classes: dict[_Path, list[Any]], context: ValueContext) -> tuple[list[Any], int] | None:
+    """The messages of the name that Apicurio's serializer writes, and where they start; None if there is none.
+
+    The name is in a header; without headers, in a message ``Ref {string name = 1}`` behind its size, before the data.
+
+    Source: Apicurio's ProtobufKafkaSerializer.
+    """
+    name, start = None, 0
+    if any(context.header(f"apicurio.{context.part}.{each}") for each in ("globalId", "contentId")):
+        name = context.header("apicurio.protobuf.type")
+    elif len(payload) > _REF_PREFIX and payload[1] == _REF_NAME and payload[0] == payload[2] + 2:
+        start = payload[0] + 1
+        name = payload[_REF_PREFIX:start]
+    text = name.decode(errors="replace") if name else ""
+    made = [each for found in classes.values() for each in found if each.DESCRIPTOR.name == text]
+    return (made, start) if made else None
+
+
+def _first_read(payload: bytes, made: list[Any], start: int) -> DecodedValue:
+    """The value of the first message that fits; if none does, that of the first one."""
+    values = [_read(payload, start, each) for each in made]
+    return next((value for value in values if value.problem is None), values[0])
 
 
 def _joined(path: _Path) -> str:
