@@ -4,7 +4,7 @@ A registry that is slow, down or wrong costs a bounded time: each request has a 
 registry is left alone for a while, which doubles with each further one.
 
 Sources: Confluent's "Schema Registry API Reference" (``/schemas/ids``, ``/schemas/guids``, ``/subjects``), Apicurio's
-core API v3 (``/ids/globalIds``, ``/ids/contentIds``).
+core APIs v2 and v3 (``/ids/globalIds``, ``/ids/contentIds``, ``/groups/GROUP/artifacts/ARTIFACT/versions``).
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ _PATHS: Final = {
     "global_id": "/ids/globalIds/{}",
     "content_id": "/ids/contentIds/{}",
 }
+_OF_JSON_SCHEMA: Final = {"$schema", "$id", "$ref", "properties", "definitions", "$defs", "anyOf", "oneOf", "allOf"}
+#: How paths of Apicurio's own API begin.
+_APICURIO: Final = ("/ids/", "/groups/")
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json;q=0.9, */*;q=0.1"
 
 
@@ -139,46 +142,46 @@ class SchemaRegistry:
 
     async def _schema(self, session: aiohttp.ClientSession, key: SchemaKey) -> Schema:
         path = _PATHS[key.form].format(quote(str(key.value), safe=""))
-        if key.form in ("global_id", "content_id"):
-            text, type_ = await self._get(session, path)
-            references = _parsed((await self._get(session, f"{path}/references"))[0])
-            answer: Any = {"schema": text, "schemaType": type_, "references": references}
-        else:
-            answer = _parsed((await self._get(session, path))[0])
-        schema = await self._made(session, answer, {})
+        schema = await self._made(session, await self._answer(session, path), {})
         if key.form != "id":
             return schema
         subjects = await self._subjects(session, path)
         return replace(schema, subject=subjects[0] if subjects else None, subjects=subjects)
 
+    async def _answer(self, session: aiohttp.ClientSession, path: str) -> Any:
+        """The answer in Confluent's form; Apicurio has schema, type and references apart."""
+        if not path.startswith(_APICURIO):
+            return _parsed((await self._get(session, path))[0])
+        is_v3 = path.startswith("/groups/") and not self._access.url.rstrip("/").endswith("/v2")
+        text, type_ = await self._get(session, f"{path}/content" if is_v3 else path)
+        references = _parsed((await self._get(session, f"{path}/references"))[0])
+        return {"schema": text, "schemaType": type_ or _type_of(text), "references": references}
+
     async def _made(
         self,
         session: aiohttp.ClientSession,
         answer: Any,
-        known: dict[tuple[str, str], Schema],
-        place: tuple[str, str] | None = None,
+        known: dict[str, Schema],
+        path: str | None = None,
+        subject: str | None = None,
     ) -> Schema:
-        """The schema in an answer, with its references; those in `known`, by subject and version, are not fetched."""
+        """The schema in an answer, with its references; those in `known`, by path, are not fetched."""
         if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise _Failed("answered something that is no schema")
         references: dict[str, Schema] = {}
-        schema = Schema(str(answer.get("schemaType") or "AVRO"), answer["schema"], place and place[0], references)
-        if place is not None:
-            known[place] = schema  # before its references, which may be a circle
+        schema = Schema(str(answer.get("schemaType") or "AVRO"), answer["schema"], subject, references)
+        if path is not None:
+            known[path] = schema  # before its references, which may be a circle
         declared = answer.get("references") or []
         if not isinstance(declared, list):
             declared = [None]
         for reference in declared:
-            try:
-                name, of = str(reference["name"]), (str(reference["subject"]), str(reference["version"]))
-            except (TypeError, KeyError):
-                raise _Failed("answered references without name, subject and version") from None
+            name, at, of = _reference(reference)
             if len(known) >= _MOST_REFERENCES:
                 raise _Failed(f"answered a schema with more than {_MOST_REFERENCES} references")
-            if of not in known:
-                path = "/subjects/{}/versions/{}".format(*(quote(each, safe="") for each in of))
-                await self._made(session, _parsed((await self._get(session, path))[0]), known, of)
-            references[name] = known[of]
+            if at not in known:
+                await self._made(session, await self._answer(session, at), known, at, of)
+            references[name] = known[at]
         return schema
 
     async def _subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:
@@ -217,6 +220,30 @@ class SchemaRegistry:
             return body.decode(), type_
         except UnicodeDecodeError:
             raise _Failed("answered something that is not text") from None
+
+
+def _reference(declared: Any) -> tuple[str, str, str | None]:
+    """The name of a reference, the path of its schema, and its subject."""
+    try:
+        name, version = str(declared["name"]), quote(str(declared["version"]), safe="")
+        if "artifactId" not in declared:
+            subject = str(declared["subject"])
+            return name, f"/subjects/{quote(subject, safe='')}/versions/{version}", subject
+        group, artifact = (
+            quote(str(each), safe="") for each in (declared.get("groupId") or "default", declared["artifactId"])
+        )
+    except (TypeError, KeyError):
+        raise _Failed("answered references without name, subject and version") from None
+    return name, f"/groups/{group}/artifacts/{artifact}/versions/{version}", None
+
+
+def _type_of(text: str) -> str:
+    """The type of a schema, which Apicurio's API v2 does not return."""
+    try:
+        schema = json.loads(text)
+    except (ValueError, RecursionError):
+        return "PROTOBUF"
+    return "JSON" if isinstance(schema, dict) and not _OF_JSON_SCHEMA.isdisjoint(schema) else "AVRO"
 
 
 def _reason(error: OSError) -> str:

@@ -97,6 +97,26 @@ def test_guids_and_apicurios_ids(registry: Registry) -> None:
     ]
 
 
+@pytest.mark.parametrize("content", ["", "/content"], ids=["v2", "v3"])
+def test_references_in_apicurios_form(registry: Registry, content: str) -> None:
+    money = {"name": "shop/money.proto", "artifactId": "shop/money.proto", "version": "1"}
+    at = "/groups/default/artifacts/shop%2Fmoney.proto/versions/1"
+    base = "/v3" if content else "/v2"
+    registry.url += base
+    registry.answers = {
+        f"{base}/ids/globalIds/4": (200, b"{}"),
+        f"{base}/ids/globalIds/4/references": (200, [money]),
+        f"{base}{at}{content}": (200, b'{"$schema": "x"}'),
+        f"{base}{at}/references": (200, [{"name": "b", "artifactId": "b", "groupId": "g", "version": 2}]),
+        f"{base}/groups/g/artifacts/b/versions/2{content}": (200, b"message B {}"),
+        f"{base}/groups/g/artifacts/b/versions/2/references": (200, []),
+    }
+    [schema] = registry.client().lookup([SchemaKey("global_id", 4)]).values()
+    assert isinstance(schema, Schema)
+    found = Schema("JSON", '{"$schema": "x"}', references={"b": Schema("PROTOBUF", "message B {}", references={})})
+    assert (schema.type, schema.references) == ("JSON", {"shop/money.proto": found})
+
+
 def test_an_unknown_id_is_asked_again_after_a_minute(registry: Registry) -> None:
     client = registry.client()
     reason = f"the registry {registry.url.removeprefix('http://')} has no schema with id 17"

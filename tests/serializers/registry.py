@@ -1,0 +1,148 @@
+"""Compares a schema registry with the one next to the built-in broker: ``python -m tests.serializers.registry URL``.
+
+The registry at URL (Confluent's REST API) must be empty. Confluent's serializers for Go and Python register their
+schemas, also with references, at both registries; kproxy decodes the messages by the schemas that each of them returns.
+Then both get the calls of serializers and administrators, and answers with another status or error code are printed.
+The status is 1 if a value or a code differs.
+
+Apicurio Registry runs in memory, from Maven Central: ``mvn dependency:get -Dtransitive=false
+-Dartifact=io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all``, unpacked, ``java -Dquarkus.http.port=18081 -jar
+apicurio-registry-app-*-runner.jar``; its URL is ``http://127.0.0.1:18081/apis/ccompat/v7``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from dissectors.values import ValueContext, decode, schema_keys
+from kproxy.broker import Broker
+from kproxy.live.registry_endpoint import serve_registry
+from kproxy.proxy.address import TcpAddress
+from kproxy.registry.http import RegistryAccess, SchemaRegistry
+from tests.serializers.__main__ import HERE, output
+
+MONEY = '{"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "int"}]}'
+BILL = (
+    '{"type": "record", "name": "Bill", "namespace": "shop", "fields": [{"name": "id", "type": "long"}, '
+    '{"name": "sum", "type": "shop.Money"}]}'
+)
+PERSON = '{"title": "Person", "type": "object", "properties": {"name": {"type": "string"}}}'
+INT, LONG, STRING = ({"schema": f'"{name}"'} for name in ("int", "long", "string"))
+NEW = "/subjects/new/versions"
+#: Calls whose answers have the same codes. Confluent's registry also has the mode, GUIDs and normalized versions.
+CALLS: list[tuple[str, str, Any]] = [
+    ("GET", "/subjects/none/versions", None),
+    ("GET", "/subjects/none/versions/1", None),
+    ("POST", "/subjects/none", INT),
+    ("DELETE", "/subjects/none", None),
+    ("GET", "/schemas/ids/99999", None),
+    ("GET", "/schemas/types", None),
+    ("POST", NEW, INT),
+    ("POST", NEW, INT),
+    ("POST", f"{NEW}?normalize=true", INT),
+    ("POST", "/subjects/new", INT),
+    ("POST", "/subjects/new", STRING),
+    ("GET", NEW, None),
+    ("GET", f"{NEW}/1", None),
+    ("GET", f"{NEW}/1/schema", None),
+    ("GET", f"{NEW}/1/referencedby", None),
+    ("GET", f"{NEW}/latest", None),
+    ("GET", f"{NEW}/-1", None),
+    ("GET", f"{NEW}/2", None),
+    ("PUT", "/config/new", {"compatibility": "BACKWARD"}),
+    ("GET", "/config/new", None),
+    ("POST", "/compatibility/subjects/new/versions/latest", LONG),
+    ("POST", "/compatibility/subjects/new/versions/latest", STRING),
+    ("POST", "/compatibility/subjects/new/versions", LONG),
+    ("POST", "/compatibility/subjects/new/versions/9", LONG),
+    ("POST", NEW, STRING),
+    ("POST", NEW, LONG),
+    ("POST", NEW, {"schema": "{"}),
+    ("POST", NEW, {"schema": '{"type": "nope"}'}),
+    ("POST", NEW, {"schema": "nope", "schemaType": "PROTOBUF"}),
+    ("POST", NEW, {"schema": "nope", "schemaType": "JSON"}),
+    ("POST", NEW, {"schema": BILL, "references": [{"name": "shop.Money", "subject": "none", "version": 1}]}),
+    ("GET", "/subjects/py-money/versions/1/referencedby", None),
+    ("DELETE", "/subjects/py-money/versions/1", None),
+    ("DELETE", f"{NEW}/1", None),
+    ("GET", f"{NEW}/1", None),
+    ("GET", f"{NEW}/1?deleted=true", None),
+    ("DELETE", f"{NEW}/1?permanent=true", None),
+    ("DELETE", "/subjects/new", None),
+    ("DELETE", "/subjects/new", None),
+    ("GET", NEW, None),
+    ("POST", NEW, INT),
+]
+
+
+def answer(url: str, method: str, path: str, body: Any) -> tuple[int, Any, Any]:
+    """The status, the error code and the JSON."""
+    data = None if body is None else json.dumps(body).encode()
+    kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+    asked = urllib.request.Request(url + path, data, kind, method=method)
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as found:
+            return found.status, None, json.load(found)
+    except urllib.error.HTTPError as error:
+        made = json.load(error)
+        return error.code, made.get("error_code"), made
+
+
+def python_messages(url: str) -> Iterator[dict[str, Any]]:
+    """What Confluent's serializers for Python write, and what it is."""
+    client = SchemaRegistryClient({"url": url})
+    client.register_schema("py-money", Schema(MONEY, "AVRO"))
+    bill = Schema(BILL, "AVRO", [SchemaReference("shop.Money", "py-money", 1)])
+    for topic, serialize, data in (
+        ("py-bill", AvroSerializer(client, bill), {"id": 1 << 40, "sum": {"cents": -5}}),
+        ("py-person", JSONSerializer(PERSON, client), {"name": "Zoë"}),
+    ):
+        value = serialize(data, SerializationContext(topic, MessageField.VALUE))
+        yield {"topic": topic, "value": base64.b64encode(value or b"").decode(), "expected": data}
+
+
+async def differences(url: str) -> list[str]:
+    """How values differ from what the serializers were given."""
+    text = await output("go", "run", ".", url, directory=HERE / "go")
+    messages = [*map(json.loads, text.splitlines()), *await asyncio.to_thread(lambda: [*python_messages(url)])]
+    registry = SchemaRegistry(RegistryAccess(url))
+    found = []
+    for each in messages:
+        data = base64.b64decode(each["value"])
+        keys = schema_keys(data, ValueContext(each["topic"]))
+        schemas = await asyncio.to_thread(registry.lookup, keys)
+        value = decode(data, ValueContext(each["topic"], schemas=schemas))
+        shown = json.loads(json.dumps(value.data, default=lambda raw: base64.b64encode(raw).decode()))
+        if shown != each["expected"] or value.problem is not None or value.is_guess:
+            found.append(f"{url}: {each['topic']}: {value.problem or shown}, not {each['expected']}")
+    print(f"{url}: {len(messages)} messages, {len(found)} differ")  # noqa: T201
+    return found
+
+
+async def main(url: str) -> int:
+    """Print the differences; return the status."""
+    async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
+        ours = f"http://{address}"
+        found = [*await differences(ours), *await differences(url)]
+        for call in CALLS:
+            a, b = [await asyncio.to_thread(answer, each, *call) for each in (ours, url)]
+            if a[:2] != b[:2]:
+                found.append(f"{call[0]} {call[1]}: {a[:2]}, not {b[:2]}: {b[2]}")
+    print(*found, f"{len(CALLS)} calls", sep="\n")  # noqa: T201
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1])))
