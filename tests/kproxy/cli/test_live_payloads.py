@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
@@ -67,7 +69,18 @@ def values(lines: list[dict[str, Any]]) -> list[Any]:
 def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: Path, registry: str) -> None:
     broker, trace = Broker(ANSWER), tmp_path / "kproxy-trace"
     control = tmp_path / "control.sock"
-    options = ("--payloads", "--registry", registry, "--mask", "cards:value", "--control", str(control), "-q")
+    options = (
+        "--payloads",
+        "--registry",
+        registry,
+        "--mask",
+        "cards:value",
+        "--control",
+        str(control),
+        "-q",
+        "--http",
+        "127.0.0.1:0",
+    )
     hanging = [produce("orders", ORDER[:3] + number.to_bytes(2, "big") + ORDER[5:]) for number in range(300, 400)]
 
     def is_decoded() -> bool:
@@ -83,11 +96,18 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
                     assert received.read(len(ANSWER)) == ANSWER
 
                 until(is_decoded)
+                proxy.wait_until_said("health and metrics on http://")
+                [address] = re.findall(r"health and metrics on (http://\S+)", "".join(proxy.said))
                 with RawViewer(control) as viewer:
                     assert viewer.line()["payloads"]
                     viewer.ask(do="watch", payloads=True, frames=True)
                     ask(produce("cards", b"planted"))
                     watched = next(each for each in iter(viewer.line, {}) if "cards" in str(each))
+                    served = json.dumps(viewer.ask(do="connections"))
+                    viewer.send(do="watch", backlog=True, payloads=True, frames=True)
+                    served += str(viewer.line())
+                    served += str(next(each for each in iter(viewer.line, {}) if "cards" in str(each)))
+                served += "".join(urlopen(f"{address}/{path}").read().decode() for path in ("metrics", "healthz"))
                 for frame in hanging:
                     ask(frame)
             until(lambda: [line for line in traced(trace) if line["kind"] == "close"])
@@ -102,7 +122,10 @@ def test_records_are_decoded_and_a_registry_that_hangs_delays_nothing(tmp_path: 
     assert (decoded["data"], decoded["subject"]) == ({"id": 17, "note": "hi", "tags": ["a", "b"]}, "orders-value")
     assert masked["data"] == "(masked)"
     assert {each["problem"] for each in values(lines)[-len(hanging) :]} == {"its schema is not fetched yet"}
-    assert b"planted" not in out.encode() + b"".join(file.read_bytes() for file in trace_files(trace))
+    assert "kproxy_frames_total" in served
+    assert b"planted" not in (out + served + "".join(proxy.said)).encode() + b"".join(
+        file.read_bytes() for file in trace_files(trace)
+    )
 
 
 def test_masks_need_decoded_records(kproxy: Run) -> None:

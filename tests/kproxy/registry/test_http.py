@@ -113,8 +113,14 @@ def test_references_in_apicurios_form(registry: Registry, content: str) -> None:
     }
     [schema] = registry.client().lookup([SchemaKey("global_id", 4)]).values()
     assert isinstance(schema, Schema)
-    found = Schema("JSON", '{"$schema": "x"}', references={"b": Schema("PROTOBUF", "message B {}", references={})})
-    assert (schema.type, schema.references) == ("JSON", {"shop/money.proto": found})
+    [(name, money_schema)] = schema.references.items()
+    assert (schema.type, name, money_schema.type, money_schema.text) == (
+        "JSON",
+        money["name"],
+        "JSON",
+        '{"$schema": "x"}',
+    )
+    assert [(each.type, each.text) for each in money_schema.references.values()] == [("PROTOBUF", "message B {}")]
 
 
 def test_an_unknown_id_is_asked_again_after_a_minute(registry: Registry) -> None:
