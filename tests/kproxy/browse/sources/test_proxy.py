@@ -100,7 +100,7 @@ async def test_watches_with_frames_and_what_led_up_to_now(path: Path) -> None:
         assert source.name == "127.0.0.1:9092 -> broker:9092, 127.0.0.1:9093 -> broker:9092 and 1 more"
         assert list(source.messages) == ["trace: /srv/trace"]
         [asked] = proxy.asked
-        assert {**asked, "id": 0} == {"id": 0, "do": "watch", "frames": True, "backlog": True}
+        assert {**asked, "id": 0} == {"id": 0, "do": "watch", "frames": True, "payloads": True, "backlog": True}
 
 
 async def test_while_there_are_no_clients_it_says_where_they_connect(path: Path) -> None:
