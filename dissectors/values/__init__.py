@@ -25,6 +25,7 @@ from dissectors.values.value import (
     ValueContext,
     ValueLimits,
     ValueProblem,
+    WrittenRecord,
 )
 from dissectors.wire.errors import DecodeError
 
@@ -40,6 +41,7 @@ __all__ = [
     "ValueContext",
     "ValueLimits",
     "ValueProblem",
+    "WrittenRecord",
     "decode",
     "schema_keys",
 ]

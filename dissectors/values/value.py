@@ -139,6 +139,35 @@ class DecodedValue:
     is_cut: bool = False
 
 
+class WrittenRecord(NamedTuple):
+    """A record as its bytes have it, and its place.
+
+    Attributes:
+        topic: None if its name is unknown.
+        partition: None if it is in no partition.
+        path: The record in the body, as users write it.
+        offset: In a produced batch, relative to its base offset.
+        magic: The record format.
+        timestamp: In ms, -1 for none.
+        is_append_time: Whether the broker chose the timestamp.
+        key: None for null; so is the value.
+        headers: In their order.
+        masked: Whether the names of fields and headers must not be shown.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    offset: int
+    magic: int
+    timestamp: int
+    is_append_time: bool
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    masked: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedPart:
     """A decoded key or value and its place.
@@ -147,8 +176,9 @@ class DecodedPart:
         topic: None if its name is unknown.
         part: ``key`` or ``value``.
         path: The field in the body, as users write it.
-        data: Its bytes.
+        data: Its bytes; empty for null, which is here only as the value of a record without a key.
         schema: The schema by which it was decoded.
+        record: Its record; None if kproxy has decoded a part of it otherwise.
     """
 
     topic: str | None
@@ -157,3 +187,4 @@ class DecodedPart:
     data: bytes = field(repr=False)
     value: DecodedValue
     schema: Schema | None = None
+    record: WrittenRecord | None = field(default=None, repr=False)

@@ -19,8 +19,8 @@ def withhold_records(message: Message, body: Row) -> Row:
 
     They have the form of decoded ones (docs/payloads.md). Null stays null, and so does what kproxy has decoded anyway.
     """
-    for _, _, batches in record_data(message, body):
-        for batch in batches:
+    for found in record_data(message, body):
+        for batch in found.batches:
             for name, value in batch.items():
                 if isinstance(value, bytes | memoryview):
                     batch[name] = _size(value)
