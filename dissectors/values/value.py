@@ -42,6 +42,12 @@ class Schema:
     subjects: tuple[str, ...] = ()
 
 
+class NotListed(str):
+    """Why there is no schema with a key, as a sentence: the source has others by such keys, but may not have all."""
+
+    __slots__ = ()
+
+
 class NotRegistered(str):
     """Why there is no schema with a key, as a sentence: the source has all schemas, and this one is not among them."""
 
@@ -83,13 +89,15 @@ class ValueContext:
 class ProblemKind(StrEnum):
     """What is wrong with a value, as rules distinguish it.
 
-    NOT_REGISTERED: nobody registered the schema. NO_SCHEMA: it is not at hand. BAD_SCHEMA: it cannot be used.
+    NOT_REGISTERED: nobody registered the schema. NOT_LISTED: a directory has other schemas, but not this one.
+    NO_SCHEMA: it is not at hand. BAD_SCHEMA: it cannot be used.
     DOES_NOT_FIT: the bytes do not fit it. LEFTOVER: bytes are left after the value. MESSAGE_INDEX: the indexes lead to
     no Protobuf message. UNKNOWN_FIELDS: the message has fields that its schema does not have. VIOLATION: the value
     violates its JSON Schema.
     """
 
     NOT_REGISTERED = "not_registered"
+    NOT_LISTED = "not_listed"
     NO_SCHEMA = "no_schema"
     BAD_SCHEMA = "bad_schema"
     DOES_NOT_FIT = "does_not_fit"
