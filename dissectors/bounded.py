@@ -45,6 +45,11 @@ class SizedDict(Generic[KeyT, ValueT]):
     def __bool__(self) -> bool:
         return bool(self._entries)
 
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._entries.clear()
+        self._size = 0
+
     def put(self, key: KeyT, value: ValueT, size: int) -> None:
         """Add the newest entry. One that is too large alone is not kept."""
         self.pop(key)

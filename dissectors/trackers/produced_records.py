@@ -35,13 +35,6 @@ class KeptRecord(NamedTuple):
     at: int
     connection_id: str
     correlation_id: int
-    append_time: int = -1
-
-    @property
-    def size(self) -> int:
-        record = self.record
-        headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-        return len(record.key or b"") + len(record.value or b"") + headers + _OVERHEAD
 
 
 class ChangedRecord(NamedTuple):
@@ -55,7 +48,7 @@ class ChangedRecord(NamedTuple):
 
 @tracker(
     events=(RecordsDecoded,),
-    also=(Trigger((ResponseReceived,), apis=("Produce",)),),
+    also=(Trigger((ResponseReceived,), apis=("DeleteTopics", "Produce")),),
 )
 class ProducedRecords:
     """The most recently produced records of a run, separate for each server.
@@ -69,15 +62,20 @@ class ProducedRecords:
 
     def __init__(self) -> None:
         self.changed: list[ChangedRecord] = []
-        self._in_flight: SizedDict[tuple[str, int], tuple[Message, list[KeptRecord]]] = SizedDict(MOST_BYTES)
-        self._produced: SizedDict[Place, KeptRecord] = SizedDict(MOST_BYTES)
+        self._in_flight: SizedDict[tuple[str, int], tuple[Message, list[tuple[KeptRecord, int]]]] = SizedDict(
+            MOST_BYTES
+        )
+        self._produced: SizedDict[Place, tuple[KeptRecord, int]] = SizedDict(MOST_BYTES)  # with the append time (ms)
         self._early: SizedDict[Place, KeptRecord] = SizedDict(MOST_BYTES)
 
     def observe(self, event: RecordsDecoded | ResponseReceived, connection: ConnectionState) -> None:
         """Keep produced records, and compare fetched ones."""
         self.changed = []
         if isinstance(event, ResponseReceived):
-            self._answered(event, connection)
+            if event.message is not None and event.message.api == "DeleteTopics":
+                self._produced.clear()  # a topic that is created again has other records at the same offsets
+            else:
+                self._answered(event, connection)
             return
         message = event.message
         if not message.is_request:
@@ -85,39 +83,38 @@ class ProducedRecords:
                 for each in _kept(event, connection):
                     self._fetched(each, connection)
         elif message.api == "Produce" and message.body.get("acks"):
-            records = [each for each in _kept(event, connection) if each.record.magic == _FORMAT]
+            records = [(each, _size(each)) for each in _kept(event, connection) if each.record.magic == _FORMAT]
             key = connection.connection_id, message.correlation_id or 0
-            self._in_flight.put(key, (message, records), sum(each.size for each in records))
+            self._in_flight.put(key, (message, records), sum(size for _, size in records))
 
     def _fetched(self, fetched: KeptRecord, connection: ConnectionState) -> None:
         if (place := _place(fetched.record, fetched.record.offset, connection)) is None:
             return
         if (produced := self._produced.get(place)) is not None:
-            self._compare(produced, fetched)
+            self._compare(*produced, fetched)
         elif self._in_flight:
-            self._early.put(place, fetched, fetched.size)
+            self._early.put(place, fetched, _size(fetched))
 
     def _answered(self, event: ResponseReceived, connection: ConnectionState) -> None:
         found = self._in_flight.pop((connection.connection_id, event.correlation_id))
         if found is None or event.message is None or event.request is None or event.request.message is not found[0]:
             return
         offsets = _offsets(event.message.body, connection)
-        for kept in found[1]:
+        for kept, size in found[1]:
             record = kept.record
             base_offset, append_time = offsets.get((record.topic or "", record.partition or 0), (-1, -1))
             place = _place(record, base_offset + record.offset, connection)
             if place is None or base_offset < 0:
                 continue
-            produced = kept._replace(append_time=append_time)
-            self._produced.put(place, produced, produced.size)
+            self._produced.put(place, (kept, append_time), size)
             if (fetched := self._early.pop(place)) is not None:
-                self._compare(produced, fetched)
+                self._compare(kept, append_time, fetched)
         if self.changed:
             connection.flags |= _IRREGULAR
 
-    def _compare(self, produced: KeptRecord, fetched: KeptRecord) -> None:
+    def _compare(self, produced: KeptRecord, append_time: int, fetched: KeptRecord) -> None:
         before, after = produced.record, fetched.record
-        time = before.timestamp if produced.append_time < 0 else produced.append_time
+        time = before.timestamp if append_time < 0 else append_time
         if before[-4:] == after[-4:] and time == after.timestamp:
             return
         self.changed += [
@@ -126,7 +123,7 @@ class ProducedRecords:
                 before,
                 after,
                 dict(fetched.schemas + produced.schemas),
-                at=produced.append_time,
+                at=append_time,
                 is_recent=abs(fetched.at - produced.at) < STABLE_FOR,
             )
         ]
@@ -140,16 +137,26 @@ def _place(record: WrittenRecord, offset: int, connection: ConnectionState) -> P
 
 def _kept(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord]:
     """The records of a frame."""
-    found: dict[str, KeptRecord] = {}
-    frame = event.at, connection.connection_id, event.message.correlation_id or 0
+    schemas: dict[int, list[tuple[SchemaKey, Schema]]] = {}
+    records: list[WrittenRecord] = []
     for part in event.parts:
         if (record := part.record) is None:
             continue
-        kept = found.get(record.path) or KeptRecord(record, (), *frame)
+        if (used := schemas.get(id(record))) is None:
+            used = schemas[id(record)] = []
+            records.append(record)
         if part.schema is not None and part.value.schema is not None:
-            kept = kept._replace(schemas=(*kept.schemas, (part.value.schema, part.schema)))
-        found[record.path] = kept
-    return [*found.values()]
+            used.append((part.value.schema, part.schema))
+    frame = event.at, connection.connection_id, event.message.correlation_id or 0
+    return [KeptRecord(each, tuple(schemas[id(each)]), *frame) for each in records]
+
+
+def _size(kept: KeptRecord) -> int:
+    record = kept.record
+    size = _OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += len(name) + len(value or b"")
+    return size
 
 
 def _offsets(body: Mapping[str, Any], connection: ConnectionState) -> dict[tuple[str, int], tuple[int, int]]:

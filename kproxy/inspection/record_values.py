@@ -35,7 +35,8 @@ class _Record(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether `written` has all that the row has: kproxy may have decoded or withheld a part."""
-        return all(self.row.get(name) is None or self.part(name) is not None for name in _PARTS)
+        key, value = self.row.get("key"), self.row.get("value")
+        return (key is None or self.written.key is not None) and (value is None or self.written.value is not None)
 
 
 class DecodedRecords(NamedTuple):

@@ -14,6 +14,7 @@ from dissectors.values.compatibility import conflict
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
+from kproxy.inspection.text_masks import TextMasks
 from kproxy.registry import SchemaSource, Sources
 from kproxy.registry.directory import SchemaDirectory
 from kproxy.trace.lines import FindingEntry, RequestLine
@@ -24,6 +25,9 @@ from tests.serialized import JSON_ORDER, KEY, ORDER, ORDER_SCHEMA, PAYMENT, PROT
 CHANGED_ORDER = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
 
 
+UNMASKED = Masks(())
+
+
 def produce(topic: str, records: list[dict[str, Any]], compression: str = "none") -> bytes:
     """The frame of a Produce request."""
     partition = {"index": 0, "records": encode([{"records": records, "compression": compression}])}
@@ -31,17 +35,19 @@ def produce(topic: str, records: list[dict[str, Any]], compression: str = "none"
     return request("Produce", 9, body)
 
 
-def findings(frame: bytes, source: SchemaSource, *masks: str) -> list[FindingEntry]:
-    inspector = Inspector("t", record_values=RecordValues(source, Masks(masks)))
+def findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) -> list[FindingEntry]:
+    inspector = Inspector("t", record_values=RecordValues(source, masks))
     inspector.open(1, "a:1", "b:9092", at=0)
     [line] = inspector.data(1, 0, frame, at=1)  # type: ignore[arg-type]
     assert isinstance(line, RequestLine)
     return line.findings
 
 
-def produced(topic: str, records: list[dict[str, Any]], source: Registered, *masks: str) -> list[FindingEntry]:
+def produced(
+    topic: str, records: list[dict[str, Any]], source: Registered, masks: Masks = UNMASKED
+) -> list[FindingEntry]:
     """The findings about records that are produced to a topic."""
-    return findings(produce(topic, records), source, *masks)
+    return findings(produce(topic, records), source, masks)
 
 
 def order(value: bytes | None = ORDER, key: bytes = KEY) -> dict[str, Any]:
@@ -137,8 +143,10 @@ def test_a_finding_has_no_part_of_a_masked_value() -> None:
     record = {"value": JSON_ORDER[:5] + b'{"planted": ""}'}
     [finding] = produced("events", [record], source)
     assert "planted violates" in finding.message
-    [finding] = produced("events", [record], source, "value.a")
+    [finding] = produced("events", [record], source, Masks(["value.a"]))
     assert (finding.code, "planted" in str(finding)) == ("P009", False)
+    [finding] = produced("events", [record], source, Masks((), text=TextMasks(["plant"])))
+    assert finding.message.endswith(": (masked)ed violates 'type' of its JSON Schema")
 
 
 CAPTURES = sorted((DATA / "pcap").glob("*.pcap.gz"))

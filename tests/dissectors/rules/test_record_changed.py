@@ -129,6 +129,14 @@ def test_records_that_cannot_be_paired(
     assert traffic.fetch(value, **fetched) == []
 
 
+def test_a_topic_that_is_deleted_and_created_again(traffic: Traffic) -> None:
+    traffic.produce(ORDER)
+    traffic.answer()
+    traffic._data(2, Direction.REQUEST, request("DeleteTopics", 3, {"topic_names": ["orders"]}))
+    traffic._data(2, Direction.RESPONSE, response("DeleteTopics", 3, {"responses": [{"name": "orders"}]}))
+    assert traffic.fetch(STRIPPED) == []
+
+
 def test_memory_is_bounded(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produced_records, "MOST_BYTES", 2000)
     values = [ORDER + bytes([number]) for number in range(10)]

@@ -103,7 +103,9 @@ def test_timestamps() -> None:
 def test_what_may_be_another_record_is_not_compared() -> None:
     other = ORDER[:5] + b"\x24" + ORDER[6:]
     assert texts(record(), record(other, timestamp=AT + 5)) == []
-    assert texts(record(None), record(None, key=b"other", timestamp=AT + 5)) == []
+    assert texts(record(None), record(b"other", timestamp=AT + 5)) == []
+    assert texts(record(None), record(None, timestamp=AT + 5)) == []
+    assert texts(record(), record(key=b"other", timestamp=AT + 5)) == []
     assert texts(record(), record(ORDER[5:], timestamp=AT + 5), is_recent=False) == []
     assert texts(record(), record(ORDER[5:], timestamp=AT + 5))[1] == f"timestamp: it was {AT} ms, and is {AT + 5} ms"
     assert texts(record(), record(other), is_recent=False) == ["value: the field id differs"]  # in the same millisecond
