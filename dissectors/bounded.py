@@ -53,6 +53,8 @@ class SizedDict(Generic[KeyT, ValueT]):
     def put(self, key: KeyT, value: ValueT, size: int) -> None:
         """Add the newest entry. One that is too large alone is not kept."""
         self.pop(key)
+        if size > self._max_size:
+            return
         self._entries[key] = value, size
         self._size += size
         while self._size > self._max_size:

@@ -20,7 +20,7 @@ from dissectors.values.record_changes import RecordChange, record_changes
 MOST_BYTES: Final = 8 << 20
 
 _OVERHEAD: Final = 1000  # bytes of a record's objects in memory
-_FORMAT: Final = 2  # brokers convert records of older formats
+_FORMAT: Final = 2  # brokers convert older ones
 _IRREGULAR: Final = FrameFlags.IRREGULAR.value
 
 #: Server, topic, partition, offset.
@@ -83,7 +83,7 @@ class ProducedRecords:
                 for each in _kept(event, connection):
                     self._fetched(each, connection)
         elif message.api == "Produce" and message.body.get("acks"):
-            records = [(each, _size(each)) for each in _kept(event, connection) if each.record.magic == _FORMAT]
+            records = [(each, _size(each)) for each in _kept(event, connection) if _has_offset(each.record)]
             key = connection.connection_id, message.correlation_id or 0
             self._in_flight.put(key, (message, records), sum(size for _, size in records))
 
@@ -115,7 +115,7 @@ class ProducedRecords:
     def _compare(self, produced: KeptRecord, append_time: int, fetched: KeptRecord) -> None:
         before, after = produced.record, fetched.record
         time = before.timestamp if append_time < 0 else append_time
-        if before[-4:] == after[-4:] and time == after.timestamp:
+        if (before.key, before.value, before.headers, time) == (after.key, after.value, after.headers, after.timestamp):
             return
         self.changed += [
             ChangedRecord(change, after.offset, produced, fetched)
@@ -149,6 +149,11 @@ def _kept(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord
             used.append((part.value.schema, part.schema))
     frame = event.at, connection.connection_id, event.message.correlation_id or 0
     return [KeptRecord(each, tuple(schemas[id(each)]), *frame) for each in records]
+
+
+def _has_offset(record: WrittenRecord) -> bool:
+    """Whether the response has its offset: it is in the first batch of its partition, and of a format not converted."""
+    return record.magic == _FORMAT and ".records[0]." in record.path
 
 
 def _size(kept: KeptRecord) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -116,7 +116,7 @@ def _part_change(
     before, after = getattr(produced, part), getattr(fetched, part)
     if before == after:
         return None
-    if before is None or after is None:
+    if not before or not after:
         return RecordChange(part, "null", f"it was {_size(before)}, and is {_size(after)}")
     old, new = _Side(part, produced, before, schemas), _Side(part, fetched, after, schemas)
     kind, text = _envelope_change(old, new)
@@ -134,23 +134,21 @@ def _size(data: bytes | None) -> str:
 
 def _envelope_change(old: _Side, new: _Side) -> tuple[str, str]:
     """The kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
-    is_certain = old.body == new.body or (
-        (old.envelope is None or old.is_certain) and (new.envelope is None or new.is_certain)
-    )
     before, after = old.envelope, new.envelope
-    if not is_certain or before is after:
+    if old.body != new.body and not all(each.envelope is None or each.is_certain for each in (old, new)):
         return "", ""
-    if before is None or after is None:
-        if after is None:
-            return "envelope lost", f"its envelope with schema {before and before.schema} is missing"
-        return "envelope added", f"it has an envelope with schema {after.schema}, and had none"
+    if before is None:
+        added = "" if after is None else f"it has an envelope with schema {after.schema}, and had none"
+        return added and "envelope added", added
+    if after is None:
+        return "envelope lost", f"its envelope with schema {before.schema} is missing"
     if before.schema != after.schema:
         return "schema changed", f"its schema was {before.schema}, and is {after.schema}"
     places = [f"in {'its first bytes' if each.start else 'a header'}" for each in (before, after)]
     if places[0] != places[1]:
         return "schema moved", f"the schema {before.schema} was {places[0]}, and is {places[1]}"
     if before.is_compressed != after.is_compressed:
-        return "compression", f"it was {'' if before.is_compressed else 'not '}compressed, which changed"
+        return "compression", f"it is {'no longer' if before.is_compressed else 'now'} compressed"
     if old.indexes != new.indexes:
         return "message index", f"its message indexes were {old.indexes}, and are {new.indexes}"
     return "", ""
@@ -215,5 +213,8 @@ def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | Non
 
 def _common(first: bytes, second: bytes) -> int:
     """The length of the common prefix."""
-    pairs: Iterator[tuple[int, int]] = zip(first, second, strict=False)
-    return next((index for index, (one, other) in enumerate(pairs) if one != other), min(len(first), len(second)))
+    low, high = 0, min(len(first), len(second))
+    while low < high:  # by halves: byte by byte takes 50 ms for a MiB
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle - 1)
+    return low

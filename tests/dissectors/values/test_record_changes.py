@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ SCHEMAS: dict[SchemaKey, Schema] = {
     SchemaKey("guid", "0198f2a0-aaaa-7bbb-8ccc-0123456789ab"): registered()[SchemaKey("id", 2)],
 }
 UNKNOWN = b"\0\0\0\0\x63" + ORDER[5:]
+UUID = bytes.fromhex("89791762233641869674299b90a802e2")
 AT = 1_767_225_600_000
 
 
@@ -56,8 +58,10 @@ VALUES = {
     "JSON reordered": (b'{"a": 1, "b": 2}', b'{"b": 2, "a": 1}',
                        "its fields are the same, but its bytes differ from byte 2 on"),
     "JSON Schema": (JSON_ORDER, JSON_ORDER[5:], f"its envelope with schema id 5 is missing{SAME}"),
+    "zlib": (b"\3\5" + UUID + zlib.compress(b"abc"), b"\3\0" + UUID + b"abc", f"it is no longer compressed{SAME}"),
     "cut off": (ORDER, ORDER[:-1], "its bytes differ from byte 15 on"),
     "null": (ORDER, None, "it was 16 bytes, and is null"),
+    "emptied": (b"abc", b"", "it was 3 bytes, and is 0 bytes"),
     "not null": (None, b"", "it was null, and is 0 bytes"),
     "text": (b"abc", b"abd", "its bytes differ from byte 2 on"),
     "bytes": (b"\xff\0", b"\xfe\0", "its bytes differ from byte 0 on"),
