@@ -46,7 +46,8 @@ class TextMasks:
     def tree(self, data: Any) -> Any:
         """A copy of the tree with all its text masked, also the names of fields.
 
-        A number with a match becomes ``(masked)``, and so do bytes: nobody knows which text is in them.
+        A number with a match becomes ``(masked)``, and so do bytes: nobody knows which text is in them. Of fields whose
+        names become equal, the last remains.
         """
         if isinstance(data, str):
             return self.text(data)
