@@ -1,10 +1,10 @@
-"""BoundedDict: a dict of limited size, for state that grows with what peers send."""
+"""Dicts of limited size, for state that grows with what peers send."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -32,3 +32,42 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
         else:
             self[key] = make()
         return self[key]
+
+
+class SizedDict(Generic[KeyT, ValueT]):
+    """Entries of a limited total size: the oldest are dropped beyond `max_size`. A new entry replaces an equal key."""
+
+    def __init__(self, max_size: int) -> None:
+        self._entries: OrderedDict[KeyT, tuple[ValueT, int]] = OrderedDict()
+        self._max_size = max_size
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._entries.clear()
+        self._size = 0
+
+    def put(self, key: KeyT, value: ValueT, size: int) -> None:
+        """Add the newest entry. One that is too large alone is not kept."""
+        self.pop(key)
+        if size > self._max_size:
+            return
+        self._entries[key] = value, size
+        self._size += size
+        while self._size > self._max_size:
+            self._size -= self._entries.popitem(last=False)[1][1]
+
+    def get(self, key: KeyT) -> ValueT | None:
+        """The value of a key."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry[0]
+
+    def pop(self, key: KeyT) -> ValueT | None:
+        """Remove an entry; its value."""
+        if (entry := self._entries.pop(key, None)) is None:
+            return None
+        self._size -= entry[1]
+        return entry[0]

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
 from dissectors.embedded.registry import Row, Rows
 from dissectors.messages.message import Message
+
+
+class RecordField(NamedTuple):
+    """A field with record data: its topic and partition, None if unknown, its path in the body, and its batches."""
+
+    topic: str | None
+    partition: int | None
+    path: str
+    batches: list[Row]
 
 
 def record_fields(message: Message) -> frozenset[str]:
@@ -22,17 +32,15 @@ def _record_fields(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str]:
             yield each.name
 
 
-def record_data(
-    message: Message, body: Row, topic_name: TopicName = no_name
-) -> Iterator[tuple[str | None, str, list[Row]]]:
-    """The batches of each field with record data, its topic and its path, in a body that `embedded` has expanded."""
+def record_data(message: Message, body: Row, topic_name: TopicName = no_name) -> Iterator[RecordField]:
+    """Each field with record data in a body that `embedded` has expanded."""
     if message.layout is not None:
         yield from _record_data(body, embedded_locations(message.layout), (), "", topic_name)
 
 
 def _record_data(
     row: Row, locations: tuple[EmbeddedLocation, ...], rows: Rows, path: str, topic_name: TopicName
-) -> Iterator[tuple[str | None, str, list[Row]]]:
+) -> Iterator[RecordField]:
     rows = (*rows, row)
     for location in locations:
         value, here = row.get(location.name), f"{path}.{location.name}" if path else location.name
@@ -46,4 +54,5 @@ def _record_data(
                 if isinstance(each, dict):
                     yield from _record_data(each, location.below, rows, place, topic_name)
         elif location.reader is None and isinstance(value, list):
-            yield topic_of(rows, topic_name), here, value
+            partition = row.get("index", row.get("partition_index"))
+            yield RecordField(topic_of(rows, topic_name), partition, here, value)

@@ -7,6 +7,7 @@ function with `schema_format` in a file of its own, another one a function with 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from dissectors.values.bounds import bounded
 from dissectors.values.envelope import Envelope, envelope_of, payload_of, schema_keys
@@ -18,6 +19,7 @@ from dissectors.values.value import (
     DEFAULT_LIMITS,
     DecodedPart,
     DecodedValue,
+    NotListed,
     NotRegistered,
     ProblemKind,
     Schema,
@@ -25,6 +27,7 @@ from dissectors.values.value import (
     ValueContext,
     ValueLimits,
     ValueProblem,
+    WrittenRecord,
 )
 from dissectors.wire.errors import DecodeError
 
@@ -33,6 +36,7 @@ __all__ = [
     "DecodedPart",
     "DecodedValue",
     "MissingPackage",
+    "NotListed",
     "NotRegistered",
     "ProblemKind",
     "Schema",
@@ -40,6 +44,7 @@ __all__ = [
     "ValueContext",
     "ValueLimits",
     "ValueProblem",
+    "WrittenRecord",
     "decode",
     "schema_keys",
 ]
@@ -108,10 +113,14 @@ def _by_schema(payload: bytes, schema: Schema, envelope: Envelope, context: Valu
         return DecodedValue("bytes", payload, problem=ValueProblem(f"decoding failed with {type(error).__name__}"))
 
 
+_MISSING: Final = ((NotRegistered, ProblemKind.NOT_REGISTERED), (NotListed, ProblemKind.NOT_LISTED))
+
+
 def _without_schema(payload: bytes, envelope: Envelope, reason: str | None, context: ValueContext) -> DecodedValue:
     """The payload without its envelope, as far as it decodes without the schema."""
     inner = decode_plain(payload, context)
     key = envelope.schema
-    kind = ProblemKind.NOT_REGISTERED if isinstance(reason, NotRegistered) else ProblemKind.NO_SCHEMA
-    problem = ValueProblem(reason or f"no schema with {key} is known", 1 if envelope.start else None, kind)
+    kind = next((kind for cause, kind in _MISSING if isinstance(reason, cause)), ProblemKind.NO_SCHEMA)
+    text = str(reason or f"no schema with {key} is known")  # without its class, which JSON encoders refuse
+    problem = ValueProblem(text, 1 if envelope.start else None, kind)
     return replace(inner, schema=key, is_guess=inner.is_guess or not envelope.is_marked, problem=problem)

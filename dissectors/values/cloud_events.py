@@ -14,6 +14,11 @@ _REQUIRED = frozenset({"specversion", "id", "source", "type"})
 _PREFIX = "ce_"
 
 
+def is_attribute(header: str) -> bool:
+    """Whether the header of this name is an attribute of an event in binary mode."""
+    return header.startswith(_PREFIX)
+
+
 def structured(found: Any) -> DecodedValue | None:
     """An event in the JSON format: it has all required attributes."""
     if isinstance(found, dict) and found.keys() >= _REQUIRED:
@@ -25,9 +30,7 @@ def structured(found: Any) -> DecodedValue | None:
 def binary(data: bytes, context: ValueContext) -> DecodedValue | None:
     """An event in binary mode: ``data`` is decoded by itself, beside the attributes."""
     attributes = {
-        name.removeprefix(_PREFIX): (value or b"").decode()
-        for name, value in context.headers
-        if name.startswith(_PREFIX)
+        name.removeprefix(_PREFIX): (value or b"").decode() for name, value in context.headers if is_attribute(name)
     }
     if context.is_key or not attributes.keys() >= _REQUIRED:
         return None

@@ -42,6 +42,12 @@ class Schema:
     subjects: tuple[str, ...] = ()
 
 
+class NotListed(str):
+    """Why there is no schema with a key, as a sentence: the source has others by such keys, but may not have all."""
+
+    __slots__ = ()
+
+
 class NotRegistered(str):
     """Why there is no schema with a key, as a sentence: the source has all schemas, and this one is not among them."""
 
@@ -83,13 +89,15 @@ class ValueContext:
 class ProblemKind(StrEnum):
     """What is wrong with a value, as rules distinguish it.
 
-    NOT_REGISTERED: nobody registered the schema. NO_SCHEMA: it is not at hand. BAD_SCHEMA: it cannot be used.
+    NOT_REGISTERED: nobody registered the schema. NOT_LISTED: a directory has other schemas, but not this one.
+    NO_SCHEMA: it is not at hand. BAD_SCHEMA: it cannot be used.
     DOES_NOT_FIT: the bytes do not fit it. LEFTOVER: bytes are left after the value. MESSAGE_INDEX: the indexes lead to
     no Protobuf message. UNKNOWN_FIELDS: the message has fields that its schema does not have. VIOLATION: the value
     violates its JSON Schema.
     """
 
     NOT_REGISTERED = "not_registered"
+    NOT_LISTED = "not_listed"
     NO_SCHEMA = "no_schema"
     BAD_SCHEMA = "bad_schema"
     DOES_NOT_FIT = "does_not_fit"
@@ -139,6 +147,35 @@ class DecodedValue:
     is_cut: bool = False
 
 
+class WrittenRecord(NamedTuple):
+    """A record as its bytes have it, and its place.
+
+    Attributes:
+        topic: None if its name is unknown.
+        partition: None if it is in no partition.
+        path: The record in the body, as users write it.
+        offset: In a produced batch, relative to its base offset.
+        magic: The record format.
+        timestamp: In ms, -1 for none.
+        is_append_time: Whether the broker chose the timestamp.
+        key: None for null; so is the value.
+        headers: In their order.
+        masked: Whether the names of fields and headers must not be shown.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    offset: int
+    magic: int
+    timestamp: int
+    is_append_time: bool
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    masked: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedPart:
     """A decoded key or value and its place.
@@ -147,8 +184,9 @@ class DecodedPart:
         topic: None if its name is unknown.
         part: ``key`` or ``value``.
         path: The field in the body, as users write it.
-        data: Its bytes.
+        data: Its bytes; empty for null, which is here only as the value of a record without a key.
         schema: The schema by which it was decoded.
+        record: Its record; None if kproxy has decoded a part of it otherwise.
     """
 
     topic: str | None
@@ -157,3 +195,4 @@ class DecodedPart:
     data: bytes = field(repr=False)
     value: DecodedValue
     schema: Schema | None = None
+    record: WrittenRecord | None = field(default=None, repr=False)

@@ -15,11 +15,12 @@ from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import RecordValues
+    from kproxy.inspection.text_masks import TextMasks
     from kproxy.registry.http import RegistryAccess
     from kproxy.trace.lines import Detail
 
 _SECRET = "KPROXY_REGISTRY_SECRET"  # noqa: S105
-_NEED_PAYLOADS = ("schemas", "registry", "mask", "mask_tag")
+_NEED_PAYLOADS = ("schemas", "registry", "mask", "mask_tag", "mask_text")
 _NEED_REGISTRY = ("registry_user", "registry_secret_file", "registry_ca", "registry_cert", "registry_key")
 _PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser")
 
@@ -58,6 +59,13 @@ def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:
             action="append",
             default=[],
             help="never show fields with this tag in their schema (confluent:tags), e.g. PII; repeatable",
+        )
+        group.add_argument(
+            "--mask-text",
+            metavar="REGEX",
+            action="append",
+            default=[],
+            help="never show text or numbers in records that match this regular expression (RE2); repeatable",
         )
 
 
@@ -103,7 +111,7 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
         return None
     from kproxy.inspection.masks import Masks
 
-    masks = Masks(getattr(args, "mask", ()), getattr(args, "mask_tag", ()))
+    masks = Masks(getattr(args, "mask", ()), getattr(args, "mask_tag", ()), text_masks(getattr(args, "mask_text", [])))
     if masks and args.detail == "raw":
         raise UserError("--mask cannot mask the bytes of frames: do not pass --detail raw with it")
     if not args.registry and (given := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
@@ -127,6 +135,23 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
         registry = SchemaRegistry(_access(args))
         sources.append(BackgroundSource(registry) if in_background else registry)
     return RecordValues(Sources(sources), masks)
+
+
+def text_masks(expressions: list[str]) -> TextMasks | None:
+    """What `--mask-text` masks; None without it.
+
+    Raises:
+        UserError: An expression is invalid, or the package is missing.
+    """
+    if not expressions:
+        return None
+    if importlib.util.find_spec("re2") is None:
+        from kproxy.io.extras import install_command
+
+        raise UserError(f"--mask-text needs the package google-re2: {install_command('payloads')}")
+    from kproxy.inspection.text_masks import TextMasks
+
+    return TextMasks(expressions)
 
 
 def _missing_package() -> str | None:

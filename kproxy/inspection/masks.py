@@ -1,14 +1,17 @@
-"""`--mask` and `--mask-tag`: fields whose values never appear in an output."""
+"""`--mask`, `--mask-tag` and `--mask-text`: what of records never appears in an output."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kproxy.errors import UserError
 from kproxy.trace.record_values import MASKED
+
+if TYPE_CHECKING:
+    from kproxy.inspection.text_masks import TextMasks
 
 _PARTS: Final = ("key", "value", "header")
 _ANY_DEPTH: Final = "**"
@@ -22,29 +25,30 @@ class _Mask:
 
 
 class Masks:
-    """Fields to mask: paths, each ``[TOPIC:]PART[.FIELD...]``, and tags of schemas.
+    """What to mask: fields by paths, each ``[TOPIC:]PART[.FIELD...]``, and by tags of schemas; any `text`.
 
     PART is ``key``, ``value`` or ``header``. Below it are the names of fields, of a header its name. TOPIC and names
     are patterns of a shell (``*``, ``?``, ``[a-z]``), and ``**`` stands for any number of fields. Elements of a list
-    count as their list. ``value`` alone masks the whole value. `tags` are patterns, too.
+    count as their list. ``value`` alone masks the whole value. `tags` are patterns, too. `text` applies to all topics.
 
     Raises:
         UserError: A mask is invalid.
     """
 
-    def __init__(self, texts: Iterable[str], tags: Iterable[str] = ()) -> None:
-        self._masks = [_parse(text) for text in texts]
+    def __init__(self, paths: Iterable[str], tags: Iterable[str] = (), text: TextMasks | None = None) -> None:
+        self._masks = [_parse(path) for path in paths]
         self.tags = tuple(tags)
+        self.text = text
 
     def __bool__(self) -> bool:
-        return bool(self._masks or self.tags)
+        return bool(self._masks or self.tags or self.text)
 
     def applies(self, topic: str | None, part: str) -> bool:
-        """Whether a mask may apply to a part of a topic's records. A topic of unknown name is as every topic."""
+        """Whether a path may lead into a part of a topic's records. A topic of unknown name is as every topic."""
         return any(self._of(topic, part))
 
     def masked(self, data: Any, topic: str | None, part: str) -> Any:
-        """A copy of the tree without the masked fields. What is no tree of fields is masked completely."""
+        """A copy of the tree without the fields that paths mask. What is no tree of fields is masked completely."""
         for mask in self._of(topic, part):
             data = _masked(data, mask.path) if isinstance(data, dict | list) else MASKED
         return data

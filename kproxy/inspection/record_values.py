@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from dissectors import values
 from dissectors.embedded.locations import TopicName
-from dissectors.embedded.record_data import record_data, record_fields
+from dissectors.embedded.record_data import RecordField, record_data, record_fields
 from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
-from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext
+from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext, WrittenRecord
+from dissectors.values.cloud_events import is_attribute
 from dissectors.values.schemas_topic import is_schemas_topic
 from dissectors.values.tags import EVERYTHING, tagged_names
 from kproxy.inspection.masks import Masks, without_names
@@ -23,15 +24,19 @@ _PARTS = ("key", "value")
 
 
 class _Record(NamedTuple):
-    """A record in a body; `headers` are as they were before their values were replaced."""
+    """A record, and its row in the body, whose values are replaced."""
 
-    topic: str | None
-    path: str
     row: Row
-    headers: tuple[tuple[str, bytes | None], ...]
+    written: WrittenRecord
 
     def part(self, name: str) -> bytes | None:
-        return _bytes(self.row.get(name))
+        return self.written.key if name == "key" else self.written.value
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `written` has all that the row has: kproxy may have decoded or withheld a part."""
+        key, value = self.row.get("key"), self.row.get("value")
+        return (key is None or self.written.key is not None) and (value is None or self.written.value is not None)
 
 
 class DecodedRecords(NamedTuple):
@@ -65,22 +70,37 @@ class RecordValues:
             return DecodedRecords(body)
         if self.may_mask(message) and (message.error or message.trailing or message.diagnosis):
             return DecodedRecords(None)
-        found = [
-            _Record(topic, f"{path}[{number}].records[{index}]", row, _headers(row))
-            for topic, path, batches in record_data(message, body, topic_name)
-            for number, batch in enumerate(batches)
-            if not batch.get("is_control")
-            for index, row in enumerate(batch.get("records", ()))
-        ]
+        found = [record for field in record_data(message, body, topic_name) for record in self._records(message, field)]
         for record in found:
-            if is_schemas_topic(record.topic):
-                self._observed.observe(record.part("key"), record.part("value"))
+            if is_schemas_topic(record.written.topic):
+                self._observed.observe(*(record.part(name) for name in _PARTS))
         schemas = self._source.lookup(_schema_keys(found)) if found else {}
         return DecodedRecords(body, [part for record in found for part in self._replace(record, schemas)])
 
+    def _records(self, message: Message, field: RecordField) -> Iterator[_Record]:
+        for number, batch in enumerate(field.batches):
+            base_offset = batch.get("base_offset", 0) if message.is_request else 0
+            for index, row in enumerate(() if batch.get("is_control") else batch.get("records", ())):
+                written = WrittenRecord(
+                    field.topic,
+                    field.partition,
+                    f"{field.path}[{number}].records[{index}]",
+                    row.get("offset", -1) - base_offset,
+                    batch.get("magic", -1),
+                    row.get("timestamp", -1),
+                    batch.get("timestamp_type") == "LogAppendTime",
+                    _bytes(row.get("key")),
+                    _bytes(row.get("value")),
+                    _headers(row),
+                    bool(self.masks),
+                )
+                yield _Record(row, written)
+
     def _replace(self, record: _Record, schemas: Mapping[SchemaKey, Schema | str]) -> Iterator[DecodedPart]:
         """Replace key, value and headers of a record by objects; gives its key and its value."""
-        topic, path, row, headers = record
+        row, written = record
+        topic, headers = written.topic, self._unmasked_attributes(written)
+        whole = written if record.is_whole else None
         for part in _PARTS:
             if (data := record.part(part)) is not None:
                 value = values.decode(data, ValueContext(topic, part == "key", headers, schemas))
@@ -89,11 +109,26 @@ class RecordValues:
                 row[part] = self._shown(value, topic, part, tagged)
                 reported = self._reported(value, topic, part, tagged)
                 named = schema if isinstance(schema, Schema) and value.schema is not None else None
-                yield DecodedPart(topic, part, f"{path}.{part}", data, reported, named)
+                yield DecodedPart(topic, part, f"{written.path}.{part}", data, reported, named, whole)
+        if whole is not None and whole.key is None and whole.value is None:
+            yield DecodedPart(
+                topic, "value", f"{written.path}.value", b"", values.decode(None, ValueContext()), None, whole
+            )
         for header in row.get("headers", ()):
             if (data := _bytes(header["value"])) is not None:
                 is_masked = self.masks.masks_header(topic, header["key"])
-                header["value"] = _masked_entry() if is_masked else entry(values.decode(data, ValueContext()))
+                header["value"] = _masked_entry() if is_masked else self._entry(values.decode(data, ValueContext()))
+            if self.masks.text is not None:
+                header["key"] = self.masks.text.text(header["key"])
+
+    def _unmasked_attributes(self, record: WrittenRecord) -> tuple[tuple[str, bytes | None], ...]:
+        """The headers, without the values of masked ones that become part of a decoded value."""
+        if not self.masks:
+            return record.headers
+        return tuple(
+            (name, MASKED.encode() if is_attribute(name) and self.masks.masks_header(record.topic, name) else value)
+            for name, value in record.headers
+        )
 
     def may_mask(self, message: Message) -> bool:
         """Whether the message may have records of which parts are masked."""
@@ -107,17 +142,29 @@ class RecordValues:
 
     def _shown(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> dict[str, Any]:
         if not tagged and not self.masks.applies(topic, part):
-            return entry(value)
+            return self._entry(value)
         if value.problem is not None or EVERYTHING in tagged:  # where the masked fields are is doubtful
-            return _masked_entry() | ({"schema": _schema(value.schema)} if value.schema else {})
+            return _masked_entry(value)
         data = self.masks.masked(value.data, topic, part)
-        return entry(value) | {"data": without_names(data, tagged) if tagged else data}
+        return self._entry(replace(value, data=without_names(data, tagged) if tagged else data))
+
+    def _entry(self, value: DecodedValue) -> dict[str, Any]:
+        """The object of a value of which text is masked. What does not decode may have any text in any form."""
+        text = self.masks.text
+        if text is None:
+            return entry(value)
+        if value.problem is not None:
+            return _masked_entry(value)
+        return entry(replace(value, data=text.tree(value.data), type=value.type and text.text(value.type)))
 
     def _reported(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> DecodedValue:
         """The value as rules see it: the path in a problem may have names from inside a masked value."""
-        if value.problem is None or not (tagged or self.masks.applies(topic, part)):
+        problem, text = value.problem, self.masks.text
+        if problem is None:
             return value
-        return replace(value, problem=replace(value.problem, text=MASKED))
+        if tagged or self.masks.applies(topic, part):
+            return replace(value, problem=replace(problem, text=MASKED))
+        return value if text is None else replace(value, problem=replace(problem, text=text.text(problem.text)))
 
 
 def entry(value: DecodedValue) -> dict[str, Any]:
@@ -143,8 +190,9 @@ def _schema(key: SchemaKey) -> dict[str, int | str]:
     return {key.form: key.value}
 
 
-def _masked_entry() -> dict[str, Any]:
-    return {"format": MASKED, "data": MASKED}
+def _masked_entry(value: DecodedValue | None = None) -> dict[str, Any]:
+    schema = {} if value is None or value.schema is None else {"schema": _schema(value.schema)}
+    return {"format": MASKED, "data": MASKED, **schema}
 
 
 def _schema_keys(records: Iterable[_Record]) -> set[SchemaKey]:
@@ -153,7 +201,7 @@ def _schema_keys(records: Iterable[_Record]) -> set[SchemaKey]:
         for record in records
         for part in _PARTS
         if (data := record.part(part)) is not None
-        for key in values.schema_keys(data, ValueContext(record.topic, part == "key", record.headers))
+        for key in values.schema_keys(data, ValueContext(record.written.topic, part == "key", record.written.headers))
     }
 
 

@@ -24,8 +24,8 @@ def withhold_records(message: Message, body: Row) -> Row:
     They have the form of decoded ones (docs/payloads.md). Null stays null, and so does what kproxy has decoded anyway.
     """
     leave_out_damaged(message, body)
-    for _, _, batches in record_data(message, body):
-        for batch in batches:
+    for found in record_data(message, body):
+        for batch in found.batches:
             for name, value in batch.items():
                 if isinstance(value, bytes | memoryview):
                     batch[name] = _size(value)
@@ -45,7 +45,8 @@ def leave_out_damaged(message: Message, body: Row) -> None:
 
     These are numbers of damaged batches, except those at their start, and of what seems to be batches after them.
     """
-    for _, _, batches in record_data(message, body):
+    for found in record_data(message, body):
+        batches = found.batches
         damaged = next((index for index, batch in enumerate(batches) if "error" in batch), None)
         if damaged is not None:
             batch = batches[damaged]

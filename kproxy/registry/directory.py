@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from dissectors.values import Schema, SchemaKey
+from dissectors.values import NotListed, Schema, SchemaKey
 from dissectors.values.avro_schema import full_name
 from dissectors.values.errors import SchemaError
 from kproxy.errors import UserError
@@ -46,10 +46,15 @@ class SchemaDirectory:
                 if key in self._schemas and key.form != "subject":  # files that others use may have equal names
                     raise UserError(f"--schemas {path}: two files have the {key}; rename one of them")
                 self._schemas[key] = schema
+        self._forms = {key.form for key in self._schemas}
 
     def lookup(self, keys: Iterable[SchemaKey]) -> Mapping[SchemaKey, Schema | str]:
         """The schemas with these keys."""
-        return {key: self._schemas.get(key, f"{self._path} has no schema with {key}") for key in keys}
+        return {key: self._schemas.get(key) or self._missing(key) for key in keys}
+
+    def _missing(self, key: SchemaKey) -> str:
+        text = f"{self._path} has no schema with {key}"
+        return NotListed(text) if key.form in self._forms else text
 
 
 def _files(path: Path) -> list[Path]:

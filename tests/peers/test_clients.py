@@ -39,7 +39,7 @@ def run(request: pytest.FixtureRequest, lab: Lab, tmp_path_factory: pytest.TempP
     client: str = request.param
     if reason := clients.missing(client):
         pytest.skip(reason)
-    with lab.chain("PLAIN", tmp_path_factory.mktemp(client), "--detail", "full", "-q") as chain:
+    with lab.chain("PLAIN", tmp_path_factory.mktemp(client), "--payloads", "-q") as chain:
         report = clients.run(client, lab.kafka.release, chain.bootstrap, f"topic-{client}")
         chain.finish()
         yield Run(report, chain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from dissectors import embedded
 from dissectors.connections.events import RecordsDecoded
@@ -57,18 +58,24 @@ def _span(event: RecordsDecoded, part: DecodedPart) -> tuple[int, int]:
         event.spans = dict(_part_spans(embedded.expanded_body(event.message).children, ()))
     frame = event.message.frame
     start, end = event.spans.get(part.path, (0, len(frame)))
-    if frame[end - len(part.data) : end] != part.data:
+    if not part.data or frame[end - len(part.data) : end] != part.data:
         return start, end
     problem = part.value.problem
     offset = 0 if problem is None or problem.offset is None else problem.offset
     return end - len(part.data) + offset, end
 
 
+#: The nodes of a record, and the fields in its body. Without headers, their count stands for them.
+_FIELDS: Final = {
+    "key": "key", "value": "value", "headers_count": "headers", "headers": "headers", "timestamp_delta": "timestamp",
+}  # fmt: skip
+
+
 def _part_spans(nodes: Iterable[Node], path: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, int]]]:
     for node in nodes:
         place = (*path, node.name)
-        if node.name in ("key", "value"):
-            yield render(place), (node.start, node.end)
+        if (name := _FIELDS.get(node.name)) is not None:
+            yield render((*path, name)), (node.start, node.end)
         yield from _part_spans(node.children, place)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import RecordsDecoded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.record_parts import broken_prefix, names, parts_with, record_problem
+from dissectors.rules.helpers.record_parts import broken_prefix, names, parts_with, record_problem, said
 from dissectors.trackers.schema_uses import ENOUGH, SchemaUses
 from dissectors.trackers.state import ConnectionState
 from dissectors.values import ProblemKind
@@ -18,7 +18,8 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
     """Checks that the schema ids in keys and values are registered.
 
     A prefix is not marked: on a topic without a known id, three records must have the same unknown one. Then it is a
-    warning.
+    warning. A directory of `--schemas` may lack schemas that are registered: then it is info, and only on a topic with
+    three records whose ids it has.
 
     ## Why it matters
     Consumers fetch the schema with the id. Without it they cannot decode the record, and most stop at it.
@@ -57,6 +58,7 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
     ## Sources
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
+    yield from _not_listed(event, connection)
     for part in parts_with(event, ProblemKind.NOT_REGISTERED):
         schemas = connection.run.state(SchemaUses).of(part)
         key = part.value.schema
@@ -75,3 +77,19 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
             expected="the id of a registered schema",
             got=str(key),
         )
+
+
+def _not_listed(event: RecordsDecoded, connection: ConnectionState) -> Iterator[Problem]:
+    for part in parts_with(event, ProblemKind.NOT_LISTED):
+        schemas = connection.run.state(SchemaUses).of(part)
+        if schemas.is_established:
+            how = broken_prefix(part.data, schemas)
+            yield record_problem(
+                event,
+                part,
+                f"{said(part)}; other records of the topic have {names(schemas.used)}" + (f": {how}" if how else ""),
+                hint="put the schema into the directory; if the registry does not have it, the producer's id is wrong",
+                severity=None if how else Severity.INFO,
+                cause=part.value.schema,
+                got=str(part.value.schema),
+            )

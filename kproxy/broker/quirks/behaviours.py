@@ -9,6 +9,7 @@ from typing import Any, Final
 from dissectors import schemas
 from kproxy.broker.errors import Error
 from kproxy.broker.quirks.quirk import Quirk, ServedResponse
+from kproxy.broker.quirks.rebuilt_records import LOSSES, rebuilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,27 @@ def _number(text: str) -> bool:
     return True
 
 
+def _loses(quirk: Quirk, loss: str) -> None:
+    if loss not in LOSSES:
+        raise ValueError(f"{loss!r} cannot be lost; use {' or '.join(LOSSES)}")
+
+    def before(response: ServedResponse) -> None:
+        response.body = _rebuilt(response.body, loss)
+
+    quirk.before = before
+
+
+def _rebuilt(row: Mapping[str, Any], loss: str) -> Mapping[str, Any]:
+    """The row with other record data, in it or in rows below it."""
+    made = dict(row)
+    for name in ("responses", "partitions"):
+        if name in row:
+            made[name] = [_rebuilt(each, loss) for each in row[name]]
+    if data := row.get("records"):
+        made["records"] = [rebuilt(b"".join(data), loss)]
+    return made
+
+
 def _versions(quirk: Quirk, lowest: str, highest: str) -> None:
     if not (lowest.isdecimal() and highest.isdecimal()):
         raise ValueError("versions takes the lowest and the highest version, as numbers")
@@ -180,6 +202,7 @@ def _cut(quirk: Quirk, size: str) -> None:
 BEHAVIOURS: Final[dict[str, Behaviour]] = {
     "error": Behaviour(("ERROR",), "responds with {0}", _error),
     "value": Behaviour(("FIELD", "VALUE"), "sets {0} to {1}", _value),
+    "loses": Behaviour(("LOSS",), "returns records without {0}", _loses),
     "versions": Behaviour(("LOWEST", "HIGHEST"), "", _versions),
     "delay": Behaviour(("MS",), "delays the response by {0} ms", _delay),
     "drop": Behaviour((), "never responds", _drop),

@@ -14,12 +14,18 @@ from dissectors.values.compatibility import conflict
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
+from kproxy.inspection.text_masks import TextMasks
+from kproxy.registry import SchemaSource, Sources
+from kproxy.registry.directory import SchemaDirectory
 from kproxy.trace.lines import FindingEntry, RequestLine
 from tests.kproxy.captured import DATA, lines_of
 from tests.kproxy.frames import request
-from tests.serialized import JSON_ORDER, KEY, ORDER, PAYMENT, PROTO_PAYMENT, Registered, registered
+from tests.serialized import JSON_ORDER, KEY, ORDER, ORDER_SCHEMA, PAYMENT, PROTO_PAYMENT, Registered, registered
 
 CHANGED_ORDER = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
+
+
+UNMASKED = Masks(())
 
 
 def produce(topic: str, records: list[dict[str, Any]], compression: str = "none") -> bytes:
@@ -29,17 +35,19 @@ def produce(topic: str, records: list[dict[str, Any]], compression: str = "none"
     return request("Produce", 9, body)
 
 
-def findings(frame: bytes, source: Registered, *masks: str) -> list[FindingEntry]:
-    inspector = Inspector("t", record_values=RecordValues(source, Masks(masks)))
+def findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) -> list[FindingEntry]:
+    inspector = Inspector("t", record_values=RecordValues(source, masks))
     inspector.open(1, "a:1", "b:9092", at=0)
     [line] = inspector.data(1, 0, frame, at=1)  # type: ignore[arg-type]
     assert isinstance(line, RequestLine)
     return line.findings
 
 
-def produced(topic: str, records: list[dict[str, Any]], source: Registered, *masks: str) -> list[FindingEntry]:
+def produced(
+    topic: str, records: list[dict[str, Any]], source: Registered, masks: Masks = UNMASKED
+) -> list[FindingEntry]:
     """The findings about records that are produced to a topic."""
-    return findings(produce(topic, records), source, *masks)
+    return findings(produce(topic, records), source, masks)
 
 
 def order(value: bytes | None = ORDER, key: bytes = KEY) -> dict[str, Any]:
@@ -103,6 +111,21 @@ def test_findings_name_the_bytes() -> None:
     assert frame[slice(*finding.span)].startswith(b"\x1f\x8b")  # all that is compressed
 
 
+def test_ids_that_a_directory_does_not_have(tmp_path: Path) -> None:
+    (tmp_path / "2.orders-value.avsc").write_text(ORDER_SCHEMA)
+    unlisted, swapped = (order(ORDER[:1] + key + ORDER[5:], b"") for key in (b"\0\0\0\x09", b"\2\0\0\0"))
+    frames = [produce("orders", [*[order(key=b"")] * 3, each]) for each in (unlisted, swapped)]
+    records = SchemaDirectory(tmp_path)
+    [found], [little_endian] = (findings(frame, records) for frame in frames)
+    text = f"orders, value: {tmp_path} has no schema with id 9; other records of the topic have id 2"
+    assert (found.code, found.severity, found.message) == ("P001", "info", text)
+    assert little_endian.message.endswith(": the id is written in little-endian order")
+    assert little_endian.severity == "error"
+    assert findings(produce("orders", [order(key=b"")] * 2 + [unlisted] * 3), records) == []  # may be chance
+    [denied] = findings(frames[0], Sources([records, registered()]))  # a registry knows that nobody registered it
+    assert (denied.severity, denied.message[:40]) == ("error", "orders, value: nobody registered the sch")
+
+
 def test_valid_records_of_each_format_have_none() -> None:
     records = [
         order(), order(None), order(b""), {"key": b"text", "value": b'{"id": 17}'},
@@ -120,8 +143,10 @@ def test_a_finding_has_no_part_of_a_masked_value() -> None:
     record = {"value": JSON_ORDER[:5] + b'{"planted": ""}'}
     [finding] = produced("events", [record], source)
     assert "planted violates" in finding.message
-    [finding] = produced("events", [record], source, "value.a")
+    [finding] = produced("events", [record], source, Masks(["value.a"]))
     assert (finding.code, "planted" in str(finding)) == ("P009", False)
+    [finding] = produced("events", [record], source, Masks((), text=TextMasks(["plant"])))
+    assert finding.message.endswith(": (masked)ed violates 'type' of its JSON Schema")
 
 
 CAPTURES = sorted((DATA / "pcap").glob("*.pcap.gz"))

@@ -11,6 +11,7 @@ import pytest
 
 from dissectors.values import (
     DecodedValue,
+    NotRegistered,
     Schema,
     SchemaKey,
     ValueContext,
@@ -274,10 +275,12 @@ def test_a_json_schema_that_refers_to_itself_or_to_nothing() -> None:
 
 
 def test_an_id_that_nobody_registered() -> None:
-    value = decode(confluent(b'{"a": 1}'), known("the registry has no schema with id 17"))
+    value = decode(confluent(b'{"a": 1}'), known(NotRegistered("the registry has no schema with id 17")))
     assert value == DecodedValue(
         "json", {"a": 1}, is_guess=True, schema=ID, problem=ValueProblem("the registry has no schema with id 17", 1)
     )
+    assert value.problem is not None
+    assert type(value.problem.text) is str  # encoders of JSON refuse subclasses
 
 
 EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), ("ce_type", b"order.paid"))

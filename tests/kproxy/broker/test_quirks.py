@@ -8,8 +8,11 @@ import pytest
 
 from dissectors.records.encode import encode
 from kproxy.broker.quirks import SETS, QuirkError, parse
+from kproxy.inspection.masks import Masks
+from kproxy.inspection.record_values import RecordValues
 from tests.kproxy.broker.asking import asked
 from tests.kproxy.broker.watching import Step, watched
+from tests.serialized import ORDER, registered
 
 RECORDS = encode([{"records": [{"timestamp": 1_700_000_000_000, "key": b"k", "value": b"v1"}, {"value": b"v2"}]}])
 SUBSCRIPTION = bytes.fromhex("0000 00000001 0006 6f7264657273 ffffffff")
@@ -159,6 +162,25 @@ async def test_without_the_set_there_are_none(name: str) -> None:
 async def test_any_edit_can_be_a_quirk(quirk: str, step: Step | None, code: str, kind: str) -> None:
     step = step or Step("Heartbeat", 1, {"group_id": "g", "member_id": "m"})
     assert [(found_code, found_kind) for found_code, _, found_kind in await found([quirk], [step])] == [(code, kind)]
+
+
+@pytest.mark.parametrize(
+    ("quirk", "changes"),
+    [
+        ("Fetch:loses:schema_ids", ["its envelope with schema id 2 is missing; its other bytes are the same"]),
+        ("Fetch:11+:loses:headers", ["the header trace is missing"]),
+        ("Fetch:0-10:loses:headers", []),
+    ],
+)
+async def test_records_that_lose_something(quirk: str, changes: list[str]) -> None:
+    headers = [{"key": "trace", "value": b"1"}]
+    written = [{"timestamp": 1_700_000_000_000, "value": value, "headers": headers} for value in (None, ORDER)]
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": encode([{"records": written}])}]}]
+    steps = [versions(2), Step("Produce", 9, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), fetch(11)]
+    values = RecordValues(registered(), Masks(()))
+    findings = await watched([quirk], steps, topics={"orders": 1}, record_values=values)
+    texts = [each.message.split(" is not as it was produced: ")[1] for each in findings if each.code == "P011"]
+    assert [each.split(" (produced")[0] for each in texts] == changes
 
 
 async def test_errors_are_where_the_api_has_them_and_what_was_produced_is_not_there() -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from dissectors.connections.events import Direction
 from kproxy.broker import Broker
 from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.record_values import RecordValues
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import request
 
@@ -25,9 +26,11 @@ class Step(NamedTuple):
     answered: bool = True
 
 
-async def watched(quirks: Iterable[str], steps: Iterable[Step], **options: Any) -> list[FindingEntry | FindingLine]:
+async def watched(
+    quirks: Iterable[str], steps: Iterable[Step], *, record_values: RecordValues | None = None, **options: Any
+) -> list[FindingEntry | FindingLine]:
     """Ask a broker with these quirks one step after the other, on a connection that kproxy looks at; its findings."""
-    inspector = Inspector("test")
+    inspector = Inspector("test", record_values=record_values)
     moments = itertools.count(time.time_ns(), 1_000_000)  # findings are not about the machine
     lines: list[Line] = []
     async with Broker(quirks=tuple(quirks), **options) as broker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from dissectors.records import encode
+from kproxy.cli import payload_options
+from kproxy.errors import UserError
 from tests.kproxy.capture.packets import SYN, pcap, sent
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request
@@ -159,6 +162,43 @@ def test_masked_records_of_a_damaged_batch_leave_no_numbers(kproxy: Run, tmp_pat
     assert batch.keys() == {"base_offset", "batch_length", "magic", "records", "error"}
 
 
+def test_masked_text_is_nowhere(kproxy: Run, capture: Path, several: Path) -> None:
+    mask = ("--mask-text", r"planted[-\w]*", "--mask-text", "^17$")
+    for options in (["--json"], [], ["-v"]):
+        done = kproxy("dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *mask, several)
+        assert done.returncode == 1, done.stderr  # the broken ones
+        assert not [shape for shape in SHAPES if shape in done.stdout + done.stderr]
+        if options == ["--json"]:
+            first, second, third, fourth = records(done.stdout)
+            assert first["key"]["data"] == first["headers"][0]["value"]["data"] == "(masked)"
+            assert first["value"]["data"] == {"id": "(masked)", "card": "(masked)"}
+            assert second["value"] is None
+            assert third["value"] == {"format": "(masked)", "data": "(masked)", "schema": {"id": 18}}
+            assert fourth["value"]["data"] == {"id": 5, "card": {"number": "(masked)"}}
+    page = page_text(kproxy("dissect", "--html", "--payloads", *mask, several).stdout)
+    assert "(masked)" in page
+    assert not [shape for shape in SHAPES if shape in page]
+
+
+def test_text_masks_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match=r"^--mask-text needs the package google-re2: "):
+        payload_options.text_masks(["a"])
+
+
+def test_attributes_of_events_are_masked_as_headers(kproxy: Run, tmp_path: Path) -> None:
+    headers = [{"key": f"ce_{name}", "value": b"planted"} for name in ("specversion", "id", "source", "type")]
+    partition = {"records": encode([{"records": [{"value": b"{}", "headers": headers}]}])}
+    body = {"acks": 1, "topic_data": [{"name": "events", "partition_data": [partition]}]}
+    path = written(tmp_path / "events.pcap", request("Produce", 9, body))
+    masked = dict.fromkeys(("specversion", "id", "source", "type"), "(masked)")
+    for mask in ("--mask=header", "--mask=events:header.ce_*", "--mask-text=planted"):
+        done = kproxy("dissect", "--json", "--payloads", mask, path)
+        [record] = records(done.stdout)
+        assert (record["value"]["data"], record["value"]["type"]) == ({**masked, "data": {}}, "(masked)")
+        assert "planted" not in done.stdout
+
+
 def test_fields_with_a_tag_are_nowhere(kproxy: Run, capture: Path, tmp_path: Path) -> None:
     schemas = tmp_path / "tagged"
     schemas.mkdir()
@@ -267,6 +307,11 @@ def test_explain(kproxy: Run, capture: Path) -> None:
     [
         (["--schemas", "x"], "--schemas needs --payloads"),
         (["--mask", "value"], "--mask needs --payloads"),
+        (["--mask-text", "a"], "--mask-text needs --payloads"),
+        (
+            ["--payloads", "--mask-text", "(a"],
+            "--mask-text (a: missing ): (a; pass a regular expression in RE2's syntax",
+        ),
         (
             ["--payloads", "--mask", "value", "--detail", "raw"],
             "--mask cannot mask the bytes of frames: do not pass --detail raw with it",

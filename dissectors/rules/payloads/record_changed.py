@@ -1,0 +1,109 @@
+"""P011: a record that is fetched otherwise than it was produced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RecordsDecoded, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.record_parts import record_problem
+from dissectors.trackers.produced_records import ChangedRecord, ProducedRecords
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+from dissectors.values import DecodedPart, DecodedValue, ValueProblem
+
+
+@rule(
+    "P011",
+    severity=Severity.WARNING,
+    events=(RecordsDecoded,),
+    also=(Trigger((ResponseReceived,), apis=("Produce",), only=FrameFlags.IRREGULAR),),
+    needs=(ProducedRecords,),
+    since="0.1",
+    blame="broker",
+)
+def record_changed(event: RecordsDecoded | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that records are fetched as they were produced: key, value, headers and timestamp.
+
+    It compares records with the same offset, of the same server. If a consumer gets a record before the producer gets
+    its response, the finding is at the response.
+
+    ## Why it matters
+    Kafka never changes the content of records. Consumers cannot decode a value whose schema id is gone or is another,
+    and what counts, compares or signs bytes fails if a value was encoded again.
+
+    ## Usual cause
+    A gateway or broker that removes the schema id, stores the fields, and builds the record again for consumers. It
+    loses what it does not store: headers, nulls, other envelopes, the producer's encoding.
+
+    ## Example
+    ```story
+    schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
+      {"value": {"hex": "00 00000011 22"}, "timestamp": 1767225600000}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 7}]}]}
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 8, "records": [{"base_offset": 7,
+      "records": [{"value": {"hex": "22"}, "timestamp": 1767225600000}]}]}]}]}
+    ```
+
+    ## Looks alike
+    A broker that compresses records, chooses their timestamps, and removes headers for a client of an old format:
+    ```story
+    schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
+      {"value": {"hex": "00 00000011 22"}, "timestamp": 1767225600000}]}]}]},
+      {"name": "old", "partition_data": [{"records": [{"records": [
+      {"value": "a", "headers": [{"key": "h", "value": "v"}]}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+      {"base_offset": 7, "log_append_time_ms": 1767225600123}]},
+      {"name": "old", "partition_responses": [{"base_offset": 7}]}]}
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 8, "records": [{"base_offset": 7,
+      "compression": "gzip", "timestamp_type": "LogAppendTime", "max_timestamp": 1767225600123,
+      "base_timestamp": 1767225600000,
+      "records": [{"value": {"hex": "00 00000011 22"}, "create_timestamp": 1767225600000}]}]}]}]}
+    > Fetch v3 {"topics": [{"topic": "old", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "old", "partitions": [{"high_watermark": 8, "records": [{"base_offset": 7, "magic": 1,
+      "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    Another record at the same offset, because the topic was recreated:
+    ```story
+    schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
+      {"value": {"hex": "00 00000011 22"}, "timestamp": 1767225600000}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 0}]}]}
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": [{
+      "records": [{"value": {"hex": "00 00000011 24"}, "timestamp": 1767225605000}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#recordbatch
+    https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
+    """
+    for changed in connection.run.state(ProducedRecords).changed:
+        change, record = changed.change, changed.fetched.record
+        if isinstance(event, RecordsDecoded):
+            data = record.key if change.part == "key" else record.value if change.part == "value" else None
+            place = DecodedValue("", None, problem=ValueProblem("", change.offset))
+            part = DecodedPart(record.topic, change.part, f"{record.path}.{change.part}", data or b"", place)
+            yield record_problem(event, part, _message(changed), hint=_HINT, cause=change.kind)
+        else:
+            text = f"{record.topic}, {change.part}: {_message(changed)}"
+            yield Problem(text, hint=_HINT, cause=f"{record.topic} {change.part} {change.kind}")
+
+
+_HINT = "compare what the server stores with what it received: return keys, values and headers byte for byte"
+
+
+def _message(changed: ChangedRecord) -> str:
+    """What changed, and both frames: the produced one, and the fetched one, which may have come first."""
+    produced, fetched = changed.produced, changed.fetched
+    apart = (fetched.at - produced.at) // 1_000_000
+    return (
+        f"offset {changed.offset} is not as it was produced: {changed.change.text} (produced {apart} ms before the "
+        f"fetch, with correlation id {produced.correlation_id} on connection {produced.connection_id})"
+    )

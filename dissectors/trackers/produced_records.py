@@ -1,0 +1,178 @@
+"""ProducedRecords: recently produced records by the offsets that the broker gave them, and how they are fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from dissectors.bounded import SizedDict
+from dissectors.connections.events import RecordsDecoded, ResponseReceived
+from dissectors.messages.message import Message
+from dissectors.trackers import tracker
+from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.stored_batches import STABLE_FOR
+from dissectors.trackers.triggers import FrameFlags, Trigger
+from dissectors.values import Schema, SchemaKey, WrittenRecord
+from dissectors.values.record_changes import RecordChange, record_changes
+
+#: The most bytes of produced records that are kept; as many of those in flight, and of those fetched meanwhile.
+MOST_BYTES: Final = 8 << 20
+
+_OVERHEAD: Final = 1000  # bytes of a record's objects in memory
+_FORMAT: Final = 2  # brokers convert older ones
+_IRREGULAR: Final = FrameFlags.IRREGULAR.value
+
+#: Server, topic, partition, offset.
+Place = tuple[str, str, int, int]
+
+
+class KeptRecord(NamedTuple):
+    """A record and the schemas by which its key and value decode. `at` (ns) is the time of its frame."""
+
+    record: WrittenRecord
+    schemas: tuple[tuple[SchemaKey, Schema], ...]
+    at: int
+    connection_id: str
+    correlation_id: int
+
+
+class ChangedRecord(NamedTuple):
+    """A change between a record's Produce and a Fetch of its offset."""
+
+    change: RecordChange
+    offset: int
+    produced: KeptRecord
+    fetched: KeptRecord
+
+
+@tracker(
+    events=(RecordsDecoded,),
+    also=(Trigger((ResponseReceived,), apis=("DeleteTopics", "Produce")),),
+)
+class ProducedRecords:
+    """The most recently produced records of a run, separate for each server.
+
+    Only records of format 2 whose offset the broker returned are known. A consumer may get a record before the producer
+    gets the response: such records are compared then.
+
+    Attributes:
+        changed: The changes that the latest frame shows, a Fetch or the response to a Produce.
+    """
+
+    def __init__(self) -> None:
+        self.changed: list[ChangedRecord] = []
+        self._in_flight: SizedDict[tuple[str, int], tuple[Message, list[tuple[KeptRecord, int]]]] = SizedDict(
+            MOST_BYTES
+        )
+        self._produced: SizedDict[Place, tuple[KeptRecord, int]] = SizedDict(MOST_BYTES)  # with the append time (ms)
+        self._early: SizedDict[Place, KeptRecord] = SizedDict(MOST_BYTES)
+
+    def observe(self, event: RecordsDecoded | ResponseReceived, connection: ConnectionState) -> None:
+        """Keep produced records, and compare fetched ones."""
+        self.changed = []
+        if isinstance(event, ResponseReceived):
+            if event.message is not None and event.message.api == "DeleteTopics":
+                self._produced.clear()  # a topic that is created again has other records at the same offsets
+            else:
+                self._answered(event, connection)
+            return
+        message = event.message
+        if not message.is_request:
+            if message.api in ("Fetch", "ShareFetch") and (self._produced or self._in_flight):
+                for each in _kept(event, connection):
+                    self._fetched(each, connection)
+        elif message.api == "Produce" and message.body.get("acks"):
+            records = [(each, _size(each)) for each in _kept(event, connection) if _has_offset(each.record)]
+            key = connection.connection_id, message.correlation_id or 0
+            self._in_flight.put(key, (message, records), sum(size for _, size in records))
+
+    def _fetched(self, fetched: KeptRecord, connection: ConnectionState) -> None:
+        if (place := _place(fetched.record, fetched.record.offset, connection)) is None:
+            return
+        if (produced := self._produced.get(place)) is not None:
+            self._compare(*produced, fetched)
+        elif self._in_flight:
+            self._early.put(place, fetched, _size(fetched))
+
+    def _answered(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        found = self._in_flight.pop((connection.connection_id, event.correlation_id))
+        if found is None or event.message is None or event.request is None or event.request.message is not found[0]:
+            return
+        offsets = _offsets(event.message.body, connection)
+        for kept, size in found[1]:
+            record = kept.record
+            base_offset, append_time = offsets.get((record.topic or "", record.partition or 0), (-1, -1))
+            place = _place(record, base_offset + record.offset, connection)
+            if place is None or base_offset < 0:
+                continue
+            self._produced.put(place, (kept, append_time), size)
+            if (fetched := self._early.pop(place)) is not None:
+                self._compare(kept, append_time, fetched)
+        if self.changed:
+            connection.flags |= _IRREGULAR
+
+    def _compare(self, produced: KeptRecord, append_time: int, fetched: KeptRecord) -> None:
+        before, after = produced.record, fetched.record
+        time = before.timestamp if append_time < 0 else append_time
+        if (before.key, before.value, before.headers, time) == (after.key, after.value, after.headers, after.timestamp):
+            return
+        self.changed += [
+            ChangedRecord(change, after.offset, produced, fetched)
+            for change in record_changes(
+                before,
+                after,
+                dict(fetched.schemas + produced.schemas),
+                at=append_time,
+                is_recent=abs(fetched.at - produced.at) < STABLE_FOR,
+            )
+        ]
+
+
+def _place(record: WrittenRecord, offset: int, connection: ConnectionState) -> Place | None:
+    if record.topic is None or record.partition is None or not connection.server:
+        return None
+    return connection.server, record.topic, record.partition, offset
+
+
+def _kept(event: RecordsDecoded, connection: ConnectionState) -> list[KeptRecord]:
+    """The records of a frame."""
+    schemas: dict[int, list[tuple[SchemaKey, Schema]]] = {}
+    records: list[WrittenRecord] = []
+    for part in event.parts:
+        if (record := part.record) is None:
+            continue
+        if (used := schemas.get(id(record))) is None:
+            used = schemas[id(record)] = []
+            records.append(record)
+        if part.schema is not None and part.value.schema is not None:
+            used.append((part.value.schema, part.schema))
+    frame = event.at, connection.connection_id, event.message.correlation_id or 0
+    return [KeptRecord(each, tuple(schemas[id(each)]), *frame) for each in records]
+
+
+def _has_offset(record: WrittenRecord) -> bool:
+    """Whether the response has its offset: it is in the first batch of its partition, and of a format not converted."""
+    return record.magic == _FORMAT and ".records[0]." in record.path
+
+
+def _size(kept: KeptRecord) -> int:
+    record = kept.record
+    size = _OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += len(name) + len(value or b"")
+    return size
+
+
+def _offsets(body: Mapping[str, Any], connection: ConnectionState) -> dict[tuple[str, int], tuple[int, int]]:
+    """The base offset and the append time (ms) of each partition without an error; -1 for none."""
+    names = connection.run.topic_names
+    return {
+        (names.get(topic_of(topic), topic_of(topic)), row.get("index", 0)): (
+            row.get("base_offset", -1),
+            row.get("log_append_time_ms", -1),
+        )
+        for topic in body.get("responses") or ()
+        for row in topic.get("partition_responses") or ()
+        if not row.get("error_code")
+    }

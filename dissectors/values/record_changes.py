@@ -1,0 +1,220 @@
+"""What changed in a record between a Produce and a Fetch: its envelopes, fields, bytes, headers and timestamp."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from dissectors.values import decode
+from dissectors.values.envelope import Envelope, envelope_of, message_indexes, payload_of
+from dissectors.values.value import (
+    DEFAULT_LIMITS,
+    DecodedValue,
+    ProblemKind,
+    Schema,
+    SchemaKey,
+    ValueContext,
+    WrittenRecord,
+)
+from dissectors.wire.errors import DecodeError
+
+_PARTS: Final = ("key", "value")
+_ENVELOPE_HEADERS: Final = frozenset(
+    form.format(part) for part in _PARTS for form in ("__{}_schema_id", "apicurio.{}.globalId", "apicurio.{}.contentId")
+)
+_FORMAT_WITH_HEADERS: Final = 2
+
+
+class RecordChange(NamedTuple):
+    """A change.
+
+    Attributes:
+        part: ``key``, ``value``, ``headers`` or ``timestamp``.
+        kind: What kind of change it is; all of a kind have the same cause.
+        text: A clause about the fetched part, without any value.
+        offset: The first byte of the fetched key or value that differs.
+        keeps_content: Whether the payload has the same fields.
+    """
+
+    part: str
+    kind: str
+    text: str
+    offset: int = 0
+    keeps_content: bool = False
+
+
+def record_changes(
+    produced: WrittenRecord, fetched: WrittenRecord, schemas: Mapping[SchemaKey, Schema], *, at: int, is_recent: bool
+) -> list[RecordChange]:
+    """The changes of a record. None if another record may have taken its offset, e.g. in a topic that was recreated.
+
+    Args:
+        produced: The record in the Produce.
+        fetched: The record with its offset in a Fetch.
+        schemas: Those by which the two decode.
+        at: The time at which the broker appended the record (ms), if it chooses the timestamps; else -1.
+        is_recent: Whether the Produce was so recent that the offset must be the same record's.
+    """
+    expected = at if at >= 0 else -1 if fetched.is_append_time else produced.timestamp
+    has_time = expected >= 0 and fetched.magic > 0
+    is_same_time = has_time and fetched.timestamp == expected
+    if not is_same_time and not is_recent:
+        return []
+    found = [change for part in _PARTS if (change := _part_change(part, produced, fetched, schemas))]
+    if has_time and not is_same_time:
+        if not produced.value or not all(each.keeps_content for each in found):
+            return []  # probably another record
+        times = f"it was {expected} ms, and is {fetched.timestamp} ms"
+        found.append(RecordChange("timestamp", "timestamp", times))
+    if fetched.magic >= _FORMAT_WITH_HEADERS and (headers := _header_change(produced, fetched)):
+        found.append(RecordChange("headers", "headers", headers))
+    return found
+
+
+class _Side:
+    """A key or value on one side: its envelope, and its body without envelope and Protobuf's message indexes."""
+
+    def __init__(self, part: str, record: WrittenRecord, data: bytes, schemas: Mapping[SchemaKey, Schema]) -> None:
+        self.data = data
+        self.context = ValueContext(record.topic, part == "key", record.headers, schemas)
+        self.envelope = envelope_of(data, self.context)
+        self.schema = None if self.envelope is None else schemas.get(self.envelope.schema)
+        self.body = data
+        self.indexes: tuple[int, ...] = ()
+        if self.envelope is not None:
+            try:
+                self._open(self.envelope)
+            except DecodeError:
+                self.body = data
+
+    def _open(self, envelope: Envelope) -> None:
+        self.body = payload_of(self.data, envelope, DEFAULT_LIMITS.size)
+        if self.schema is not None and self.schema.type == "PROTOBUF":
+            self.indexes, end = message_indexes(self.body if envelope.indexes is None else envelope.indexes)
+            if envelope.indexes is None:
+                self.body = self.body[end:]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the envelope is one: a prefix may be chance."""
+        return self.envelope is not None and (self.envelope.is_marked or self.schema is not None)
+
+    def decoded(self, other: _Side) -> DecodedValue:
+        """The decoded data, by the schema of the other side if this one has none."""
+        if self.schema is not None or other.schema is None:
+            return decode(self.data, self.context)
+        subject = SchemaKey("subject", f"{self.context.topic}-{self.context.part}")
+        context = ValueContext(self.context.topic, self.context.is_key, (), {subject: other.schema})
+        return decode(self.body, context)
+
+
+def _part_change(
+    part: str, produced: WrittenRecord, fetched: WrittenRecord, schemas: Mapping[SchemaKey, Schema]
+) -> RecordChange | None:
+    before, after = getattr(produced, part), getattr(fetched, part)
+    if before == after:
+        return None
+    if not before or not after:
+        return RecordChange(part, "null", f"it was {_size(before)}, and is {_size(after)}")
+    old, new = _Side(part, produced, before, schemas), _Side(part, fetched, after, schemas)
+    kind, text = _envelope_change(old, new)
+    if old.body == new.body and kind:
+        return RecordChange(part, kind, f"{text}; its other bytes are the same", 0, keeps_content=True)
+    body_kind, body_text = _body_change(old, new, hides_names=produced.masked)
+    start = 0 if kind else len(after) - len(new.body) + _common(old.body, new.body)
+    keeps_content = body_kind in ("format", "encoding")
+    return RecordChange(part, kind or body_kind, "; ".join(filter(None, (text, body_text))), start, keeps_content)
+
+
+def _size(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data)} byte{'s' * (len(data) != 1)}"
+
+
+def _envelope_change(old: _Side, new: _Side) -> tuple[str, str]:
+    """The kind and the text of a change of the envelope; empty if there is none, or if there may be no envelope."""
+    before, after = old.envelope, new.envelope
+    if old.body != new.body and not all(each.envelope is None or each.is_certain for each in (old, new)):
+        return "", ""
+    if before is None:
+        added = "" if after is None else f"it has an envelope with schema {after.schema}, and had none"
+        return added and "envelope added", added
+    if after is None:
+        return "envelope lost", f"its envelope with schema {before.schema} is missing"
+    if before.schema != after.schema:
+        return "schema changed", f"its schema was {before.schema}, and is {after.schema}"
+    places = [f"in {'its first bytes' if each.start else 'a header'}" for each in (before, after)]
+    if places[0] != places[1]:
+        return "schema moved", f"the schema {before.schema} was {places[0]}, and is {places[1]}"
+    if before.is_compressed != after.is_compressed:
+        return "compression", f"it is {'no longer' if before.is_compressed else 'now'} compressed"
+    if old.indexes != new.indexes:
+        return "message index", f"its message indexes were {old.indexes}, and are {new.indexes}"
+    return "", ""
+
+
+def _body_change(old: _Side, new: _Side, *, hides_names: bool) -> tuple[str, str]:
+    before, after = old.decoded(new), new.decoded(old)
+    is_converted = before.format != after.format
+    if _is_partial(before) or _is_partial(after) or (not is_converted and before.format in ("bytes", "text")):
+        return "bytes", f"its bytes differ from byte {_common(old.data, new.data)} on"
+    converted = f"{before.format} became {after.format}" if is_converted else ""
+    if (difference := _difference(before.data, after.data, "")) is not None:
+        fields = "its fields differ" if hides_names else difference
+        return "fields", f"{converted}, and {fields}" if converted else fields
+    if is_converted:
+        return "format", f"{converted}, with the same fields"
+    return "encoding", f"its fields are the same, but its bytes differ from byte {_common(old.data, new.data)} on"
+
+
+def _is_partial(value: DecodedValue) -> bool:
+    problem = value.problem
+    return value.is_cut or (problem is not None and problem.kind is not ProblemKind.VIOLATION)
+
+
+def _difference(old: Any, new: Any, path: str) -> str | None:
+    """The first field that differs; a clause."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in chain(old, new.keys() - old.keys()):
+            place = f"{path}.{name}" if path else name
+            if name not in new:
+                return f"the field {place} is missing"
+            if name not in old:
+                return f"the field {place} is new"
+            if (found := _difference(old[name], new[name], place)) is not None:
+                return found
+        return None
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return next((found for index, pair in pairs if (found := _difference(*pair, f"{path}[{index}]"))), None)
+    is_equal = old == new or (old != old and new != new)  # NaN
+    return None if is_equal else f"the field {path} differs" if path else "it differs"
+
+
+def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
+    """How the headers changed, without those of envelopes; None if they did not."""
+    before, after = (
+        [each for each in record.headers if each[0] not in _ENVELOPE_HEADERS] for record in (produced, fetched)
+    )
+    if before == after:
+        return None
+    if produced.masked:
+        return "the headers differ"
+    old, new = (Counter(name for name, _ in headers) for headers in (before, after))
+    for names, how in ((old - new, "missing"), (new - old, "new")):
+        if names:
+            more = f", and {names.total() - 1} more" if names.total() > 1 else ""
+            return f"the header {next(iter(names))} is {how}{more}"
+    if changed := Counter(before) - Counter(after):
+        return f"the value of the header {next(iter(changed))[0]} differs"
+    return "the headers are in another order"
+
+
+def _common(first: bytes, second: bytes) -> int:
+    """The length of the common prefix."""
+    low, high = 0, min(len(first), len(second))
+    while low < high:  # by halves: byte by byte takes 50 ms for a MiB
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if first[:middle] == second[:middle] else (low, middle - 1)
+    return low

@@ -1,0 +1,39 @@
+"""Records as a gateway returns them that stores their fields and builds them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from dissectors import records
+from dissectors.records.schema_ids import PREFIX
+from dissectors.wire.errors import EncodeError
+
+
+def _without_schema_ids(record: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {name: record[name] for name in ("key", "value") if (record[name] or b"").startswith(b"\0")}
+    return {**record, **{name: data[PREFIX:] for name, data in changed.items()}}
+
+
+def _without_headers(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {**record, "headers": []}
+
+
+#: What such a gateway loses.
+LOSSES: Final[dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "schema_ids": _without_schema_ids,
+    "headers": _without_headers,
+}
+
+
+def rebuilt(data: bytes, loss: str) -> bytes:
+    """Record data whose records have lost something. What is not made of whole batches stays as it is."""
+    batches = [
+        batch if batch.get("is_control") else {**batch, "records": [LOSSES[loss](each) for each in batch["records"]]}
+        for batch in records.decode(data)
+        if "records" in batch
+    ]
+    try:
+        return records.encode(batches)
+    except EncodeError:
+        return data

@@ -1,0 +1,172 @@
+"""P011: which records are compared, and what its findings have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dissectors.connections.events import Direction
+from dissectors.records import encode
+from dissectors.trackers import produced_records
+from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.masks import Masks
+from kproxy.inspection.record_values import RecordValues
+from kproxy.trace.lines import Detail, FindingEntry, ResponseLine
+from tests.kproxy.frames import request, response
+from tests.serialized import ORDER, registered
+
+AT = 1_767_225_600_000  # ms
+MS = 1_000_000
+STRIPPED = ORDER[5:]
+PATH = "responses[0].partitions[0].records[0].records"
+
+
+class Traffic:
+    """A producer on connection 1, consumers on others, all of one topic."""
+
+    def __init__(self, *masks: str) -> None:
+        values = RecordValues(registered(), Masks(masks))
+        self.inspector = Inspector("t", Detail.FULL, record_values=values)
+        self.at = AT * MS
+        for number, server in ((1, "a:9092"), (2, "a:9092"), (3, "b:9092")):
+            self.inspector.open(number, "c:1", server, at=self.at)
+
+    def _data(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:
+        self.at += MS
+        lines = self.inspector.data(number, direction, frame, at=self.at)
+        self.frame = frame
+        found = [each for line in lines if isinstance(line, ResponseLine) for each in line.findings]
+        assert not [each for each in found if each.code == "K007"]  # a bug in kproxy
+        return [each for each in found if each.code == "P011"]
+
+    def produce(self, *values: bytes | None, acks: int = 1, partition: int = 0, **fields: Any) -> None:
+        records = [{"value": value, "timestamp": AT, **fields} for value in values]
+        rows = [{"index": partition, "records": encode([{"records": records}])}]
+        body = {"acks": acks, "timeout_ms": 9, "topic_data": [{"name": "orders", "partition_data": rows}]}
+        self._data(1, Direction.REQUEST, request("Produce", 9, body))
+
+    def answer(self, offset: int = 7, error: int = 0) -> list[FindingEntry]:
+        rows = [{"index": 0, "base_offset": offset, "error_code": error}]
+        body = {"responses": [{"name": "orders", "partition_responses": rows}]}
+        return self._data(1, Direction.RESPONSE, response("Produce", 9, body))
+
+    def fetch(self, *values: bytes | None, offset: int = 7, number: int = 2, **batch: Any) -> list[FindingEntry]:
+        records = [{"value": value, "timestamp": AT} for value in values]
+        data = encode([{"base_offset": offset, "records": records, **batch}])
+        self._data(
+            number, Direction.REQUEST, request("Fetch", 12, {"topics": [{"topic": "orders", "partitions": [{}]}]})
+        )
+        rows = [{"partition_index": 0, "high_watermark": 99, "records": data}]
+        body = {"responses": [{"topic": "orders", "partitions": rows}]}
+        return self._data(number, Direction.RESPONSE, response("Fetch", 12, body))
+
+
+@pytest.fixture
+def traffic() -> Traffic:
+    return Traffic()
+
+
+def test_the_finding_is_at_the_fetched_part(traffic: Traffic) -> None:
+    changed = ORDER[:5] + b"\x24" + ORDER[6:]
+    traffic.produce(None, ORDER, headers=[{"key": "trace", "value": b"1"}])
+    assert traffic.answer() == []
+    null, value = traffic.fetch(None, changed)
+    assert (null.path, value.path) == (f"{PATH}[0].headers", f"{PATH}[1].value")
+    assert value.message == (
+        "orders, value: offset 8 is not as it was produced: the field id differs "
+        "(produced 3 ms before the fetch, with correlation id 1 on connection t-1)"
+    )
+    assert (value.severity, value.blame, traffic.frame[slice(*value.span or ())]) == ("warning", "broker", changed[5:])
+    assert traffic.frame[slice(*null.span or ())] == b"\0"  # the number of headers
+    assert traffic.fetch(None, changed) == []  # once
+
+
+def test_compressed_records_and_the_same_ones(traffic: Traffic) -> None:
+    traffic.produce(ORDER, None, b"", b"text")
+    traffic.answer()
+    assert traffic.fetch(ORDER, None, b"", b"text", compression="gzip") == []
+    [lost] = traffic.fetch(STRIPPED, None, b"", b"text", compression="gzip")
+    assert lost.path == f"{PATH}[0].value"
+
+
+def test_a_record_that_became_null_and_one_that_was(traffic: Traffic) -> None:
+    traffic.produce(ORDER, None)
+    traffic.answer()
+    found = traffic.fetch(None, b"")
+    assert [each.path for each in found] == [f"{PATH}[0].value"]  # of two changes with one cause
+    assert "it was 16 bytes, and is null" in found[0].message
+
+
+def test_a_consumer_that_is_faster_than_the_response_to_the_producer(traffic: Traffic) -> None:
+    traffic.produce(ORDER)
+    assert traffic.fetch(STRIPPED) == []
+    [found] = traffic.answer()
+    assert (found.path, found.span) == (None, None)
+    assert found.message.startswith("orders, value: offset 7 is not as it was produced: its envelope with schema id 2")
+    traffic.produce(ORDER)
+    assert traffic.fetch(ORDER, offset=8) == []
+    assert traffic.answer(8) == []
+
+
+@pytest.mark.parametrize(
+    ("produced", "answered", "fetched"),
+    [
+        ({}, {}, {"number": 3}),  # from another server
+        ({}, {}, {"offset": 8}),
+        ({"partition": 1}, {}, {}),
+        ({}, {"offset": -1}, {}),
+        ({}, {"error": 46}, {}),  # DUPLICATE_SEQUENCE_NUMBER
+        ({"acks": 0}, {}, {}),
+        ({}, {}, {"is_control": True, "is_transactional": True}),
+    ],
+)
+def test_records_that_cannot_be_paired(
+    traffic: Traffic, produced: dict[str, Any], answered: dict[str, Any], fetched: dict[str, Any]
+) -> None:
+    traffic.produce(ORDER, **produced)
+    traffic.answer(**answered)
+    value = b"\0\0\0\1" if "is_control" in fetched else STRIPPED
+    assert traffic.fetch(value, **fetched) == []
+
+
+def test_a_topic_that_is_deleted_and_created_again(traffic: Traffic) -> None:
+    traffic.produce(ORDER)
+    traffic.answer()
+    traffic._data(2, Direction.REQUEST, request("DeleteTopics", 3, {"topic_names": ["orders"]}))
+    traffic._data(2, Direction.RESPONSE, response("DeleteTopics", 3, {"responses": [{"name": "orders"}]}))
+    assert traffic.fetch(STRIPPED) == []
+
+
+def test_memory_is_bounded(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(produced_records, "MOST_BYTES", 2000)
+    values = [ORDER + bytes([number]) for number in range(10)]
+    for number, value in enumerate(values):
+        traffic.produce(value)
+        traffic.answer(number)
+    assert traffic.fetch(*[STRIPPED] * 7, offset=0) == []
+    assert [each.path for each in traffic.fetch(STRIPPED, offset=9)] == [f"{PATH}[0].value"]
+    traffic.produce(bytes(3000))
+    traffic.answer(10)
+    assert traffic.fetch(STRIPPED, offset=10) == []
+    traffic.produce(b"text")
+    traffic.answer(11)
+    assert [each.path for each in traffic.fetch(b"", offset=11)] == [f"{PATH}[0].value"]
+
+
+def test_of_several_batches_only_the_first_has_its_offset(traffic: Traffic) -> None:
+    batch = encode([{"records": [{"value": ORDER, "timestamp": AT}]}])
+    rows = [{"index": 0, "records": batch + encode([{"records": [{"value": b"text", "timestamp": AT}]}])}]
+    body = {"acks": 1, "topic_data": [{"name": "orders", "partition_data": rows}]}
+    traffic._data(1, Direction.REQUEST, request("Produce", 9, body))
+    traffic.answer()
+    assert traffic.fetch(ORDER) == []
+
+
+def test_no_name_or_value_is_in_findings_with_masks() -> None:
+    traffic = Traffic("orders:value.id")
+    traffic.produce(ORDER, b'{"planted": 1}', headers=[{"key": "planted", "value": b"planted"}])
+    traffic.answer()
+    found = traffic.fetch(STRIPPED, b'{"plante": 1}')
+    assert len(found) == 3
+    assert "plante" not in repr(found)

@@ -1,0 +1,120 @@
+"""Records that a gateway changed between Produce and Fetch, and those that Kafka itself may change."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import pytest
+
+from dissectors.values import Schema, SchemaKey, WrittenRecord
+from dissectors.values.record_changes import record_changes
+from tests.serialized import JSON_ORDER, ORDER, PAYMENT, PROTO_PAYMENT, registered
+
+LONG_ID, GUID = b"\0" + (2).to_bytes(8, "big"), bytes.fromhex("01 0198f2a0aaaa7bbb8ccc0123456789ab")
+SCHEMAS: dict[SchemaKey, Schema] = {
+    **registered(),
+    SchemaKey("global_id", 2): registered()[SchemaKey("id", 2)],
+    SchemaKey("guid", "0198f2a0-aaaa-7bbb-8ccc-0123456789ab"): registered()[SchemaKey("id", 2)],
+}
+UNKNOWN = b"\0\0\0\0\x63" + ORDER[5:]
+UUID = bytes.fromhex("89791762233641869674299b90a802e2")
+AT = 1_767_225_600_000
+
+
+def record(value: bytes | None = ORDER, **fields: Any) -> WrittenRecord:
+    written = WrittenRecord(
+        "orders", 0, "records[0]", 7, 2, AT, is_append_time=False, key=b"k", value=value, headers=()
+    )
+    return written._replace(**fields)
+
+
+def texts(before: WrittenRecord, after: WrittenRecord, *, at: int = -1, is_recent: bool = True) -> list[str]:
+    found = record_changes(before, after, SCHEMAS, at=at, is_recent=is_recent)
+    return [f"{each.part}: {each.text}" for each in found]
+
+
+SAME = "; its other bytes are the same"
+VALUES = {
+    "stripped": (ORDER, ORDER[5:], f"its envelope with schema id 2 is missing{SAME}"),
+    "stripped, id unknown": (UNKNOWN, ORDER[5:], f"its envelope with schema id 99 is missing{SAME}"),
+    "added": (ORDER[5:], ORDER, f"it has an envelope with schema id 2, and had none{SAME}"),
+    "another id": (ORDER, UNKNOWN, f"its schema was id 2, and is id 99{SAME}"),
+    "Apicurio's": (ORDER, LONG_ID + ORDER[5:], f"its schema was id 2, and is global id 2{SAME}"),
+    "GUID": (ORDER, GUID + ORDER[5:], f"its schema was id 2, and is guid 0198f2a0-aaaa-7bbb-8ccc-0123456789ab{SAME}"),
+    "another schema": (ORDER, PAYMENT, "its schema was id 2, and is id 3; the field id is missing"),
+    "message index": (PROTO_PAYMENT, PROTO_PAYMENT[:5] + b"\0" + PROTO_PAYMENT[7:],
+                      f"its message indexes were (1,), and are (0,){SAME}"),
+    "another field": (ORDER, ORDER[:5] + b"\x24" + ORDER[6:], "the field id differs"),
+    "another length": (ORDER, ORDER[:-6] + b"\2\2a\0", "the field tags differs"),
+    "encoded again": (ORDER, ORDER[:5] + b"\xa2\0" + ORDER[6:],
+                      "its fields are the same, but its bytes differ from byte 5 on"),
+    "stripped and encoded again": (ORDER, b"\xa2\0" + ORDER[6:],
+        "its envelope with schema id 2 is missing; its fields are the same, but its bytes differ from byte 0 on"),
+    "JSON": (ORDER, b'{"tags": ["a", "b"], "note": "hi", "id": 17}',
+             "its envelope with schema id 2 is missing; avro became json, with the same fields"),
+    "JSON, another field": (ORDER, b'{"id": 17, "note": null, "tags": []}',
+                            "its envelope with schema id 2 is missing; avro became json, and the field note differs"),
+    "JSON reordered": (b'{"a": 1, "b": 2}', b'{"b": 2, "a": 1}',
+                       "its fields are the same, but its bytes differ from byte 2 on"),
+    "JSON Schema": (JSON_ORDER, JSON_ORDER[5:], f"its envelope with schema id 5 is missing{SAME}"),
+    "zlib": (b"\3\5" + UUID + zlib.compress(b"abc"), b"\3\0" + UUID + b"abc", f"it is no longer compressed{SAME}"),
+    "cut off": (ORDER, ORDER[:-1], "its bytes differ from byte 15 on"),
+    "null": (ORDER, None, "it was 16 bytes, and is null"),
+    "emptied": (b"abc", b"", "it was 3 bytes, and is 0 bytes"),
+    "not null": (None, b"", "it was null, and is 0 bytes"),
+    "text": (b"abc", b"abd", "its bytes differ from byte 2 on"),
+    "bytes": (b"\xff\0", b"\xfe\0", "its bytes differ from byte 0 on"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "text"), VALUES.values(), ids=VALUES)
+def test_values(before: bytes | None, after: bytes | None, text: str) -> None:
+    assert texts(record(before), record(after)) == [f"value: {text}"]
+
+
+HEADER = ("__value_schema_id", ORDER[:5])
+
+
+def test_an_envelope_moves_to_a_header() -> None:
+    moved = record(ORDER[5:], headers=(HEADER,))
+    assert texts(record(), moved) == [f"value: the schema id 2 was in its first bytes, and is in a header{SAME}"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ([("a", b"1"), ("b", None)], [("b", None)], "the header a is missing"),
+        ([("a", b"1"), ("b", None)], [], "the header a is missing, and 1 more"),
+        ([], [("a", b"1")], "the header a is new"),
+        ([("a", b"1")], [("a", b"1"), ("a", b"1")], "the header a is new"),
+        ([("a", b"1"), ("b", None)], [("b", None), ("a", b"1")], "the headers are in another order"),
+        ([("a", None)], [("a", b"")], "the value of the header a differs"),
+    ],
+)
+def test_headers(before: list[Any], after: list[Any], text: str) -> None:
+    assert texts(record(headers=tuple(before)), record(headers=tuple(after))) == [f"headers: {text}"]
+    assert texts(record(headers=tuple(before)), record(headers=tuple(after), magic=1)) == []
+
+
+def test_timestamps() -> None:
+    assert texts(record(), record(timestamp=0)) == [f"timestamp: it was {AT} ms, and is 0 ms"]
+    assert texts(record(), record(timestamp=AT + 5), at=AT + 5) == []
+    assert texts(record(), record(timestamp=AT + 5, is_append_time=True)) == []  # of an old Produce version
+    assert texts(record(), record(timestamp=-1, magic=0)) == []
+
+
+def test_what_may_be_another_record_is_not_compared() -> None:
+    other = ORDER[:5] + b"\x24" + ORDER[6:]
+    assert texts(record(), record(other, timestamp=AT + 5)) == []
+    assert texts(record(None), record(b"other", timestamp=AT + 5)) == []
+    assert texts(record(None), record(None, timestamp=AT + 5)) == []
+    assert texts(record(), record(key=b"other", timestamp=AT + 5)) == []
+    assert texts(record(), record(ORDER[5:], timestamp=AT + 5), is_recent=False) == []
+    assert texts(record(), record(ORDER[5:], timestamp=AT + 5))[1] == f"timestamp: it was {AT} ms, and is {AT + 5} ms"
+    assert texts(record(), record(other), is_recent=False) == ["value: the field id differs"]  # in the same millisecond
+
+
+def test_with_masks_no_names_are_shown() -> None:
+    before, after = record(headers=(("a", b""),)), record(ORDER[:5] + b"\x24" + ORDER[6:])
+    assert texts(before._replace(masked=True), after) == ["value: its fields differ", "headers: the headers differ"]
