@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
-    sample = _sample(args)
+    sample, inspectors = _sample(args), _inspectors(args)
     if answers is not None:
         bound = listeners.of_replay(args)
     else:
@@ -187,7 +187,7 @@ def run(args: argparse.Namespace) -> int:
             built_in=broker is not None,
             metrics=http is not None,
             record_values=record_values,
-            workers=_inspectors(args),
+            workers=inspectors,
         ),
         watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
         strict=args.strict_trace,
