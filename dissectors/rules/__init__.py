@@ -164,4 +164,7 @@ def _is_new_root_cause(rule: Rule, problem: Problem, event: Any, connection: Con
         None if isinstance(event, InspectionFailed) else connection.server
     )  # a bug in kproxy does not belong to one server
     cause = (rule.code, server, client, frame_kind, path, edit_text, problem.cause)
-    return connection.run.is_new_cause(cause, event.at)
+    is_new = connection.run.is_new_cause(cause, event.at)
+    if is_new and connection.run.new_causes is not None:
+        connection.run.new_causes.append(cause)
+    return is_new

@@ -45,7 +45,8 @@ class RunState:
 
     `known_departures` are the layout errors diagnosed so far: the next frame with the same error is decoded without a
     search. `subscribed` are the codes of rules and trackers that currently observe all frames of their APIs, not only
-    unusual ones. `trackers` observe each event before the rules (`dissectors.rules.trackers`).
+    unusual ones. `trackers` observe each event before the rules (`dissectors.rules.trackers`). `new_causes` collects
+    the root cause of each finding, in their order, unless it is None.
     """
 
     trackers: Trackers = NO_TRACKERS
@@ -53,6 +54,7 @@ class RunState:
     deadlines: Deadlines[ConnectionState] = field(default_factory=Deadlines)
     known_departures: diagnosis.KnownDepartures = field(default_factory=diagnosis.KnownDepartures)
     subscribed: Subscribed = NO_SUBSCRIBERS
+    new_causes: list[Hashable] | None = None
     _reported: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
     _states: dict[type[Any], Any] = field(default_factory=dict)
 

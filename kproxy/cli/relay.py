@@ -6,7 +6,7 @@ import argparse
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kproxy.cli import broker_options, config_file, listeners, options, payload_options, tls
 from kproxy.cli.rewriting import rewriting_of
@@ -36,6 +36,10 @@ unless these lead back to kproxy, it sees only the bootstrap connection. --adver
 exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 3 upstream unreachable,
 4 the inspector failed: traffic was relayed to the end, but the trace is incomplete, even if it was restarted
 """
+
+
+#: More cannot be fed by one relay.
+MOST_INSPECTORS: Final = 64
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -111,6 +115,11 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         "--sample", metavar="SHARE",
         help="inspect only a share of the connections, e.g. 0.1 or 10%%; the others are relayed and counted",
     )  # fmt: skip
+    group.add_argument(
+        "--inspectors", metavar="N", default="1",
+        help="inspect in N processes, for more traffic than one can follow; a client's connections stay together "
+        "(default: 1)",
+    )  # fmt: skip
     control = group.add_mutually_exclusive_group()
     options.completes(
         control.add_argument(
@@ -158,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
     selection = options.selection_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
-    sample = _sample(args)
+    sample, inspectors = _sample(args), _inspectors(args)
     if answers is not None:
         bound = listeners.of_replay(args)
     else:
@@ -178,6 +187,7 @@ def run(args: argparse.Namespace) -> int:
             built_in=broker is not None,
             metrics=http is not None,
             record_values=record_values,
+            workers=inspectors,
         ),
         watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
         strict=args.strict_trace,
@@ -217,6 +227,13 @@ def _sample(args: argparse.Namespace) -> float | None:
         return None if args.sample is None else parse_sample(args.sample)
     except ValueError as error:
         raise UserError(f"--sample: {error}") from None
+
+
+def _inspectors(args: argparse.Namespace) -> int:
+    text = str(args.inspectors)
+    if text not in map(str, range(1, MOST_INSPECTORS + 1)):
+        raise UserError(f"--inspectors: invalid number of processes {text!r}: use 1 to {MOST_INSPECTORS}")
+    return int(text)
 
 
 def _tcp(text: str | None, option: str) -> TcpAddress | None:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from kproxy.control.summary import strip, with_frame
-from kproxy.inspection.inspector import Inspector
+from kproxy.control.watched import Watched
 from kproxy.trace.encoding import encode_line
 
 BACKLOG_BYTES: Final = 4 << 20
@@ -33,7 +33,7 @@ class Backlog:
         while self._size > self._limit:
             self._size -= len(self._lines.popleft())
 
-    def lines(self, inspector: Inspector, *, frames: bool) -> Iterator[bytes]:
+    def lines(self, inspector: Watched, *, frames: bool) -> Iterator[bytes]:
         """Older lines of open connections and unanswered requests, then the last lines; by time, each once.
 
         With `frames`, unanswered requests have their frames. Those of other lines are not kept.
@@ -46,7 +46,7 @@ class Backlog:
             yield unfinished.get(line, line)
 
 
-def _open(inspector: Inspector) -> Iterator[tuple[bytes, str | None]]:
+def _open(inspector: Watched) -> Iterator[tuple[bytes, str | None]]:
     """The lines of open connections and unanswered requests, encoded as before, with their frames (base64)."""
     for connection in inspector.open_now():
         yield encode_line(connection.opened), None

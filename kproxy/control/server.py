@@ -20,7 +20,7 @@ from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, LateResponse, Listening
 from kproxy.control.summary import with_frame
 from kproxy.control.viewer import Viewer
-from kproxy.inspection.inspector import Inspector
+from kproxy.control.watched import Watched
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.trace.timestamps import timestamp
 
@@ -45,7 +45,7 @@ class ControlServer:
         control: ControlSocket,
         selector: selectors.BaseSelector,
         greeting: Greeting,
-        inspector: Inspector,
+        inspector: Watched,
         *,
         relay_ended: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -101,12 +101,15 @@ class ControlServer:
 
     def watch(self, viewer: Viewer, *, frames: bool, backlog: bool, payloads: bool) -> None:
         """Start to send lines to a viewer."""
+        if frames:
+            self.inspector.frames = True  # so that the backlog has frames, too
+        # Asking workers for open connections publishes lines, which the backlog has then: this viewer gets them there.
+        recent = list(self._backlog.lines(self.inspector, frames=frames)) if backlog else []
         viewer.watching, viewer.frames, viewer.payloads = True, frames, payloads
         self._update_watching()
         self._update_listeners(viewer)
-        if backlog:
-            for line in self._backlog.lines(self.inspector, frames=frames):
-                viewer.put(line)
+        for line in recent:
+            viewer.put(line)
         now = time.time_ns()
         for waiting in self.inspector.still_waiting(at=now, again=True):
             viewer.reply(late=_late(waiting, now))

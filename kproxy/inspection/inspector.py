@@ -67,6 +67,8 @@ class Inspector:
         record_values: Decodes the records in bodies. Its source of schemas may do I/O: a live proxy needs one that
             does not wait for it.
         withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
+        partial: Whether it inspects a part of the connections only. It then makes no lines of stalls, which need the
+            lines of all connections, and `new_causes` collects the root causes of its findings.
     """
 
     def __init__(
@@ -79,11 +81,15 @@ class Inspector:
         needs: Needs = EVERYTHING,
         record_values: RecordValues | None = None,
         withholds_records: bool = False,
+        partial: bool = False,
     ) -> None:
         self._name = name
         self._detail = detail
         self._finds = needs.findings
+        self._follows_groups = needs.findings and not partial
         self._run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
+        if partial:
+            self._run_state.new_causes = []
         self._check = rules.check if needs.findings else _check_failures
         self._bodies_of = None if needs.decoding else _keys(self._run_state.trackers.apis)
         self._run = ConnectionState(self._run_state)  # of no connection
@@ -191,7 +197,7 @@ class Inspector:
             for connection_state, event in self._run_state.deadlines.passed(at)
             for finding in self._check(event, connection_state)
         ]
-        if self._finds and at >= self._stall_lines.due:
+        if self._follows_groups and at >= self._stall_lines.due:
             lines += self._stalls(self._stall_lines.tick, at=at)
         return lines
 
@@ -199,7 +205,9 @@ class Inspector:
         """Inspect the next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
-        is_due = self._finds and (at >= self._stall_lines.due or at > self._run_state.deadlines.due)
+        is_due = (self._follows_groups and at >= self._stall_lines.due) or (
+            self._finds and at > self._run_state.deadlines.due
+        )
         passed = self.tick(at=at) if is_due else None
         connection = state.connection
         try:
@@ -284,6 +292,13 @@ class Inspector:
         closed = close_line(state, ended)
         return [*lines, closed, *self._stalls(self._stall_lines.observe, closed, at=at)]
 
+    def take_new_causes(self) -> list[str]:
+        """The root causes of the findings since the last call, in their order; empty unless `partial`."""
+        causes = self._run_state.new_causes or []
+        if causes:
+            self._run_state.new_causes = []
+        return [repr(cause) for cause in causes]
+
     @property
     def in_flight(self) -> int:
         """Requests of all connections that are not answered."""
@@ -323,7 +338,7 @@ class Inspector:
         return [finding_line(where, event, finding, who) for finding in findings]
 
     def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
-        if not self._finds:
+        if not self._follows_groups:
             return []
         try:
             return step(*line, at=at)  # type: ignore[return-value]

@@ -8,10 +8,12 @@ import selectors
 import signal
 import socket
 import time
-import traceback
 from typing import NoReturn
 
+from kproxy.live.failure import report_failure
+from kproxy.live.pooled_sink import PooledSink
 from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
+from kproxy.live.worker_process import WorkerLost
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable
@@ -38,21 +40,14 @@ def inspect(options: InspectorOptions, tap: socket.socket, table: InspectedTable
     """
     status = FAILED
     try:
-        _InspectorLoop(options, tap, table).run()
-        status = 0
+        if _InspectorLoop(options, tap, table).run():
+            status = 0
+    except WorkerLost as error:
+        warn(str(error))
     except Exception as error:  # noqa: BLE001  # there is no caller to handle it
-        _report_failure(error)
+        report_failure(error)
     finally:
         os._exit(status)
-
-
-def _report_failure(error: Exception) -> None:
-    if os.environ.get("KPROXY_TRACEBACK"):
-        traceback.print_exception(error)
-    warn(
-        f"the inspector failed ({type(error).__name__}: {error}); this is a bug in kproxy: set KPROXY_TRACEBACK=1 for "
-        "a traceback"
-    )
 
 
 class _InspectorLoop:
@@ -69,8 +64,8 @@ class _InspectorLoop:
         self._received_at = time.monotonic()
         self._ended = False
 
-    def run(self) -> None:
-        """Run until the tap ends."""
+    def run(self) -> bool:
+        """Run until the tap ends; return whether everything was inspected."""
         self._tap.setblocking(False)
         self._selector.register(self._tap, selectors.EVENT_READ, self._receive)
         try:
@@ -84,6 +79,7 @@ class _InspectorLoop:
             if self._sink is not None:
                 self._sink.give_up()
             raise
+        return self._sink is None or self._sink.is_whole
 
     def _turn(self) -> None:
         ticked_at = time.monotonic()
@@ -115,7 +111,8 @@ class _InspectorLoop:
         self._ended = not data
         for message in self._decoder.receive_data(data):
             if isinstance(message, tap_messages.Hello):
-                self._sink = InspectionSink(
+                kind = InspectionSink if self._options.workers == 1 else PooledSink
+                self._sink = kind(
                     self._options, message, self._selector, relay_ended=self._relay_ended, table=self._table
                 )
             elif self._sink is not None:

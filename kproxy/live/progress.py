@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from kproxy.inspection.inspector import Inspector
+from typing import Protocol
+
+from kproxy.inspection.inspected_connection import Progress
 from kproxy.proxy.inspected import InspectedTable
+
+
+class HasProgress(Protocol):
+    """An inspector, or workers."""
+
+    def progress(self, number: int) -> tuple[Progress, Progress] | None:
+        """How far each direction of a connection was inspected; None if it is not open."""
 
 
 class ProgressLog:
@@ -14,7 +23,7 @@ class ProgressLog:
         inspector: Has the progress.
     """
 
-    def __init__(self, table: InspectedTable | None, inspector: Inspector) -> None:
+    def __init__(self, table: InspectedTable | None, inspector: HasProgress) -> None:
         self._table = table
         self._inspector = inspector
         self._slots: dict[int, int] = {}  # of open connections

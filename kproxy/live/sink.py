@@ -39,6 +39,7 @@ from kproxy.trace.writer import TraceWriter
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import RecordValues
     from kproxy.live.inspector_metrics import InspectorMetrics
+    from kproxy.live.worker_pool import WorkerPool
 
 #: The tap is idle after this time without a message.
 IDLE_NS = 1_000_000_000
@@ -58,6 +59,7 @@ class InspectorOptions:
         built_in: Whether the upstream is the built-in broker.
         metrics: Whether to count for Prometheus, which needs the extra of that name.
         record_values: Decodes keys and values. Its source of schemas must not wait for a network.
+        workers: The number of processes that inspect; 1 inspects in the process that writes the lines.
     """
 
     output: OutputOptions
@@ -69,6 +71,7 @@ class InspectorOptions:
     built_in: bool = False
     metrics: bool = False
     record_values: RecordValues | None = None
+    workers: int = 1
 
 
 class InspectionSink:
@@ -97,14 +100,9 @@ class InspectionSink:
         self._throttle = RateLimit(sys.stdout)
         self._detail = options.detail
         self._decodes_records = options.record_values is not None
-        node = re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
-        detail = self._output.detail(self._detail)
-        self._inspector = Inspector(
-            f"{node}-{hello.pid}",
-            detail,
-            record_values=options.record_values,
-            withholds_records=options.record_values is None and detail is not Detail.RAW,
-        )
+        node = node_name(hello)
+        self._inspector = inspector_of(options, hello)
+        self._watched = self._begin(options, hello, selector)
         self._trace: TraceWriter | None = None
         if options.directory is not None:
             lost = 0 if table is None else table.lost_lines()
@@ -112,19 +110,35 @@ class InspectionSink:
         self._control: ControlServer | None = None
         if options.control is not None:
             self._control = ControlServer(
-                options.control, selector, _greeting(options, hello, node), self._inspector, relay_ended=relay_ended
+                options.control, selector, _greeting(options, hello, node), self._watched, relay_ended=relay_ended
             )
         self._tally = RunSummary()
         self._metrics: InspectorMetrics | None = None
         if options.metrics:
-            self._metrics = _metrics_of(self._inspector)
+            self._metrics = _metrics_of(self)
         self._at = hello.at
-        self._progress = ProgressLog(table, self._inspector)
+        self._progress = ProgressLog(table, self._watched)
         self._messages = MessageInspection(self._inspector, self._progress, sample=hello.sample)
         self._hello = hello
         if hello.restarts:
             outage_s = (hello.at - hello.lost_at) / 1e9
             self._take_all([run_gap(hello.at, f"{RESTARTED}: nothing was inspected for {outage_s:.3f} s")])
+
+    def _begin(
+        self, options: InspectorOptions, hello: tap_messages.Hello, selector: selectors.BaseSelector
+    ) -> Inspector | WorkerPool:
+        """Return what has the state of connections."""
+        return self._inspector
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no process of the inspection has ended early."""
+        return True
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without a response."""
+        return self._inspector.in_flight
 
     def observe(self, message: tap_messages.Message) -> None:
         """Take one message of the tap after the first."""
@@ -165,7 +179,15 @@ class InspectionSink:
         if self._control is not None and self._decodes_records and has_decoded_records(line):
             decoded = encode_line(line) if self._detail is Detail.RAW else whole
         strip(line)
-        summary = encode_line(line)
+        self._write(encode_line(line), whole, frame, decoded)
+
+    def _write(
+        self, summary: bytes, whole: bytes | None = None, frame: str | None = None, decoded: bytes | None = None
+    ) -> None:
+        """Write an encoded line. At other details than `Detail.SUMMARY`, the trace gets `whole`.
+
+        Viewers get `frame` and `decoded` as by `ControlServer.publish`.
+        """
         if self._trace is not None:
             self._trace.add_encoded(whole or summary, at=self._at)
         if self._control is not None:
@@ -199,7 +221,7 @@ class InspectionSink:
 
     def tick(self) -> None:
         """Do periodic work; call it every second."""
-        for waiting in self._inspector.still_waiting(at=self._at):
+        for waiting in self._watched.still_waiting(at=self._at):
             if self._control is not None:
                 self._control.announce_late(waiting, at=self._at)
             if self._shown and self._throttle.allows():
@@ -261,12 +283,29 @@ class InspectionSink:
             warn(f"{self._trace.lost} trace lines are missing: the trace could not be written")
 
 
-def _metrics_of(inspector: Inspector) -> InspectorMetrics | None:
+def node_name(hello: tap_messages.Hello) -> str:
+    """The name of this proxy in connection ids and file names."""
+    return re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
+
+
+def inspector_of(options: InspectorOptions, hello: tap_messages.Hello, *, partial: bool = False) -> Inspector:
+    """The inspector for all connections of a relay, or with `partial` for a part of them."""
+    detail = output_for(options.output, sys.stdout, options.selection).detail(options.detail)
+    return Inspector(
+        f"{node_name(hello)}-{hello.pid}",
+        detail,
+        record_values=options.record_values,
+        withholds_records=options.record_values is None and detail is not Detail.RAW,
+        partial=partial,
+    )
+
+
+def _metrics_of(sink: InspectionSink) -> InspectorMetrics | None:
     try:
         from kproxy.live.inspector_metrics import InspectorMetrics
     except ImportError:  # the relay reports the missing extra
         return None
-    return InspectorMetrics(lambda: inspector.in_flight)
+    return InspectorMetrics(lambda: sink.in_flight)
 
 
 def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:

@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections import deque
 from typing import Final
 
 from kproxy.live.inspector_process import FAILED
+from kproxy.live.restart_policy import MOST_RESTARTS, WINDOW_S, RestartPolicy
 from kproxy.live.spawner import NOT_STARTED, Spawner
 from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report
 from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 
-#: At most this many restarts within this many seconds. Each waits twice as long as the previous one, from 1 s.
-MOST_RESTARTS: Final = 5
-WINDOW_S: Final = 60.0
-
 #: Without file descriptors, an inspector cannot be started: seconds between attempts.
 SHORTAGE_RETRY_S: Final = 1.0
 
 SPAWNER_LOST: Final = "the process that starts inspectors was killed"
-
-
-class RestartPolicy:
-    """When to restart a process that has failed; times are in seconds of a monotonic clock."""
-
-    def __init__(self) -> None:
-        self._failures: deque[float] = deque()
-
-    def delay(self, now: float) -> float | None:
-        """The process has failed now: the seconds until its restart, or None for no restart."""
-        while self._failures and now - self._failures[0] >= WINDOW_S:
-            self._failures.popleft()
-        if len(self._failures) >= MOST_RESTARTS:
-            return None
-        self._failures.append(now)
-        return float(1 << (len(self._failures) - 1))
 
 
 class Supervisor:

@@ -78,6 +78,24 @@ class RunSummary:
             for repeat in line.repeated:
                 self.repeated[repeat.code] += repeat.count
 
+    def merge(self, frames: RunSummary) -> None:
+        """Add the frames that another summary has counted."""
+        self.frames += frames.frames
+        self.not_decoded += frames.not_decoded
+        self.findings += frames.findings
+        for name, more in frames._apis.items():
+            api = self._apis.setdefault(name if name in self._apis or len(self._apis) < 500 else "(others)", _Api())
+            api.requests += more.requests
+            api.responses += more.responses
+            api.bytes += more.bytes
+            api.errors += more.errors
+            api.versions |= more.versions
+            api.latencies.buckets += more.latencies.buckets
+            api.latencies.count += more.latencies.count
+        for client, count in frames._clients.items():
+            if client in self._clients or len(self._clients) < 1000:
+                self._clients[client] += count
+
     def _frame(self, line: RequestLine | ResponseLine) -> None:
         self.frames += 1
         if line.not_decoded:

@@ -133,7 +133,7 @@ class Close(NamedTuple):
 
     connection_id: int
     at: int
-    by: str
+    by: str | None
     how: str
     request_bytes: int
     response_bytes: int
@@ -167,6 +167,14 @@ class Bye(NamedTuple):
     left_out: int = 0
 
 
+class Query(NamedTuple):
+    """The inspector's process asks one of its workers; the relay does not send this. See `kproxy.live.worker`."""
+
+    at: int
+    what: str
+    value: bool = False
+
+
 Message: TypeAlias = (
     Hello
     | ListenersChanged
@@ -180,4 +188,5 @@ Message: TypeAlias = (
     | Close
     | Missed
     | Bye
+    | Query
 )

@@ -21,6 +21,7 @@ from kproxy.proxy.tap_messages import (
     Message,
     Missed,
     Open,
+    Query,
     TapData,
     TapGap,
     TapReplaced,
@@ -31,7 +32,9 @@ from kproxy.proxy.tap_messages import (
 VERSION: Final = 1
 HEAD_BYTES: Final = 64  # of a skipped frame: enough for its correlation id
 
-_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED, _LISTENERS = range(1, 13)
+_HELLO, _OPEN, _DATA, _SKIPPED, _GAP, _END, _CLOSE, _MISSED, _BYE, _REPLACED, _TLS_FAILED, _LISTENERS, _QUERY = range(
+    1, 14
+)
 _HEAD = struct.Struct(">BBQQI")
 _SIZE = struct.Struct(">I")
 _COUNTS = struct.Struct(">QQ?")
@@ -78,7 +81,9 @@ def encode_tls_failed(failed: TapTlsFailed) -> bytes:
     return _rare(_TLS_FAILED, failed.connection_id, failed.at, failed[2:])
 
 
-def encode_close(connection_id: int, at: int, by: str, how: str, request_bytes: int, response_bytes: int) -> bytes:
+def encode_close(
+    connection_id: int, at: int, by: str | None, how: str, request_bytes: int, response_bytes: int
+) -> bytes:
     return _rare(_CLOSE, connection_id, at, [by, how, request_bytes, response_bytes])
 
 
@@ -88,6 +93,19 @@ def encode_missed(missed: Missed) -> bytes:
 
 def encode_bye(bye: Bye) -> bytes:
     return _rare(_BYE, 0, bye.at, bye[1:])
+
+
+def encode_query(query: Query) -> bytes:
+    return _rare(_QUERY, 0, query.at, query[1:])
+
+
+def encode(message: Message) -> bytes:
+    """Any message except the first, as the relay has encoded it."""
+    if isinstance(message, TapData):
+        return encode_data_head(*message[:3], len(message.payload)) + message.payload
+    if isinstance(message, TapReplaced):
+        return encode_replaced_head(*message[:3], len(message.frame)) + message.frame
+    return _ENCODERS[type(message)](message)
 
 
 def _rare(kind: int, connection_id: int, at: int, fields: Any) -> bytes:
@@ -172,4 +190,17 @@ _READERS: Final[dict[int, Callable[[int, Direction, int, bytes], Message]]] = {
     _CLOSE: lambda id_, _, at, payload: Close(id_, at, *json.loads(payload)),
     _MISSED: lambda _id, _, at, payload: Missed(at, *json.loads(payload)),
     _BYE: lambda _id, _, at, payload: Bye(at, *json.loads(payload)),
+    _QUERY: lambda _id, _, at, payload: Query(at, *json.loads(payload)),
+}
+_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
+    ListenersChanged: encode_listeners,
+    Open: encode_open,
+    TapSkipped: lambda message: encode_skipped(*message),
+    TapGap: encode_gap,
+    TapTlsFailed: encode_tls_failed,
+    End: lambda message: encode_end(*message),
+    Close: lambda message: encode_close(*message),
+    Missed: encode_missed,
+    Bye: encode_bye,
+    Query: encode_query,
 }

@@ -82,8 +82,8 @@ class Proxy:
             assert line, "".join(self.said)
             self.said.append(line)
 
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=10)
+    def connect(self, source: str = "") -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=10, source_address=(source, 0))
 
     def ask(self, times: int = 1) -> None:
         with self.connect() as client:

@@ -359,3 +359,10 @@ def test_a_share_that_is_none_is_one_sentence_and_status_2(kproxy: Any, share: s
         f"kproxy: --sample: invalid share of connections '{share}': use a number above 0 up to 1, or a percentage like "
         "10%\n"
     )
+
+
+@pytest.mark.parametrize("given", ["0", "x", "65"])
+def test_a_number_of_inspectors_that_cannot_be(kproxy: Any, given: str) -> None:
+    done = kproxy("--listen", "0", "--upstream", "127.0.0.1:1", "--inspectors", given)
+    assert done.returncode == 2
+    assert done.stderr == f"kproxy: --inspectors: invalid number of processes '{given}': use 1 to 64\n"

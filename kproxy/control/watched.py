@@ -1,0 +1,25 @@
+"""What viewers see of the inspection, besides lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from kproxy.inspection.inspected_connection import OpenConnection
+from kproxy.inspection.late_responses import WaitingResponse
+
+
+class Watched(Protocol):
+    """An inspector, or the workers of one.
+
+    Attributes:
+        frames: Whether lines have their `frame` at any detail.
+    """
+
+    frames: bool
+
+    def open_now(self) -> Iterator[OpenConnection]:
+        """The open connections, and the lines of their unanswered requests."""
+
+    def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
+        """The oldest unanswered request of each connection whose response has become late by another step."""

@@ -1,0 +1,26 @@
+"""When to restart a process that has ended early."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+#: At most this many restarts within this many seconds. Each waits twice as long as the previous one, from 1 s.
+MOST_RESTARTS: Final = 5
+WINDOW_S: Final = 60.0
+
+
+class RestartPolicy:
+    """When to restart a process that has failed; times are in seconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._failures: deque[float] = deque()
+
+    def delay(self, now: float) -> float | None:
+        """The process has failed now: the seconds until its restart, or None for no restart."""
+        while self._failures and now - self._failures[0] >= WINDOW_S:
+            self._failures.popleft()
+        if len(self._failures) >= MOST_RESTARTS:
+            return None
+        self._failures.append(now)
+        return float(1 << (len(self._failures) - 1))

@@ -1,0 +1,149 @@
+"""A worker of the inspector's process: inspects a part of the connections (``--inspectors N``).
+
+It gets the tap's messages about its connections, and queries, and replies to each of them in order.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+
+from kproxy.inspection.inspected_connection import Progress
+from kproxy.inspection.inspector import Inspector
+from kproxy.live.failure import report_failure
+from kproxy.live.message_inspection import MessageInspection
+from kproxy.live.progress import ProgressLog
+from kproxy.outputs.run_summary import RunSummary
+from kproxy.proxy import tap_messages, tap_protocol
+from kproxy.trace.encoding import encode_line
+from kproxy.trace.lines import FRAME_LINES, Line
+
+#: What a `Query` asks for: to advance the time, to include frames in lines or not, late responses, open connections.
+TICK, FRAMES, WAITING, OPEN = "tick", "frames", "waiting", "open"
+
+LENGTH: Final = struct.Struct(">I")
+_CHUNK: Final = 16 * 1024  # bytes; with more, a worker would wait while its replies are handled
+
+
+class GroupLine(NamedTuple):
+    """A line that is written, and that stalls are found in."""
+
+    encoded: bytes
+
+
+#: A line that is only written, encoded; or a line that is also shown, or whose findings may be repeats.
+AnyLine: TypeAlias = bytes | GroupLine | Line
+
+
+class Reply(NamedTuple):
+    """To one message: the lines that it completes, and the root causes of their findings; or a query's `value`."""
+
+    lines: Sequence[AnyLine] = ()
+    causes: Sequence[str] = ()
+    value: Any = None
+
+
+class Replies(NamedTuple):
+    """To messages that arrived together: a reply each, and how far connections that had some of them are inspected."""
+
+    replies: list[Reply]
+    progress: dict[int, tuple[Progress, Progress]]
+
+
+class WorkerTick(NamedTuple):
+    """The value for `TICK`: unanswered requests now, and a summary of the encoded lines since the last one."""
+
+    pid: int
+    in_flight: int
+    summary: RunSummary
+
+
+class _Moved(ProgressLog):
+    """Collects the connections with progress; the pool has the table."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        super().__init__(None, inspector)
+        self.numbers: set[int] = set()
+
+    def moved(self, number: int) -> None:
+        self.numbers.add(number)
+
+
+class Worker:
+    """Replies to messages.
+
+    Args:
+        inspector: Makes the lines of a part of the connections.
+        encodes: Whether lines of frames without findings and groups are encoded.
+        sample: The share of connections that is inspected.
+    """
+
+    def __init__(self, inspector: Inspector, *, encodes: bool, sample: float | None) -> None:
+        self._inspector = inspector
+        self._encodes = encodes
+        self._moved = _Moved(inspector)
+        self._messages = MessageInspection(inspector, self._moved, sample=sample)
+        self._summary = RunSummary()
+
+    def replies(self, messages: list[tap_messages.Message]) -> Replies:
+        """Reply to each of these messages."""
+        replies = [self._reply(message) for message in messages]
+        numbers, self._moved.numbers = self._moved.numbers, set()
+        progress = {each: found for each in numbers if (found := self._inspector.progress(each)) is not None}
+        return Replies(replies, progress)
+
+    def _reply(self, message: tap_messages.Message) -> Reply:
+        if isinstance(message, tap_messages.Query):
+            return self._answer(message)
+        lines = self._messages.lines(message)
+        self._messages.add_progress(message)
+        return self._reply_with(lines) if lines else _NOTHING
+
+    def _reply_with(self, lines: list[Line], value: Any = None) -> Reply:
+        return Reply([self._encoded(line) for line in lines], self._inspector.take_new_causes(), value)
+
+    def _encoded(self, line: Line) -> AnyLine:
+        if not self._encodes or not isinstance(line, FRAME_LINES):
+            return line
+        if line.findings or line.frame is not None:
+            return line
+        self._summary.add(line)
+        encoded = encode_line(line)
+        return encoded if line.group_id is None else GroupLine(encoded)
+
+    def _answer(self, query: tap_messages.Query) -> Reply:
+        inspector = self._inspector
+        if query.what == TICK:
+            summary, self._summary = self._summary, RunSummary()
+            return self._reply_with(inspector.tick(at=query.at), WorkerTick(os.getpid(), inspector.in_flight, summary))
+        if query.what == WAITING:
+            return Reply(value=list(inspector.still_waiting(at=query.at, again=query.value)))
+        if query.what == OPEN:
+            return Reply(value=[(each._replace(waiting=iter(())), list(each.waiting)) for each in inspector.open_now()])
+        inspector.frames = query.value
+        return _NOTHING
+
+
+_NOTHING: Final = Reply()
+
+
+def work(sock: socket.socket, worker: Worker) -> NoReturn:
+    """Reply until the other end closes the socket, then end this process."""
+    status = 0
+    decoder = tap_protocol.TapDecoder()
+    try:
+        while data := sock.recv(_CHUNK):
+            if messages := decoder.receive_data(data):
+                content = pickle.dumps(worker.replies(messages), pickle.HIGHEST_PROTOCOL)
+                sock.sendall(LENGTH.pack(len(content)) + content)
+    except OSError:  # the inspector's process has ended
+        pass
+    except Exception as error:  # noqa: BLE001  # there is no caller to handle it
+        report_failure(error)
+        status = 1
+    finally:
+        os._exit(status)

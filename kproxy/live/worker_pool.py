@@ -1,0 +1,306 @@
+"""The workers of the inspector's process: assigns connections to them, and returns their lines in the tap's order."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NoReturn, TypeAlias
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections import addresses
+from dissectors.connections.events import Direction
+from kproxy.inspection.inspected_connection import OpenConnection, Progress
+from kproxy.inspection.late_responses import WaitingResponse
+from kproxy.live.restart_policy import RestartPolicy
+from kproxy.live.worker import FRAMES, OPEN, WAITING, Reply
+from kproxy.live.worker_process import WorkerLost, WorkerProcess
+from kproxy.proxy import tap_messages, tap_protocol
+
+#: Messages that a worker may have without a reply, and for each worker the bytes of messages that wait for their turn.
+#: Beyond, the pool waits, and what arrives queues in the relay.
+_MOST_UNANSWERED: Final = 2500
+_MOST_BYTES: Final = 8 << 20
+#: Clients whose worker is remembered.
+_MOST_CLIENTS: Final = 100_000
+
+_NOTHING: Final = ((0, 0, True), (0, 0, True))
+
+
+#: Takes a message and the reply of its worker (None if no worker gets it), and connections whose lines up to their
+#: `WorkerPool.progress` have been passed on.
+Replied: TypeAlias = Callable[[tap_messages.Message, Reply | None, Iterable[int]], None]
+
+
+class WorkerPool:
+    """Passes messages to workers. `replied` gets each message with its reply, in the order of `put`.
+
+    All connections of a client, which is a host, have the same worker. Local clients are told apart by the server as
+    well: they are many programs on one host.
+
+    Args:
+        count: The number of workers.
+        run: What a worker does with its socket.
+        replied: Takes replies.
+        warn: Called with a sentence for the user when a worker was restarted.
+
+    Attributes:
+        restarts: How many workers had ended early.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        run: Callable[[socket.socket], NoReturn],
+        replied: Replied,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.restarts = 0
+        self._run = run
+        self._warn = warn
+        self._policy = RestartPolicy()
+        self._selector = selectors.DefaultSelector()
+        self._replied = replied
+        self._at = 0  # of the last message (ns since the epoch)
+        self._frames = False
+        self._progress: dict[int, tuple[Progress, Progress]] = {}  # of open connections
+        self._workers = [WorkerProcess(run, self._selector) for _ in range(count)]
+        self._clients: BoundedDict[tuple[str, str], WorkerProcess] = BoundedDict(_MOST_CLIENTS)
+        self._assigned: dict[int, WorkerProcess] = {}  # by open connection
+        self._opened: dict[int, tap_messages.Open] = {}  # connections whose end was not replied
+        self._sent: dict[int, list[int]] = {}  # of these, bytes by direction
+        self._held = 0  # bytes of pending messages
+        self._pending: deque[tuple[WorkerProcess | None, tap_messages.Message]] = deque()
+
+    def fileno(self) -> int:
+        """Readable when a worker has replied; call `exchange` then."""
+        return self._selector.fileno()
+
+    @property
+    def open_numbers(self) -> list[int]:
+        """The open connections, in the order in which they were opened."""
+        return list(self._assigned)
+
+    def put(self, message: tap_messages.Message) -> None:
+        """Pass a message to its worker. Waits if that has too many already."""
+        self._at = message.at
+        if type(message) is tap_messages.TapData:  # most are
+            number, size = message.connection_id, len(message.payload)
+            worker = self._assigned[number]
+            self._held += size
+            self._sent[number][message.direction] += size
+            self._pending.append((worker, message))
+            worker.put(tap_protocol.encode_data_head(number, message.direction, message.at, size), message.payload)
+        else:
+            found = self._worker_for(message)
+            if found is None:
+                self._pending.append((None, message))
+                return
+            worker = found
+            if isinstance(message, tap_messages.TapSkipped):
+                self._sent[message.connection_id][message.direction] += message.size + 4
+            elif isinstance(message, tap_messages.TapGap):
+                self._sent[message.connection_id][message.direction] += message.size
+            self._pass(message, worker)
+        if worker.unanswered <= _MOST_UNANSWERED and len(self._pending) <= _MOST_UNANSWERED:
+            return
+        count = len(self._workers)
+        while (
+            worker.unanswered > _MOST_UNANSWERED
+            or len(self._pending) > _MOST_UNANSWERED * count
+            or self._held > _MOST_BYTES * count
+        ):
+            self.exchange(None)
+
+    def query(self, what: str, at: int, *, value: bool = False) -> None:
+        """Pass a query to each worker."""
+        for worker in self._workers:
+            self._pass(tap_messages.Query(at, what, value), worker)
+
+    def _pass(self, message: tap_messages.Message, worker: WorkerProcess) -> None:
+        self._pending.append((worker, message))
+        worker.put(tap_protocol.encode(message))
+
+    def flush(self) -> None:
+        """Send what is queued."""
+        for worker in self._workers:
+            worker.send()
+        self._release()
+
+    def exchange(self, timeout: float | None = 0) -> None:
+        """Send, receive, and pass on replies; `timeout` in seconds.
+
+        Raises:
+            WorkerLost: Workers have ended too often.
+        """
+        for worker in self._workers:
+            worker.send()
+        for key, events in self._selector.select(timeout):
+            try:
+                key.data.exchange(events)
+            except WorkerLost:
+                self._replace(key.data)
+        self._release()
+
+    def drain(self) -> None:
+        """Wait for all replies."""
+        while self._pending:
+            self.exchange(None if self._pending[0][0] is not None else 0)
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.close()
+        self._selector.close()
+
+    def _replace(self, lost: WorkerProcess) -> None:
+        """Start another worker for the connections of one that has ended. What that has not inspected becomes gaps."""
+        status = os.waitstatus_to_exitcode(lost.close())
+        why = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        self.restarts += 1
+        if self._policy.delay(time.monotonic()) is None:
+            raise WorkerLost(f"one of {len(self._workers)} inspectors has ended too often ({why})")
+        worker = WorkerProcess(self._run, self._selector)
+        self._workers[self._workers.index(lost)] = worker
+        for client in [client for client, each in self._clients.items() if each is lost]:
+            self._clients[client] = worker
+        dropped = self._take_unanswered(lost)
+        missed = self._announce_again(lost, worker, dropped)
+        for message in dropped:
+            if isinstance(message, tap_messages.Query):
+                self._pass(message, worker)
+        which = f"one of {len(self._workers)} inspectors stopped ({why}) and was restarted"
+        self._warn(f"{which}: {missed} bytes were not inspected")
+
+    def _announce_again(self, lost: WorkerProcess, worker: WorkerProcess, dropped: list[tap_messages.Message]) -> int:
+        """Announce the connections of `lost` to `worker`; return the bytes that neither inspects."""
+        progress = dict(self._progress)
+        for _, more in lost.replies:
+            progress |= more
+        if self._frames:
+            self._pass(tap_messages.Query(self._at, FRAMES, value=True), worker)
+        new = {each.connection_id for each in dropped if isinstance(each, tap_messages.Open)}
+        ends = {each.connection_id: each for each in dropped if isinstance(each, tap_messages.Close)}
+        missed = 0
+        for number in sorted([*ends, *(number for number, each in self._assigned.items() if each is lost)]):
+            if number not in ends:
+                self._assigned[number] = worker
+                worker.connections += 1
+            opened = self._opened[number]
+            done = progress.get(number) or [Progress(*each) for each in opened.resumed or _NOTHING]
+            gaps = [sent - each.bytes for sent, each in zip(self._sent[number], done, strict=True)]
+            if number not in new:
+                request, response = ((each.bytes, each.frames, not gap) for each, gap in zip(done, gaps, strict=True))
+                opened = opened._replace(at=self._at, resumed=(request, response))
+            self._pass(opened, worker)
+            for direction, gap in zip(Direction, gaps, strict=True):
+                if gap:
+                    self._pass(tap_messages.TapGap(number, direction, self._at, gap, 0, restarted=True), worker)
+            if number in ends:
+                self._pass(ends[number], worker)
+            missed += sum(gaps)
+        return missed
+
+    def _take_unanswered(self, lost: WorkerProcess) -> list[tap_messages.Message]:
+        """Remove the messages that `lost` has not replied to."""
+        answered = len(lost.replies)
+        kept: deque[tuple[WorkerProcess | None, tap_messages.Message]] = deque()
+        dropped: list[tap_messages.Message] = []
+        for worker, message in self._pending:
+            if worker is lost and not answered:
+                dropped.append(message)
+                if isinstance(message, tap_messages.TapData):
+                    self._held -= len(message.payload)
+            else:
+                answered -= worker is lost
+                kept.append((worker, message))
+        self._pending = kept
+        return dropped
+
+    # What viewers and the sink ask an `Inspector`.
+
+    @property
+    def frames(self) -> bool:
+        """Whether lines have their `frame` at any detail."""
+        return self._frames
+
+    @frames.setter
+    def frames(self, enabled: bool) -> None:
+        if enabled != self._frames:
+            self._frames = enabled
+            self.query(FRAMES, self._at, value=enabled)
+
+    def progress(self, number: int) -> tuple[Progress, Progress] | None:
+        """How far each direction of a connection was inspected, as far as `replied` has got the lines."""
+        return self._progress.get(number)
+
+    def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
+        """As `Inspector.still_waiting`."""
+        return iter([each for found in self._ask(WAITING, at, value=again) for each in found])
+
+    def open_now(self) -> Iterator[OpenConnection]:
+        """As `Inspector.open_now`."""
+        found = {
+            int(each.opened.connection_id.rpartition("-")[2]): each._replace(waiting=iter(waiting))
+            for of_worker in self._ask(OPEN, self._at)
+            for each, waiting in of_worker
+        }
+        return (found[number] for number in sorted(found))
+
+    def _ask(self, what: str, at: int, *, value: bool = False) -> list[Any]:
+        values: list[Any] = []
+        replied = self._replied
+
+        def take(message: tap_messages.Message, reply: Reply | None, moved: Iterable[int]) -> None:
+            if reply is not None and type(message) is tap_messages.Query and message.what == what:
+                values.append(reply.value)
+            else:
+                replied(message, reply, moved)
+
+        self._replied = take
+        try:
+            self.query(what, at, value=value)
+            self.drain()
+        finally:
+            self._replied = replied
+        return values
+
+    def _worker_for(self, message: tap_messages.Message) -> WorkerProcess | None:
+        if isinstance(message, tap_messages.Open):
+            is_local = addresses.is_local(message.client)
+            client = (addresses.host_of(message.client), message.server if is_local else "")
+            worker = self._clients.get(client) or min(self._workers, key=lambda each: each.connections)
+            worker.connections += 1
+            self._clients[client] = self._assigned[message.connection_id] = worker
+            self._opened[message.connection_id] = message
+            self._sent[message.connection_id] = [found[0] for found in message.resumed or _NOTHING]
+            return worker
+        if isinstance(message, tap_messages.Close):
+            worker = self._assigned.pop(message.connection_id)
+            worker.connections -= 1
+            return worker
+        number = getattr(message, "connection_id", None)
+        return None if number is None else self._assigned[number]
+
+    def _release(self) -> None:
+        nothing: dict[int, tuple[Progress, Progress]] = {}
+        while self._pending:
+            worker, message = self._pending[0]
+            reply, progress = None, nothing
+            if worker is not None:
+                if not worker.replies:
+                    return
+                reply, progress = worker.replies.popleft()
+                if progress:
+                    self._progress |= progress
+            self._pending.popleft()
+            if type(message) is tap_messages.TapData:
+                self._held -= len(message.payload)
+            self._replied(message, reply, progress)
+            if type(message) is tap_messages.Close:
+                for known in (self._progress, self._opened, self._sent):
+                    known.pop(message.connection_id, None)

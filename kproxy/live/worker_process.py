@@ -1,0 +1,121 @@
+"""A worker's process, as the pool sees it: what is to be sent to it, and its replies."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from kproxy.inspection.inspected_connection import Progress
+from kproxy.live.worker import LENGTH, Replies, Reply
+from kproxy.proxy import tap_protocol
+
+_CHUNK: Final = 1 << 20
+_SOCKET_BUFFER: Final = 1 << 20
+_WORTH_SENDING: Final = 16 * 1024
+
+
+class WorkerLost(Exception):
+    """A worker has ended."""
+
+
+class WorkerProcess:
+    """Never waits.
+
+    Args:
+        run: What the process does with its socket.
+        selector: Calls `exchange` with the ready events.
+
+    Attributes:
+        replies: Those that have arrived, and after each of them, how far connections are inspected.
+        unanswered: Messages without a reply.
+        connections: Open connections; the pool counts them.
+    """
+
+    def __init__(self, run: Callable[[socket.socket], NoReturn], selector: selectors.BaseSelector) -> None:
+        self._socket, theirs = socket.socketpair()
+        self.pid = os.fork()
+        if self.pid == 0:
+            kept = theirs.fileno()
+            os.closerange(3, kept)  # the sockets of other workers and of viewers
+            os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+            run(theirs)
+        theirs.close()
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+        self._selector = selector
+        self._selector.register(self._socket, selectors.EVENT_READ, self)
+        self._queue = bytearray([tap_protocol.VERSION])
+        self._writing = False
+        self._received = bytearray()
+        self.unanswered = 0
+        self.connections = 0
+        self.replies: deque[tuple[Reply, dict[int, tuple[Progress, Progress]]]] = deque()
+
+    def put(self, head: bytes, payload: bytes = b"") -> None:
+        """Queue a message."""
+        queue = self._queue
+        queue += head
+        queue += payload
+        self.unanswered += 1
+        if len(queue) >= _WORTH_SENDING and not self._writing:
+            self.send()
+
+    def exchange(self, events: int) -> None:
+        """Send and receive what is possible.
+
+        Raises:
+            WorkerLost: The process has ended.
+        """
+        try:
+            self.send()
+            if events & selectors.EVENT_READ:
+                self._receive()
+        except BlockingIOError:
+            pass
+        except OSError:
+            raise WorkerLost from None
+
+    def send(self) -> None:
+        """Send what there is room for."""
+        try:
+            while self._queue:
+                del self._queue[: self._socket.send(self._queue)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            return  # it has ended, which reading shows
+        if self._writing != bool(self._queue):
+            self._writing = bool(self._queue)
+            events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._writing else 0)
+            self._selector.modify(self._socket, events, self)
+
+    def _receive(self) -> None:
+        data = self._socket.recv(_CHUNK)
+        if not data:
+            raise WorkerLost
+        self._received += data
+        while len(self._received) >= LENGTH.size:
+            (size,) = LENGTH.unpack_from(self._received)
+            end = LENGTH.size + size
+            if len(self._received) < end:
+                return
+            found: Replies = pickle.loads(self._received[LENGTH.size : end])  # noqa: S301  # from our own process
+            del self._received[:end]
+            self.unanswered -= len(found.replies)
+            *replies, last = found.replies
+            nothing: dict[int, tuple[Progress, Progress]] = {}
+            self.replies.extend([(reply, nothing) for reply in replies])
+            self.replies.append((last, found.progress))
+
+    def close(self) -> int:
+        """Close the socket and wait for the end of the process; returns its status, as `os.waitpid`."""
+        self._selector.unregister(self._socket)
+        self._socket.close()
+        self._queue.clear()
+        self.unanswered = 0
+        return os.waitpid(self.pid, 0)[1]
