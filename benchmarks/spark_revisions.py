@@ -4,9 +4,10 @@
 
 OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` (`--job`), `convert`, and `six`
 tables from the converted Parquet. Without the stage `convert`, TRACES may be a table that `kproxy analyze convert` has
-written, and `all` and `six` read it. CPU is user and system time of all processes, also of Java. Archives of Spark's
-classes are used but not written. The output of each stage must be the same in both. If duckdb is installed, it does
-`convert` and `six` too (of a directory of plain traces).
+written, and `all` and `six` read it. CPU is user and system time of all processes, also of Java, but without Spark's
+Python workers, for which its daemon does not wait; `convert` has them, and `benchmarks/spark.py` counts them. Archives
+of Spark's classes are used but not written. The output of each stage must be the same in both. If duckdb is installed,
+it does `convert` and `six` too (of a directory of plain traces).
 """
 
 from __future__ import annotations

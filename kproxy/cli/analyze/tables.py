@@ -27,6 +27,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     from kproxy.spark.ingest.lines import Period, open_lines
     from kproxy.spark.session.progress import progress
 
+    wanted = args.job or jobs.names()
     period = Period(selection.since, selection.until)
     if selection.sample is not None:
         say(f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections")
@@ -37,12 +38,12 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
                 made=warn_unread, empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
-            stack.enter_context(shared(lines.rows))
+            stack.enter_context(shared(lines.rows, jobs.names() if args.html else wanted))
         if args.html:
             _write_report(spark, lines, args)
             if not args.out:
                 return
-        for job, table in jobs.planned(args.job or jobs.names(), lines.rows):
+        for job, table in jobs.planned(wanted, lines.rows):
             _write(spark, table, job.name, args, several=len(lines.clusters) > 1)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -11,14 +12,21 @@ from kproxy.spark.derived.clusters import with_cluster
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.derived.groups import group_events
 
+#: The results, with the jobs that use them: planning a result that no job needs takes a tenth of a small run.
+_USED_BY: Final[dict[Callable[[DataFrame], DataFrame], frozenset[str]]] = {
+    group_events: frozenset({"rebalances"}),
+    connections: frozenset({"connections", "idle-closes", "retries", "rules"}),
+}
+
 
 @contextmanager
-def shared(lines: DataFrame) -> Iterator[None]:
-    """While the context lasts, jobs over `lines` share common results; Spark finds these in their plans by itself.
+def shared(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
+    """While the context lasts, the `wanted` jobs over `lines` share results; Spark finds them in their plans by itself.
 
     A result is computed when it is first needed, and kept in memory if possible, else on disk.
     """
-    kept = [made(with_cluster(lines)).persist() for made in (group_events, connections)]
+    names = frozenset(wanted)
+    kept = [made(with_cluster(lines)).persist() for made, users in _USED_BY.items() if names & users]
     try:
         yield
     finally:

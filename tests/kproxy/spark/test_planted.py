@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from kproxy.spark import jobs
 from kproxy.spark.derived.shared import shared
 from kproxy.spark.ingest.convert import convert, read_table
 from kproxy.spark.ingest.decode import CaptureOptions
@@ -78,7 +79,7 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tables, "MOST_OF_A_KIND", 10_000)
         patch.setattr(tables, "MOST_ROWS", 10_000)
-        with shared(lines):
+        with shared(lines, jobs.names()):
             made = figures(lines)
     return Fleet(made, oracle)
 
@@ -295,7 +296,7 @@ def test_two_clusters_in_which_everything_has_the_same_name_are_told_apart(
     monkeypatch.setattr(tables, "MOST_ROWS", 20_000)
     with open_lines(spark, [str(tmp_path / name) for name in "ab"], CaptureOptions(), period=Period()) as lines:
         assert lines.clusters == ["10.1.0.1:9092", "10.2.0.1:9092"]
-        with shared(lines.rows):
+        with shared(lines.rows, jobs.names()):
             both = figures(lines.rows, clusters=lines.clusters)
     for job, table in both.tables.items():
         alone = fleet.figures.tables[job]

@@ -32,10 +32,23 @@ def test_jobs_find_what_is_kept_and_only_while_it_is(spark: SparkSession, name: 
 
     alone = run().collect()
     assert len(alone) == 1
-    with shared(lines):
+    with shared(lines, [name]):
         assert is_kept(run())
         assertDataFrameEqual(run(), alone)
     assert not is_kept(run())
+
+
+@pytest.mark.parametrize("name", ["idle-closes", "retries", "rules"])
+def test_other_jobs_find_it_too(spark: SparkSession, name: str) -> None:
+    lines = table(spark, request("Fetch", at=0))
+    with shared(lines, [name]):
+        assert is_kept(jobs.find(name).run(lines))
+
+
+def test_nothing_is_kept_that_no_job_needs(spark: SparkSession) -> None:
+    lines = table(spark, request("Fetch", at=0))
+    with shared(lines, ["errors", "rebalances"]):
+        assert not is_kept(jobs.find("connections").run(lines))
 
 
 def is_kept(rows: DataFrame) -> bool:

@@ -1,0 +1,121 @@
+"""Where the CPU time of `kproxy analyze` goes: for each table, planning and running, by kind of Java thread.
+
+    PYTHONPATH=. python benchmarks/spark_profile.py TRACES [--job NAME]... [--conf KEY=VALUE]...
+
+Prints CPU seconds since the row before: of Java, of its threads (tasks; calls from Python, which plan queries;
+compilers; garbage collectors), and of Python. Plans have the number of scans of files and of kept results, exchanges,
+windows and sorts; what a kept result is made of counts too, although it is computed once. Threads that end between two
+rows are missing in their column, but not in that of Java. `one row` is the first query of the session, without any
+lines: what comes before the tables is the least that any table costs.
+
+Needs Linux, and the extra spark. The session has the settings of the command for the size of TRACES.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark import SparkContext
+
+from kproxy.cli.analyze.session import is_short, is_tiny
+from kproxy.spark import jobs
+from kproxy.spark.derived.shared import shared
+from kproxy.spark.ingest.decode import CaptureOptions
+from kproxy.spark.ingest.lines import Period, open_lines
+from kproxy.spark.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+#: Kinds of threads, by the beginning of their names; Linux cuts names at 15 characters.
+_KINDS: Final = {
+    "tasks": ("Executor task",),
+    "calls": ("Thread-",),
+    "compilers": ("C1 Comp", "C2 Comp"),
+    "collectors": ("GC ", "G1 ", "VM Thread"),
+}
+#: Operators of a physical plan.
+_OPERATORS: Final = {
+    "scans": r"FileScan ",
+    "kept": r"InMemoryTableScan",
+    "exchanges": r"\b(?:Broadcast)?Exchange ",
+    "windows": r"\bWindow ",
+    "sorts": r"\bSort ",
+}
+
+
+class Meter:
+    """Prints a row with the CPU time since the row before."""
+
+    def __init__(self, java: int) -> None:
+        self._java = Path(f"/proc/{java}")
+        self._last = dict.fromkeys(("java", *_KINDS, "python"), 0.0)
+        print(f"| {'':<24} | {' | '.join(f'{name:>10}' for name in self._last)} |")
+
+    def row(self, name: str, remark: str = "") -> None:
+        """Print a row, and start the next one."""
+        now = self._now()
+        spent = " | ".join(f"{now[each] - self._last[each]:>10.2f}" for each in now)
+        print(f"| {name:<24} | {spent} | {remark}", flush=True)
+        self._last = now
+
+    def _now(self) -> dict[str, float]:
+        found = dict.fromkeys(self._last, 0.0)
+        found["java"], found["python"] = _cpu(self._java)[1], time.process_time()
+        for thread in (self._java / "task").iterdir():
+            try:
+                name, seconds = _cpu(thread)
+            except OSError:  # it has ended
+                continue
+            for kind, names in _KINDS.items():
+                if name.startswith(names):
+                    found[kind] += seconds
+        return found
+
+
+def _cpu(folder: Path) -> tuple[str, float]:
+    """The name of a process or thread, and its CPU seconds."""
+    name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+    fields = rest.split()
+    return name, (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _operators(table: DataFrame) -> str:
+    plan = table._jdf.queryExecution().executedPlan().toString()
+    return ", ".join(f"{len(re.findall(pattern, plan))} {name}" for name, pattern in _OPERATORS.items())
+
+
+def main() -> None:
+    """Print a row for each step."""
+    parser = argparse.ArgumentParser(description="CPU of kproxy analyze by table and kind of thread")
+    parser.add_argument("traces", nargs="+")
+    parser.add_argument("--job", action="append", choices=jobs.names())
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE")
+    args = parser.parse_args()
+    settings = dict(each.split("=", 1) for each in args.conf)
+    spark = session(short=is_short(args.traces), tiny=is_tiny(args.traces), settings=settings)
+    assert SparkContext._gateway is not None
+    meter = Meter(SparkContext._gateway.proc.pid)
+    meter.row("start")
+    spark.range(1).collect()
+    meter.row("one row")
+    with open_lines(spark, args.traces, CaptureOptions(), period=Period()) as lines:
+        meter.row("read, clusters")
+        wanted = args.job or jobs.names()
+        with shared(lines.rows, wanted):
+            meter.row("plan shared results")
+            for name in wanted:
+                table = jobs.find(name).run(lines.rows)
+                meter.row(f"plan {name}", _operators(table))
+                rows = table.collect()
+                meter.row(name, f"{len(rows)} rows")
+
+
+if __name__ == "__main__":
+    main()
