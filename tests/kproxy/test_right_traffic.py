@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from dataclasses import replace
+from msgspec.structs import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
