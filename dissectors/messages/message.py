@@ -233,7 +233,8 @@ def _read(frame: bytes, kind: FrameKind) -> Message:
         except compiled.Irregular:
             return _read_slow(frame, kind)
         return Message(frame, kind.is_request, kind.api_key, kind.api, kind.version, header, body, start, len(frame),
-                       kind.header_layout, kind.body_layout, None, (), None, None, None, True, *_FLAGS[flags])  # fmt: skip
+                       kind.header_layout, kind.body_layout, None, (), None, None, None, True,
+                       *_FLAGS[flags])  # fmt: skip
     except Exception as error:  # noqa: BLE001  # a bug must not end the inspection of the stream
         is_request = kind.is_request
         header = {"correlation_id": int.from_bytes(frame[8:12] if is_request else frame[4:8], "big", signed=True)}

@@ -94,9 +94,7 @@ def _pcap_packets(
                 )
                 return
         # Like `Packet(...)`, without a call of a Python function for each packet.
-        yield new(
-            Packet, (seconds * _SECOND + fraction * fraction_ns, link_type, block[start:pos], wire_length)
-        )
+        yield new(Packet, (seconds * _SECOND + fraction * fraction_ns, link_type, block[start:pos], wire_length))
 
 
 def _read_more(file: io.BufferedReader[Any], rest: bytes, least: int) -> bytes:

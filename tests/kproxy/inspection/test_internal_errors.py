@@ -82,7 +82,7 @@ def break_tracker(patch: Patch) -> None:
 
 
 def break_line(patch: Patch) -> None:
-    patch.setattr(frame_lines.summary, "topics", failing(frame_lines.summary.topics, is_heartbeat))
+    patch.setattr(frame_lines.summary, "group_id", failing(frame_lines.summary.group_id, is_heartbeat))
 
 
 def is_heartbeat(message: Any, *_: object) -> bool:
