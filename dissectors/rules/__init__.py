@@ -141,7 +141,7 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
 def _subscribers(event: object, connection: ConnectionState) -> tuple[Rule, ...]:
     """The rules for an event; those for an ordinary frame are in its plan."""
     flags, subscribed, plan = connection.flags, connection.run.subscribed, connection.plan
-    if plan is None or flags != plan.flags or subscribed is not plan.subscribed or not isinstance(event, FRAME_EVENTS):
+    if plan is None or flags != plan.flags or subscribed is not plan.subscribed or type(event) not in FRAME_EVENTS:
         return _interested(event, flags, subscribed)
     if plan.rules is None:
         plan.rules = _interested(event, flags, subscribed)

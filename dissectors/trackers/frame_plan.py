@@ -13,16 +13,14 @@ from dissectors.trackers.triggers import LONG, Subscribed
 if TYPE_CHECKING:
     from dissectors.trackers.state import ConnectionState
 
-#: A tracker's `observe`, or that of one of its instances per connection.
+#: The `observe` of a tracker's instance.
 Observer: TypeAlias = Callable[[Any, "ConnectionState"], None]
 
-#: Their frames change the state of the connection or of the run: `ConnectionState` reads each of them.
-_READ_ALWAYS = frozenset(
-    {
-        ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE,
-        ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    }
-)  # fmt: skip
+#: The APIs whose responses contain topic names and ids.
+NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+
+#: `ConnectionState` reads each frame of these APIs.
+_READ_ALWAYS = NAMING | {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
 
 
 @dataclass(slots=True)

@@ -21,15 +21,12 @@ from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers import NO_TRACKERS, Trackers
 from dissectors.trackers.deadlines import Deadlines
-from dissectors.trackers.frame_plan import FramePlan, Observer, is_ordinary
+from dissectors.trackers.frame_plan import NAMING, FramePlan, Observer, is_ordinary
 from dissectors.trackers.triggers import NO_SUBSCRIBERS, FrameFlags, Subscribed, flags_of
 
 SASL = FrameFlags.SASL.value
 API_VERSIONS = ApiKey.API_VERSIONS
 SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
-
-#: The APIs whose responses contain topic names and ids.
-NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 
 #: The number of topic ids to remember; the oldest are dropped first.
 MAX_TOPICS = 100_000
@@ -151,7 +148,7 @@ class ConnectionState:
             plan = self._plans.get(key)
             if plan is not None and plan.subscribed is self.run.subscribed:
                 if message.is_request:
-                    self.client_id = message.header["client_id"]
+                    self.client_id = message.client_id
                 self.plan, self.flags = plan, plan.flags
                 return plan.observers
         self.plan = None
@@ -160,7 +157,7 @@ class ConnectionState:
         except Exception as error:  # noqa: BLE001
             self.failures.append(Failure.of("examining a frame", error))
         observers = self._observers(event)
-        if is_planned and not self.flags & ~SASL:
+        if is_planned and not (self.failures or self.flags & ~SASL):
             self.plan = self._plans[key] = FramePlan(self.flags, self.run.subscribed, observers)
         return observers
 

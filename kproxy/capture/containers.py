@@ -18,8 +18,6 @@ _PCAP = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
 _PCAP_HEADER_BYTES = 24
-_PACKET_HEADER_BYTES = 16
-_BLOCK_BYTES = 1 << 18
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SECOND = 1_000_000_000
 
@@ -66,38 +64,23 @@ def _not_a_capture(name: str, start: bytes, notes: CaptureNotes) -> CaptureError
 def _pcap_packets(
     file: io.BufferedReader[Any], header: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
 ) -> Iterator[Packet]:
-    unpack, number, new = header.unpack_from, 0, tuple.__new__
-    # Packets are cut from blocks: reading each one would take as long as everything else here.
-    block, pos = b"", 0
-    while True:
-        start = pos + _PACKET_HEADER_BYTES
-        if len(block) < start:
-            block, pos, start = _read_more(file, block[pos:], _PACKET_HEADER_BYTES), 0, _PACKET_HEADER_BYTES
-            if not block:
-                return
+    read, unpack, number, new = file.read, header.unpack, 0, tuple.__new__
+    while start := read(16):
         number += 1
-        if len(block) < start:
+        if len(start) < 16:
             notes.damage = notes.damage or f"the file ends inside the header of packet {number}"
             return
-        seconds, fraction, captured, wire_length = unpack(block, pos)
+        seconds, fraction, captured, wire_length = unpack(start)
         if captured > MAX_PACKET_BYTES:
             notes.damage = (
                 f"packet {number} has an impossible length of {captured} bytes: the rest of the file is not read"
             )
             return
-        pos = start + captured
-        if len(block) < pos:
-            block, start, pos = _read_more(file, block[start:], captured), 0, captured
-            if (length := len(block)) < captured:
-                notes.damage = (
-                    notes.damage or f"the file ends inside packet {number}, after {length} of {captured} bytes"
-                )
-                return
+        data = read(captured)
+        if len(data) < captured:
+            notes.damage = (
+                notes.damage or f"the file ends inside packet {number}, after {len(data)} of {captured} bytes"
+            )
+            return
         # Like `Packet(...)`, without a call of a Python function for each packet.
-        yield new(Packet, (seconds * _SECOND + fraction * fraction_ns, link_type, block[start:pos], wire_length))
-
-
-def _read_more(file: io.BufferedReader[Any], rest: bytes, least: int) -> bytes:
-    """`rest` and the bytes that are available after it: at least `least` in all, unless the file ends."""
-    block = rest + file.read1(_BLOCK_BYTES)
-    return block if len(block) >= least else block + file.read(least - len(block))
+        yield new(Packet, (seconds * _SECOND + fraction * fraction_ns, link_type, data, wire_length))

@@ -113,9 +113,8 @@ class FrameLines:
 
     def repeat_request(self, ends: Ends, event: RequestReceived) -> RequestLine:
         """The line of a request that `request` has already made one for. Only its detail may differ."""
-        message, facts = event.message, event.note
-        assert isinstance(facts, _RequestFacts)
-        body = message.body
+        message, body = event.message, event.message.body
+        facts: _RequestFacts = event.note
         # Attributes that are usually None are set below: each keyword argument takes time.
         line = RequestLine(
             v=FORMAT,
@@ -171,8 +170,7 @@ class FrameLines:
                 findings=entries,
                 not_decoded=event.damaged or "its request is unknown",
             )
-        facts = request.note
-        assert isinstance(facts, _RequestFacts)
+        facts: _RequestFacts = request.note
         line = ResponseLine(
             v=FORMAT,
             ts=timestamp(event.at),

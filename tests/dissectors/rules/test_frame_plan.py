@@ -12,7 +12,7 @@ from dissectors.trackers.state import SASL, ConnectionState, RunState
 from dissectors.trackers.triggers import LONG, FrameFlags
 from kproxy.inspection.inspector import Inspector
 from tests.dissectors.talking import answer, answers, beats, heartbeat
-from tests.kproxy.frames import request, response
+from tests.kproxy.frames import framed, request, response
 
 
 class Observed:
@@ -93,6 +93,15 @@ def test_a_subscription_replaces_the_plan() -> None:
     observed.client(heartbeat(3))
     assert observed.state.plan is not None
     assert observed.state.plan is not before
+
+
+def test_a_header_without_client_id_is_ordinary() -> None:
+    observed = Observed()
+    for correlation_id in (1, 2, 3):
+        shutdown = framed(b"\0\7\0\0" + correlation_id.to_bytes(4, "big") + b"\0\0\0\1")  # ControlledShutdown v0
+        observed.client(shutdown)
+    assert observed.state.plan is not None
+    assert observed.state.client_id is None
 
 
 def test_an_ordinary_frame_needs_few_calls() -> None:
