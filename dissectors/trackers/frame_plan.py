@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.triggers import LONG, Subscribed
 
-if TYPE_CHECKING:
-    from dissectors.trackers.state import ConnectionState
-
-#: The `observe` of a tracker's instance.
-Observer: TypeAlias = Callable[[Any, "ConnectionState"], None]
+#: The `observe` of a tracker's instance: it takes an event and its `ConnectionState`.
+Observer: TypeAlias = Callable[[Any, Any], None]
 
 #: The APIs whose responses contain topic names and ids.
 NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
