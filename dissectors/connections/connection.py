@@ -59,11 +59,14 @@ class _InFlight:
     def __iter__(self) -> Iterator[RequestReceived]:
         return (request for _, request in self._order)
 
-    def add(self, request: RequestReceived) -> None:
-        correlation_id = request.message.correlation_id
+    def add(self, request: RequestReceived) -> RequestReceived | None:
+        """Add the newest request. Returns the oldest one if there are too many; it is no longer tracked."""
+        forgotten = self.remove(0) if len(self._order) >= MAX_IN_FLIGHT else None
+        correlation_id = request.message.header.get("correlation_id", -1)
         self._order.append((correlation_id, request))
         ids = self._ids
         ids[correlation_id] = ids[correlation_id] + 1 if correlation_id in ids else 1
+        return forgotten
 
     def find(self, correlation_id: int) -> tuple[int, RequestReceived] | None:
         """The oldest request with that id, and the number of older requests."""
@@ -266,11 +269,8 @@ class Connection:
         answered = message.api_key != PRODUCE or message.body.get("acks") != 0
         request = RequestReceived(at, frame.offset, frame.size, message, answered, frame.damaged)
         events.append(request)
-        if answered:
-            if len(self._in_flight) >= MAX_IN_FLIGHT:
-                forgotten = self._in_flight.remove(0)
-                self._requests_lost_at = max(self._requests_lost_at, forgotten.offset + 1)
-            self._in_flight.add(request)
+        if answered and (forgotten := self._in_flight.add(request)) is not None:
+            self._requests_lost_at = max(self._requests_lost_at, forgotten.offset + 1)
         if message.api_key == SASL_HANDSHAKE and message.version == 0 and message.error is None:
             # Switch before the response arrives: if it is lost, the password must still not be read as a request.
             self._set_raw_sasl(True)
@@ -279,7 +279,12 @@ class Connection:
         correlation_id = int.from_bytes(frame.data[4:8], "big", signed=True)
         found = self._in_flight.find(correlation_id) if len(frame.data) >= 8 else None
         if found is not None:
-            request, overtaken = self._answered(*found)
+            overtaken, request = found
+            self._in_flight.remove(overtaken)
+            if request.offset > self._answered_at:
+                self._answered_at = request.offset
+            if overtaken:
+                overtaken = self._still_in_flight(overtaken)
             asked = request.message
             if self._bodies_of is None:
                 message = read_response(frame.data, asked.api_key, asked.version)
@@ -327,15 +332,12 @@ class Connection:
         offset, sent = self._replacements.pop(direction, (-1, b""))
         return sent if offset == frame.offset else None
 
-    def _answered(self, older: int, request: RequestReceived) -> tuple[RequestReceived, int]:
-        """Remove a request that has `older` older ones; return it with the number of those still in flight."""
-        self._in_flight.remove(older)
-        if request.offset > self._answered_at:
-            self._answered_at = request.offset
+    def _still_in_flight(self, older: int) -> int:
+        """Of the `older` requests before an answered one, the number of those whose response may still come."""
         while older and next(iter(self._in_flight)).offset < self._responses_lost_at:
             self._in_flight.remove(0)  # its response may be among the lost bytes, so it is not late
             older -= 1
-        return request, older
+        return older
 
     def _set_raw_sasl(self, raw: bool) -> None:
         self._raw_sasl = raw

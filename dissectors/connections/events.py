@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
+
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
@@ -41,8 +43,7 @@ class ConnectionOpened:
     plaintext_upstream: bool = False
 
 
-@dataclass(slots=True)
-class RequestReceived:
+class RequestReceived(Struct):
     """A whole request frame. `offset` is its position in the stream of its direction.
 
     `expects_response` is False for a Produce with acks=0. `damaged` is the reason why only part of the frame was
@@ -58,8 +59,7 @@ class RequestReceived:
     note: Any = None
 
 
-@dataclass(slots=True)
-class ResponseReceived:
+class ResponseReceived(Struct):
     """A whole response frame with its request, None if no request in flight has its correlation id.
 
     `overtaken` is the number of older requests still in flight: Kafka responds in order.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from dissectors.connections.protocol_detection import (
     PROXY_BYTES,
@@ -30,8 +31,7 @@ MIDSTREAM = "the capture starts in the middle of the stream"
 _NO_FRAME = (0, 0)
 
 
-@dataclass(slots=True)
-class Frame:
+class Frame(Struct):
     """A frame with its length prefix; if `damaged` gives a reason, `data` is shorter than `size` + 4."""
 
     offset: int

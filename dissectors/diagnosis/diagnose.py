@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from dissectors.diagnosis import wording
 from dissectors.diagnosis.first_difference import Difference, first_departure
 from dissectors.diagnosis.ranking import SMALL, Ranked, rank
@@ -224,7 +226,7 @@ def _words(values: Any) -> Iterator[bytes]:
 
 def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     """The message with its diagnosis, decoded under it."""
-    diagnosed = replace(message, diagnosis=diagnosis, well_formed=False, errors_cache=None)
+    diagnosed = structs.replace(message, diagnosis=diagnosis, well_formed=False, errors_cache=None)
     if may_hold_secrets(message):
         return diagnosed  # redaction would not find a secret in another layout
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:
@@ -234,7 +236,7 @@ def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     rest = decode(body, message.frame, head.end)
     if head.error is not None or rest.error is not None:
         return diagnosed
-    return replace(
+    return structs.replace(
         diagnosed, header_layout=header, layout=body, header=head.values, body=rest.values, body_start=head.end,
         end=rest.end, error=None, decode_warnings=head.decode_warnings + rest.decode_warnings,
     )  # fmt: skip

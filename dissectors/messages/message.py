@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dissectors import schemas
 from dissectors.failures import Failure
@@ -15,12 +18,14 @@ from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import Layout, layout
 from dissectors.wire.node import Node
+from dissectors.wire.primitives import Irregularity
 from dissectors.wire.walk import DecodeWarning, walk
 
 API_VERSIONS = ApiKey.API_VERSIONS
 UNSUPPORTED_VERSION = Error.UNSUPPORTED_VERSION
 
 _HEAD = struct.Struct(">hhi").unpack_from
+_API_AND_VERSION = struct.Struct(">hh").unpack_from
 
 
 @dataclass(slots=True)
@@ -80,8 +85,7 @@ def api_layouts(api_key: int, version: int) -> ApiLayouts | None:
     return layouts
 
 
-@dataclass(slots=True)
-class Message:
+class Message(Struct):
     """A decoded frame. Offsets count from its length prefix.
 
     `body` is partial if `error` is set, and empty if `opaque` gives the reason why the schemas cannot decode it. `end`
@@ -114,10 +118,12 @@ class Message:
     may_have_errors: bool = True
     #: Whether a well-formed frame has an unusual value: another layout may fit it better.
     unusual: bool = False
+    #: Whether the frame is well-formed, and has no tags, error codes or unusual values.
+    ordinary: bool = False
     #: What a relay sent in its place, if it changed the frame.
-    replaced_by: Message | None = field(default=None, compare=False, repr=False)
+    replaced_by: Message | None = None
     #: The cache of `summary.errors`, which several rules call and which reads every partition.
-    errors_cache: list[Any] | None = field(default=None, compare=False, repr=False)
+    errors_cache: list[Any] | None = None
     #: Whether only API, version and correlation id were read (`read_head`).
     head_only: bool = False
 
@@ -146,7 +152,8 @@ class Message:
         """The same frame without its body, after a bug prevented decoding it."""
         return replace(
             self, body={}, end=self.body_start, layout=None, error=None, decode_warnings=(), opaque=failure.title,
-            diagnosis=None, failure=failure, well_formed=False, tagged=False, may_have_errors=False, errors_cache=None,
+            diagnosis=None, failure=failure, well_formed=False, tagged=False, may_have_errors=False, ordinary=False,
+            errors_cache=None,
         )  # fmt: skip
 
 
@@ -167,8 +174,8 @@ def read_request(frame: bytes) -> Message:
         header = decode(header_layout, frame, 4).values
         api_key, version = header.get("request_api_key", -1), header.get("request_api_version", -1)
         return _read(frame, FrameKind(True, api_key, api_name(api_key), version, header_layout, None))
-    api_key, version, _ = _HEAD(frame, 4)
-    layouts = api_layouts(api_key, version)
+    api_key, version = api = _API_AND_VERSION(frame, 4)
+    layouts = _api_layouts_cache.get(api) or api_layouts(api_key, version)
     if layouts is None:
         return _read(frame, _opaque(True, api_key, version, layout("RequestHeader", 1)))
     return _read(frame, layouts.request_kind)
@@ -179,7 +186,7 @@ def read_response(frame: bytes, api_key: int, version: int) -> Message:
 
     An ApiVersions response with error 35 may be in version 0 for any request version (KIP-511).
     """
-    layouts = api_layouts(api_key, version)
+    layouts = _api_layouts_cache.get((api_key, version)) or api_layouts(api_key, version)
     if api_key == API_VERSIONS and version != 0 and int.from_bytes(frame[8:10], "big") == UNSUPPORTED_VERSION:
         version_0 = layout("ResponseHeader", 0), layout("ApiVersionsResponse", 0)
         message = _read(frame, FrameKind(False, api_key, "ApiVersions", version, *version_0))
@@ -205,7 +212,7 @@ def read_head(frame: bytes, asked: Message | None = None) -> Message | None:
     kind, start = (layouts.request_kind, 12) if asked is None else (layouts.response_kind, 8)
     return Message(frame, kind.is_request, api_key, kind.api, version, {"correlation_id": correlation_id}, {}, start,
                    start, kind.header_layout, None, None, (), None, None, None, False, False, False, False,
-                   None, None, True)  # fmt: skip
+                   False, None, None, True)  # fmt: skip
 
 
 def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:
@@ -219,7 +226,15 @@ def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout)
 
 def _read(frame: bytes, kind: FrameKind) -> Message:
     try:
-        return _read_fast(frame, kind) or _read_slow(frame, kind)
+        if (decode_frame := kind.decoder) is None:
+            decode_frame = kind.decoder = _compile(kind.header_layout, kind.body_layout)
+        try:
+            header, body, start, flags = decode_frame(frame)
+        except compiled.Irregular:
+            return _read_slow(frame, kind)
+        return Message(frame, kind.is_request, kind.api_key, kind.api, kind.version, header, body, start, len(frame),
+                       kind.header_layout, kind.body_layout, None, (), None, None, None, True,
+                       *_FLAGS[flags])  # fmt: skip
     except Exception as error:  # noqa: BLE001  # a bug must not end the inspection of the stream
         is_request = kind.is_request
         header = {"correlation_id": int.from_bytes(frame[8:12] if is_request else frame[4:8], "big", signed=True)}
@@ -230,26 +245,17 @@ def _read(frame: bytes, kind: FrameKind) -> Message:
         return without_body.without_body(Failure.of("decoding a frame", error))
 
 
-def _read_fast(frame: bytes, kind: FrameKind) -> Message | None:
-    """Decode a regular frame; None if anything is irregular."""
-    body_layout = kind.body_layout
-    if body_layout is None:
-        return None
-    if (decode_frame := kind.decoder) is None:
-        decode_frame = kind.decoder = compiled.frame_decoder(kind.header_layout, body_layout)
-    try:
-        header, body, start, flags = decode_frame(frame)
-    except compiled.Irregular:
-        return None
-    tagged, may_have_errors, unusual = _FLAGS[flags]
-    return Message(frame, kind.is_request, kind.api_key, kind.api, kind.version, header, body, start, len(frame),
-                   kind.header_layout, body_layout, None, (), None, None, None, True,
-                   tagged, may_have_errors, unusual)  # fmt: skip
+def _compile(header: Layout, body: Layout | None) -> compiled.FrameDecoder:
+    return _undecodable if body is None else compiled.frame_decoder(header, body)
 
 
-#: `tagged`, `may_have_errors` and `unusual` of a regular frame, by the flags of its decoder.
+def _undecodable(_: bytes) -> tuple[dict[str, Any], dict[str, Any], int, int]:
+    raise Irregularity
+
+
+#: `tagged`, `may_have_errors`, `unusual` and `ordinary` of a regular frame, by the flags of its decoder.
 _FLAGS = tuple(
-    (bool(flags & compiled.TAGGED), bool(flags & compiled.ERROR_CODE), bool(flags & compiled.UNUSUAL))
+    (bool(flags & compiled.TAGGED), bool(flags & compiled.ERROR_CODE), bool(flags & compiled.UNUSUAL), not flags)
     for flags in range(2 * compiled.UNUSUAL)
 )
 

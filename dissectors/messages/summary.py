@@ -276,6 +276,32 @@ def _index_of(field: Field) -> str | None:
     return "" if field.type == "int32" and field.name in _PARTITION_FIELDS else None
 
 
+class PossibleFacts(NamedTuple):
+    """The facts that messages of a layout may have, so that nothing searches for the others.
+
+    They are those of `topics`, `group_id` with `generation_id`, and `transactional_id`, and a member id.
+    """
+
+    topics: bool
+    group: bool
+    member: bool
+    transaction: bool
+
+
+@cached_on_owner
+def _possible_facts(layout: Layout) -> PossibleFacts:
+    member = any(one.name == "member_id" for one in (*layout.fields, *layout.tagged))
+    return PossibleFacts(bool(_topic_readers(layout)), _names_group(layout), member, _names_transaction(layout))
+
+
+_NO_FACTS = PossibleFacts(topics=False, group=False, member=False, transaction=False)
+
+
+def facts_in(message: Message) -> PossibleFacts:
+    """The facts that a message may have."""
+    return _NO_FACTS if message.layout is None else _possible_facts(message.layout)
+
+
 ErrorReader = Callable[[Values, str], Iterator[tuple[str, int]]]
 
 

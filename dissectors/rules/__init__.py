@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
-from dissectors.connections.events import InspectionFailed
+from dissectors.connections.events import FRAME_EVENTS, InspectionFailed
 from dissectors.edits import LOOSE
 from dissectors.failures import Failure
 from dissectors.findings import Finding, Problem, Severity
@@ -123,7 +123,7 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     finding too (K007).
     """
     found: list[Finding] = []
-    for each in _interested(event, connection.flags, connection.run.subscribed):
+    for each in _subscribers(event, connection):
         try:
             for problem in each.check(event, connection):
                 if _is_new_root_cause(each, problem, event, connection):
@@ -136,6 +136,16 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     if connection.failures and type(event) is not InspectionFailed:
         found += failed(event, connection)
     return found
+
+
+def _subscribers(event: object, connection: ConnectionState) -> tuple[Rule, ...]:
+    """The rules for an event; those for an ordinary frame are in its plan."""
+    flags, subscribed, plan = connection.flags, connection.run.subscribed, connection.plan
+    if plan is None or flags != plan.flags or subscribed is not plan.subscribed or type(event) not in FRAME_EVENTS:
+        return _interested(event, flags, subscribed)
+    if plan.rules is None:
+        plan.rules = _interested(event, flags, subscribed)
+    return plan.rules
 
 
 def failed(event: Any, connection: ConnectionState) -> list[Finding]:

@@ -21,13 +21,12 @@ from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers import NO_TRACKERS, Trackers
 from dissectors.trackers.deadlines import Deadlines
-from dissectors.trackers.triggers import NO_SUBSCRIBERS, Subscribed, flags_of
+from dissectors.trackers.frame_plan import NAMING, FramePlan, Observer, is_ordinary
+from dissectors.trackers.triggers import NO_SUBSCRIBERS, FrameFlags, Subscribed, flags_of
 
+SASL = FrameFlags.SASL.value
 API_VERSIONS = ApiKey.API_VERSIONS
 SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
-
-#: The APIs whose responses contain topic names and ids.
-NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 
 #: The number of topic ids to remember; the oldest are dropped first.
 MAX_TOPICS = 100_000
@@ -115,35 +114,61 @@ class ConnectionState:
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: The flags of the last frame (`dissectors.trackers.triggers.FrameFlags`); trackers add to them.
     flags: int = 0
+    #: The plan of the last frame, None if it is not ordinary.
+    plan: FramePlan | None = None
     #: Failures during the last event; `dissectors.rules.failed` reports them.
     failures: list[Failure] = field(default_factory=list)
     _seen_versions: set[tuple[bool, int, int]] = field(default_factory=set)
+    _plans: dict[tuple[bool, int, int], FramePlan] = field(default_factory=dict)
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def observe(self, event: object) -> None:
         """Update the state with an event; diagnose a frame that does not decode."""
         kind = type(event)
         if kind is RequestReceived or kind is ResponseReceived:
+            observers = self._observers_of_frame(event)  # type: ignore[arg-type]
+        else:
+            if isinstance(event, ConnectionOpened):
+                self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
+                self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
+                self.resumed, self.plaintext_upstream = event.resumed, event.plaintext_upstream
+            elif isinstance(event, ConnectionEnded):
+                self.ended = True
+            observers = self._observers(event)
+        for observe in observers:
             try:
-                self._frame(event)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001
-                self.failures.append(Failure.of("examining a frame", error))
-        elif isinstance(event, ConnectionOpened):
-            self.client, self.server, self.dialled = event.client, event.server, event.listener or event.server
-            self.tls, self.midstream, self.opened_at = event.tls, event.midstream, event.at
-            self.resumed, self.plaintext_upstream = event.resumed, event.plaintext_upstream
-        elif isinstance(event, ConnectionEnded):
-            self.ended = True
-        run = self.run
-        for tracker in run.trackers.interested(event, self.flags, run.subscribed):
-            owner = run if tracker.is_shared else self
-            try:
-                state = owner._states.get(tracker.kind)  # noqa: SLF001  # two calls fewer for each frame and tracker
-                if state is None:
-                    state = owner.state(tracker.kind)
-                state.observe(event, self)
+                observe(event, self)
             except Exception as error:  # noqa: BLE001  # a bug in one tracker must not affect others
-                self.failures.append(Failure.of(f"updating {tracker.kind.__name__}", error))
+                self.failures.append(Failure.of(f"updating {type(observe.__self__).__name__}", error))  # type: ignore[attr-defined]
+
+    def _observers_of_frame(self, event: RequestReceived | ResponseReceived) -> tuple[Observer, ...]:
+        """Examine a frame and set its flags and its plan; return the trackers to update."""
+        is_planned = is_ordinary(event)
+        if is_planned:
+            message: Message = event.message  # type: ignore[assignment]
+            key = (message.is_request, message.api_key, message.version)
+            plan = self._plans.get(key)
+            if plan is not None and plan.subscribed is self.run.subscribed:
+                if message.is_request:
+                    self.client_id = message.client_id
+                self.plan, self.flags = plan, plan.flags
+                return plan.observers
+        self.plan = None
+        try:
+            self._frame(event)
+        except Exception as error:  # noqa: BLE001
+            self.failures.append(Failure.of("examining a frame", error))
+        observers = self._observers(event)
+        if is_planned and not (self.failures or self.flags & ~SASL):
+            self.plan = self._plans[key] = FramePlan(self.flags, self.run.subscribed, observers)
+        return observers
+
+    def _observers(self, event: object) -> tuple[Observer, ...]:
+        run = self.run
+        return tuple(
+            (run if tracker.is_shared else self).state(tracker.kind).observe
+            for tracker in run.trackers.interested(event, self.flags, run.subscribed)
+        )
 
     def _frame(self, event: RequestReceived | ResponseReceived) -> None:
         first, message = True, event.message
@@ -194,3 +219,4 @@ class ConnectionState:
             self.client_software = f"{name} {message.body.get('client_software_version', '')}".strip()
         elif message.api_key == SASL_HANDSHAKE:
             self.sasl_mechanism = message.body.get("mechanism")
+            self._plans.clear()  # the flags of all frames change

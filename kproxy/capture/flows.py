@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from kproxy.capture.links import Endpoint
 
 #: `replaced`: the same addresses and ports started a new connection; `timeout`: evicted by newer connections;
@@ -41,8 +43,7 @@ class FlowOpened(NamedTuple):
     at: int
 
 
-@dataclass(slots=True)
-class BytesCaptured:
+class BytesCaptured(Struct):
     """The next bytes of one direction. `at` is the time (ns) of the packet that completed them."""
 
     flow: Flow

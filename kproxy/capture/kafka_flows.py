@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dissectors.connections import addresses
@@ -137,7 +137,7 @@ class Dissector:
             return self._classify(state, event)
         lines: list[Line] = []
         for direction, plain in state.tls.receive_data(event.direction, event.data):
-            opened = replace(event, direction=direction, data=plain)
+            opened = BytesCaptured(event.flow, direction, event.at, plain)
             lines += self._inspect(state, opened) if state.inspected else self._classify(state, opened)
         return lines
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from dissectors import embedded
 from dissectors.connections import addresses
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
 
 
-@dataclass(slots=True)
-class _RequestFacts:
+class _RequestFacts(Struct):
     """The facts of a request that its response line repeats, kept while it is in flight."""
 
     ts: str
@@ -97,27 +97,25 @@ class FrameLines:
     def request(self, ends: Ends, event: RequestReceived, findings: list[Finding]) -> RequestLine:
         """The line of a request. Stores the facts that its response line repeats in the event's `note`."""
         message = event.message
-        if not self._facts:
-            entries = self._entries(event, findings) if findings else []
-            event.note = _RequestFacts(timestamp(event.at), ends.principal, [], None, None, None, None, entries)
-            return self.repeat_request(ends, event)
-        group_id = summary.group_id(message)
-        event.note = _RequestFacts(
-            timestamp(event.at),
-            ends.principal,
-            self._topics(message),
-            group_id,
-            message.body.get("member_id"),
-            None if group_id is None else summary.generation_id(message),
-            summary.transactional_id(message),
-            self._entries(event, findings) if findings else [],
-        )
+        entries = self._entries(event, findings) if findings else []
+        facts = event.note = _RequestFacts(timestamp(event.at), ends.principal, [], None, None, None, None, entries)
+        if self._facts:
+            has = summary.facts_in(message)
+            if has.topics:
+                facts.topics = self._topics(message)
+            if has.group and (group_id := summary.group_id(message)) is not None:
+                facts.group_id, facts.generation_id = group_id, summary.generation_id(message)
+            if has.member:
+                facts.member_id = message.body.get("member_id")
+            if has.transaction:
+                facts.transactional_id = summary.transactional_id(message)
         return self.repeat_request(ends, event)
 
     def repeat_request(self, ends: Ends, event: RequestReceived) -> RequestLine:
         """The line of a request that `request` has already made one for. Only its detail may differ."""
         message, body = event.message, event.message.body
         facts: _RequestFacts = event.note
+        # Attributes that are usually None are set below: each keyword argument takes time.
         line = RequestLine(
             v=FORMAT,
             ts=facts.ts,
@@ -129,18 +127,23 @@ class FrameLines:
             api_version=message.version,
             correlation_id=message.correlation_id,
             client_id=message.client_id,
-            principal=facts.principal,
             size=event.size + 4,
             offset=event.offset,
             topics=facts.topics,
-            group_id=facts.group_id,
-            member_id=facts.member_id,
-            generation_id=facts.generation_id,
-            transactional_id=facts.transactional_id,
             findings=facts.findings,
-            acks=body.get("acks"),
-            not_decoded=event.damaged or message.opaque,
         )
+        if facts.principal is not None:
+            line.principal = facts.principal
+        if facts.group_id is not None:
+            line.group_id, line.generation_id = facts.group_id, facts.generation_id
+        if facts.member_id is not None:
+            line.member_id = facts.member_id
+        if facts.transactional_id is not None:
+            line.transactional_id = facts.transactional_id
+        if (acks := body.get("acks")) is not None:
+            line.acks = acks
+        if event.damaged or message.opaque:
+            line.not_decoded = event.damaged or message.opaque
         if message.api_key == API_VERSIONS:
             _add_software(line, body)
         if message.replaced_by is not None:
@@ -151,43 +154,64 @@ class FrameLines:
 
     def response(self, ends: Ends, event: ResponseReceived, findings: list[Finding]) -> ResponseLine:
         """The line of a response."""
+        request, message = event.request, event.message
+        entries = self._entries(event, findings) if findings else []
+        if request is None or message is None:
+            return ResponseLine(
+                v=FORMAT,
+                ts=timestamp(event.at),
+                connection_id=ends.connection_id,
+                client=ends.client,
+                server=ends.server,
+                correlation_id=event.correlation_id,
+                principal=ends.principal,
+                size=event.size + 4,
+                offset=event.offset,
+                findings=entries,
+                not_decoded=event.damaged or "its request is unknown",
+            )
+        facts: _RequestFacts = request.note
         line = ResponseLine(
             v=FORMAT,
             ts=timestamp(event.at),
             connection_id=ends.connection_id,
             client=ends.client,
             server=ends.server,
+            api=message.api,
+            api_key=message.api_key,
+            api_version=message.version,
             correlation_id=event.correlation_id,
-            principal=ends.principal,
+            client_id=request.message.client_id,
             size=event.size + 4,
             offset=event.offset,
-            findings=self._entries(event, findings) if findings else [],
-            not_decoded=event.damaged,
+            request_offset=request.offset,
+            request_ts=facts.ts,
+            latency_us=(event.at - request.at) // 1000,
+            request_size=request.size + 4,
+            findings=entries,
         )
-        if event.request is None or event.message is None:
-            line.not_decoded = line.not_decoded or "its request is unknown"
-            return line
-        request, message = event.request, event.message
-        facts: _RequestFacts = request.note
-        line.api, line.api_key, line.api_version = message.api, message.api_key, message.version
-        line.client_id = request.message.client_id
-        line.request_offset = request.offset
-        line.request_ts = facts.ts
-        line.latency_us = (event.at - request.at) // 1000
-        line.request_size = request.size + 4
-        line.not_decoded = event.damaged or message.opaque
+        if (principal := ends.principal) is not None:
+            line.principal = principal
+        if event.damaged or message.opaque:
+            line.not_decoded = event.damaged or message.opaque
         if not self._facts:
             return line
-        body = message.body
-        line.group_id = facts.group_id or summary.group_id(message)
-        line.member_id = facts.member_id or body.get("member_id")
-        if line.group_id is not None:
+        body, has = message.body, summary.facts_in(message)
+        group_id = facts.group_id
+        if has.group and not group_id:
+            group_id = summary.group_id(message)
+        if group_id is not None:
             response_generation = summary.generation_id(message)
+            line.group_id = group_id
             line.generation_id = facts.generation_id if response_generation is None else response_generation
-        line.transactional_id = facts.transactional_id
-        if errors := summary.errors(message):
+        if has.member or facts.member_id:
+            line.member_id = facts.member_id or body.get("member_id")
+        if facts.transactional_id is not None:
+            line.transactional_id = facts.transactional_id
+        if message.may_have_errors and (errors := summary.errors(message)):
             line.errors = [ErrorEntry(*error) for error in errors]
-        line.throttle_time_ms = body.get("throttle_time_ms")
+        if (throttle_time_ms := body.get("throttle_time_ms")) is not None:
+            line.throttle_time_ms = throttle_time_ms
         if message.api_key == API_VERSIONS:
             _add_software(line, request.message.body)
         elif message.api in _NAME_CLUSTER and message.well_formed:
@@ -195,9 +219,10 @@ class FrameLines:
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
         # A Produce has its records in the request, a Fetch in the response.
         topics = facts.topics
-        line.topics = (
-            topics if topics and topics[0].bytes is not None else self._topics(message, request.message) or topics
-        )
+        if has.topics and not (topics and topics[0].bytes is not None):
+            topics = self._topics(message, request.message) or topics
+        if topics:
+            line.topics = topics
         if message.replaced_by is not None:
             line.rewritten = rewritten_entries(message)
         if self._adds_detail:

@@ -2,55 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from dissectors import rules, schemas
+from dissectors import schemas
 from dissectors.connections.connection import Connection
 from dissectors.connections.events import (
-    FRAME_EVENTS,
     BytesSkipped,
     ConnectFailed,
     ConnectFailure,
     ConnectionEnded,
     ConnectionOpened,
     Direction,
-    Event,
     FrameIncomplete,
-    InspectionFailed,
-    ProxyHeaderReceived,
-    RecordsDecoded,
-    RequestReceived,
-    ResponseReceived,
     TlsFailed,
-    TokenReceived,
 )
 from dissectors.connections.framing import MAX_DECODED_BYTES
 from dissectors.failures import Failure
-from dissectors.findings import Finding
-from dissectors.trackers import Trackers
-from dissectors.trackers.advertised_addresses import AdvertisedAddresses
-from dissectors.trackers.authentication import Authentication
-from dissectors.trackers.brokers import Brokers
-from dissectors.trackers.connections_by_client import ConnectionsByClient
-from dissectors.trackers.in_flight import InFlight
-from dissectors.trackers.state import ConnectionState, RunState
-from kproxy.inspection.event_lines import close_line, finding_line, gap_line, not_connected_lines, token_line
-from kproxy.inspection.frame_lines import FrameLines
-from kproxy.inspection.inspected_connection import InspectedConnection, OpenConnection, Progress, principal
+from dissectors.trackers.state import ConnectionState
+from kproxy.inspection.event_inspection import EventInspection
+from kproxy.inspection.event_lines import close_line, gap_line, not_connected_lines
+from kproxy.inspection.inspected_connection import InspectedConnection, OpenConnection, Progress
 from kproxy.inspection.late_responses import WaitingResponse, late_responses
 from kproxy.inspection.needs import EVERYTHING, Needs
-from kproxy.inspection.stall_lines import StallLines
-from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine, RequestLine, ResponseLine, StallLine
+from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine
 from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import RecordValues
-
-#: The trackers whose state the inspector reads itself.
-_TRACKERS: Final = (AdvertisedAddresses, Authentication, Brokers, ConnectionsByClient, InFlight)
-#: Those of them that lines need, apart from findings.
-_TRACKERS_OF_LINES: Final = (AdvertisedAddresses, Authentication, Brokers)
 
 
 class Inspector:
@@ -68,7 +47,7 @@ class Inspector:
             does not wait for it.
         withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
         partial: Whether it inspects a part of the connections only. It then makes no lines of stalls, which need the
-            lines of all connections, and `new_causes` collects the root causes of its findings.
+            lines of all connections, and `take_new_causes` has the root causes of its findings.
     """
 
     def __init__(
@@ -85,24 +64,15 @@ class Inspector:
     ) -> None:
         self._name = name
         self._detail = detail
-        self._finds = needs.findings
-        self._follows_groups = needs.findings and not partial
-        self._run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
-        if partial:
-            self._run_state.new_causes = []
-        self._check = rules.check if needs.findings else _check_failures
-        self._bodies_of = None if needs.decoding else _keys(self._run_state.trackers.apis)
-        self._run = ConnectionState(self._run_state)  # of no connection
-        self._frame_lines = FrameLines(
-            self._run_state,
+        self._inspection = EventInspection(
             detail,
             excerpts=excerpts,
-            facts=needs.facts,
+            needs=needs,
             record_values=record_values,
             withholds_records=withholds_records,
+            partial=partial,
         )
-        self._checks_records = needs.findings and record_values is not None
-        self._stall_lines = StallLines()
+        self._bodies_of = None if needs.decoding else _keys(self._inspection.run_state.trackers.apis)
         self._connections: dict[int, InspectedConnection] = {}
         self.frames = frames
 
@@ -114,7 +84,7 @@ class Inspector:
     @frames.setter
     def frames(self, enabled: bool) -> None:
         self._frames = enabled
-        with_frame = self._frame_lines.with_frame = enabled or self._detail is Detail.RAW
+        with_frame = self._inspection.frame_lines.with_frame = enabled or self._detail is Detail.RAW
         # A body and a base64 frame need a multiple of the frame's memory.
         share = 4 if with_frame else 2 if self._detail is Detail.FULL else 1
         self._max_decoded_bytes = MAX_DECODED_BYTES // share
@@ -164,7 +134,7 @@ class Inspector:
         state = InspectedConnection(
             opened,
             self._new_connection(midstream=midstream),
-            ConnectionState(self._run_state, opened.connection_id),
+            ConnectionState(self._inspection.run_state, opened.connection_id),
         )
         for direction, progress in zip(Direction, resumed or (), strict=False):
             state.bytes[direction], state.frames[direction] = progress.bytes, progress.frames
@@ -172,7 +142,7 @@ class Inspector:
         lines = self.tick(at=at)
         self._connections[number] = state
         lines.append(opened)
-        return lines + self._lines(
+        return lines + self._inspection.lines(
             state,
             [ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None, plaintext_upstream)],
         )
@@ -192,23 +162,14 @@ class Inspector:
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
-        lines: list[Line] = [
-            finding_line(connection_state.connection_id, event, finding, principal(connection_state))
-            for connection_state, event in self._run_state.deadlines.passed(at)
-            for finding in self._check(event, connection_state)
-        ]
-        if self._follows_groups and at >= self._stall_lines.due:
-            lines += self._stalls(self._stall_lines.tick, at=at)
-        return lines
+        return self._inspection.tick(at=at)
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """Inspect the next bytes of one direction."""
         state = self._connections[number]
         state.bytes[direction] += len(data)
-        is_due = (self._follows_groups and at >= self._stall_lines.due) or (
-            self._finds and at > self._run_state.deadlines.due
-        )
-        passed = self.tick(at=at) if is_due else None
+        inspection = self._inspection
+        passed = inspection.tick(at=at) if inspection.is_due(at) else None
         connection = state.connection
         try:
             events = connection.receive_data(direction, data, at=at)
@@ -217,7 +178,7 @@ class Inspector:
         if (in_part := connection.partial_frame(direction)) != state.in_part[direction]:
             state.in_part[direction] = in_part
             events.append(FrameIncomplete(at, direction, *in_part, connection.whole_message(direction)))
-        lines = self._lines(state, events)
+        lines = inspection.lines(state, events)
         return passed + lines if passed else lines
 
     def replace_next(self, number: int, direction: Direction, frame: bytes) -> None:
@@ -226,7 +187,7 @@ class Inspector:
 
     def tls_failed(self, number: int, failed: TlsFailed) -> list[Line]:
         """TLS with one of the two peers failed."""
-        return self._lines(self._connections[number], [failed])
+        return self._inspection.lines(self._connections[number], [failed])
 
     def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
         """A client could not connect to an address that it was given in a response.
@@ -240,15 +201,9 @@ class Inspector:
             since: The time of the first attempt (ns).
             always: Whether the address is known to be Kafka's.
         """
-        brokers, advertised = self._run_state.state(Brokers), self._run_state.state(AdvertisedAddresses)
-        found = advertised.find(failed, brokers)
-        lines: list[Line] = []
-        if found is not None:
-            state: ConnectionState = found.connection
-            state.observe(failed)
-            made = (state.connection_id, failed)
-            lines += [finding_line(*made, finding, principal(state)) for finding in self._check(failed, state)]
-        if (found is not None or always) and failed.reason is not ConnectFailure.NAME_NOT_FOUND:
+        findings = self._inspection.connect_failed(failed)
+        lines = findings or []
+        if (findings is not None or always) and failed.reason is not ConnectFailure.NAME_NOT_FOUND:
             ends = (f"{self._name}-{number}", failed.client, failed.server)
             lines += not_connected_lines(*ends, since=since, at=failed.at, how=failed.reason)
         return lines
@@ -264,7 +219,7 @@ class Inspector:
             events = state.connection.lose_data(direction, size, at=at, reason=reason, frames=frames)
         except Exception as error:  # noqa: BLE001
             return self._start_over(state, direction, size, error, at=at)
-        return self._lines(state, events)
+        return self._inspection.lines(state, events)
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
         """Skip the body of a frame of which only the first bytes, `head`, are available."""
@@ -274,7 +229,7 @@ class Inspector:
             events = state.connection.skip_frame(direction, head, size, at=at, reason=reason)
         except Exception as error:  # noqa: BLE001
             return self._start_over(state, direction, size + 4, error, at=at)
-        return self._lines(state, events)
+        return self._inspection.lines(state, events)
 
     def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
         """End a connection, closed `by` client, server or proxy, and `how` (fin, reset, ...)."""
@@ -283,20 +238,21 @@ class Inspector:
         try:
             events = state.connection.close(at=at)
         except Exception as error:  # noqa: BLE001
-            lines += self._failed(state, Failure.of("closing a connection", error), at=at)
+            lines += self._inspection.failed(state, Failure.of("closing a connection", error), at=at)
             events = [ConnectionEnded(at)]
         ended = events[-1]
         assert isinstance(ended, ConnectionEnded)
         ended.by, ended.how = by, how
-        lines += self._lines(state, events)
+        lines += self._inspection.lines(state, events)
         closed = close_line(state, ended)
-        return [*lines, closed, *self._stalls(self._stall_lines.observe, closed, at=at)]
+        return [*lines, closed, *self._inspection.observe_stalls(closed, at=at)]
 
     def take_new_causes(self) -> list[str]:
         """The root causes of the findings since the last call, in their order; empty unless `partial`."""
-        causes = self._run_state.new_causes or []
+        run_state = self._inspection.run_state
+        causes = run_state.new_causes or []
         if causes:
-            self._run_state.new_causes = []
+            run_state.new_causes = []
         return [repr(cause) for cause in causes]
 
     @property
@@ -308,7 +264,7 @@ class Inspector:
         """The open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():
             connection = state.connection
-            waiting = (self._frame_lines.repeat_request(state, request) for request in connection.waiting)
+            waiting = (self._inspection.frame_lines.repeat_request(state, request) for request in connection.waiting)
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
@@ -317,34 +273,18 @@ class Inspector:
 
         With `again`, those that were returned before and still wait.
         """
-        return late_responses(self._connections.values(), self._frame_lines, at=at, again=again)
+        return late_responses(self._connections.values(), self._inspection.frame_lines, at=at, again=again)
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""
-        yield from self._stalls(self._stall_lines.tick, at=at)
+        yield from self._inspection.tick_stalls(at=at)
         for number in list(self._connections):
             yield from self.close(number, at=at, how=how)
-        yield from self._stalls(self._stall_lines.end, at=at)
+        yield from self._inspection.end_stalls(at=at)
 
     def fail(self, step: str, error: Exception, *, at: int) -> list[Line]:
         """Report a bug in kproxy outside any connection, e.g. in reading a packet; once per run."""
-        return self._failed(None, Failure.of(step, error), at=at)
-
-    def _failed(self, state: InspectedConnection | None, failure: Failure, *, at: int) -> list[Line]:
-        connection_state = self._run if state is None else state.connection_state
-        event = InspectionFailed(at, failure)
-        findings = rules.check(event, connection_state)
-        where, who = connection_state.connection_id, principal(connection_state)
-        return [finding_line(where, event, finding, who) for finding in findings]
-
-    def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
-        if not self._follows_groups:
-            return []
-        try:
-            return step(*line, at=at)  # type: ignore[return-value]
-        except Exception as error:  # noqa: BLE001
-            self._stall_lines = StallLines()
-            return self._failed(None, Failure.of("following a group", error), at=at)
+        return self._inspection.failed(None, Failure.of(step, error), at=at)
 
     def _start_over(
         self, state: InspectedConnection, direction: Direction, size: int, error: Exception, *, at: int
@@ -354,74 +294,10 @@ class Inspector:
         state.connection = self._new_connection(midstream=True)
         for each in Direction:
             state.connection.lose_data(each, state.bytes[each], at=at, reason=failure.title)  # so that offsets continue
-        lines = self._failed(state, failure, at=at)
+        lines = self._inspection.failed(state, failure, at=at)
         offset = state.bytes[direction] - size
         gap = gap_line(state.connection_id, BytesSkipped(direction, offset, at, size, 0, failure.title))
-        return [*lines, gap, *self._stalls(self._stall_lines.observe, gap, at=at)]
-
-    def _frame_line(
-        self, state: InspectedConnection, event: RequestReceived | ResponseReceived, findings: list[Finding]
-    ) -> RequestLine | ResponseLine:
-        make = self._frame_lines.request if type(event) is RequestReceived else self._frame_lines.response
-        try:
-            return make(state, event, findings)  # type: ignore[arg-type]
-        except Exception as error:  # noqa: BLE001
-            failure = Failure.of("writing a frame's line", error)
-            state.connection_state.failures.append(failure)
-            findings += rules.failed(event, state.connection_state)
-            if event.message is not None:
-                event.message = event.message.without_body(failure)
-            return make(state, event, findings)  # type: ignore[arg-type]
-
-    def _check_records(
-        self, event: RequestReceived | ResponseReceived, connection_state: ConnectionState
-    ) -> list[Finding]:
-        """The findings about the keys and values in a frame."""
-        try:
-            parts = self._frame_lines.decode_records(event)
-        except Exception as error:  # noqa: BLE001
-            connection_state.failures.append(Failure.of("decoding records", error))
-            return rules.failed(event, connection_state)
-        if not parts or event.message is None:
-            return []
-        decoded = RecordsDecoded(event.at, event.message, parts)
-        connection_state.observe(decoded)
-        return self._check(decoded, connection_state)
-
-    def _lines(self, state: InspectedConnection, events: list[Event]) -> list[Line]:
-        lines: list[Line] = []
-        connection_state, heads = state.connection_state, self._bodies_of is not None
-        for event in events:
-            if heads and isinstance(event, FRAME_EVENTS) and event.message is not None and event.message.head_only:
-                # No tracker observes these APIs (`_bodies_of`).
-                state.frames[type(event) is ResponseReceived] += 1
-                lines.append(self._frame_line(state, event, []))
-                continue
-            connection_state.observe(event)
-            findings = self._check(event, connection_state)
-            if isinstance(event, FRAME_EVENTS):
-                if self._checks_records:
-                    findings += self._check_records(event, connection_state)
-                state.frames[type(event) is ResponseReceived] += 1
-                line = self._frame_line(state, event, findings)
-                lines.append(line)
-                if line.group_id is not None and (stalls := self._stalls(self._stall_lines.observe, line, at=event.at)):
-                    lines += stalls
-                continue
-            if isinstance(event, TokenReceived):
-                state.frames[event.direction] += 1
-                lines.append(token_line(state, event))
-            elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
-                gap = gap_line(state.connection_id, event)
-                lines.append(gap)
-                lines += self._stalls(self._stall_lines.observe, gap, at=event.at)
-            lines.extend(finding_line(state.connection_id, event, finding, state.principal) for finding in findings)
-        return lines
-
-
-def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:
-    """The findings about bugs in kproxy alone."""
-    return rules.failed(event, connection) if connection.failures else []
+        return [*lines, gap, *self._inspection.observe_stalls(gap, at=at)]
 
 
 def _keys(apis: Iterable[str] | None) -> frozenset[int] | None:

@@ -48,7 +48,7 @@ class ChosenFields(Output):
             in_order = {name: found[name] for name in self._names if name in found}
             self._file.buffer.write(encode_json(in_order) + b"\n")
             return
-        self._rows.append("\t".join([_cell(found[name]) if name in found else "" for name in self._names]))
+        self._rows.append("\t".join([_cell(found.get(name)) for name in self._names]))
         if len(self._rows) >= _MOST_ROWS:
             self._write_rows()
 
@@ -76,10 +76,13 @@ def _value(line: Mapping[str, Any], path: str) -> Any:
 
 
 def _cell(found: Any) -> str:
-    if isinstance(found, str):
-        return safe(found)
-    if type(found) is int:
+    kind = type(found)
+    if kind is str:
+        return found if found.isprintable() else safe(found)
+    if kind is int:
         return str(found)
+    if found is None:
+        return ""
     if isinstance(found, list) and all(isinstance(each, str | int) for each in found):
         return ",".join(safe(str(each)) for each in found)
     return encode_json(found).decode()

@@ -8,12 +8,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dissectors import rules
 from dissectors.connections.events import RequestReceived, ResponseReceived

@@ -58,10 +58,12 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
             return
 
 
-def _names(body: dict[str, Any]) -> Iterator[tuple[str, int, str]]:
+def _names(body: dict[str, Any]) -> list[tuple[str, int, str]]:
     """The topics that a body names, as (array field, index, topic name)."""
-    for array, rows in body.items():
-        if type(rows) is list:
-            for index, row in enumerate(rows):
-                if type(row) is dict and isinstance(name := row.get("topic") or row.get("name"), str):
-                    yield array, index, name
+    return [
+        (array, index, name)
+        for array, rows in body.items()
+        if type(rows) is list
+        for index, row in enumerate(rows)
+        if type(row) is dict and isinstance(name := row.get("topic") or row.get("name"), str)
+    ]

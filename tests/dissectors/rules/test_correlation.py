@@ -217,7 +217,7 @@ def test_requests_in_flight_are_bounded() -> None:
 def test_an_end_takes_its_deadlines_along() -> None:
     teller = Teller()
     teller.tell(METADATA)
-    deadlines = teller.inspector._run_state.deadlines
+    deadlines = teller.inspector._inspection.run_state.deadlines
     assert len(deadlines) == 1
     teller.tell("close by=client how=fin")
     assert len(deadlines) == 0

@@ -114,7 +114,7 @@ def test_frames_in_whole_chunks_arm_nothing() -> None:
     inspector = Inspector("x")
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=BEGIN)
     inspector.data(1, Direction.REQUEST, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)
-    assert len(inspector._run_state.deadlines) == 1  # that of the response
+    assert len(inspector._inspection.run_state.deadlines) == 1  # that of the response
 
 
 FETCH = """
@@ -157,5 +157,5 @@ def test_stalls_of_many_connections_leave_nothing_behind() -> None:
     teller = Teller()
     for number in range(1, 200):
         teller.tell(f"{number}> hex 00 00 00 0a\n{number} close")
-    assert not len(teller.inspector._run_state.deadlines)
+    assert not len(teller.inspector._inspection.run_state.deadlines)
     assert not any(isinstance(line, FindingLine) and line.code == "M005" for line in teller.lines)

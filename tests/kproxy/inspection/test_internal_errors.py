@@ -14,6 +14,7 @@ from dissectors.connections.events import Direction, RequestReceived
 from dissectors.connections.framing import Framer
 from dissectors.failures import Failure
 from dissectors.messages import message
+from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.in_flight import InFlight
 from kproxy.capture import tcp
 from kproxy.capture.kafka_flows import Dissector
@@ -54,10 +55,9 @@ def failing(plain: Callable[..., Any], which: Callable[..., bool]) -> Callable[.
 
 
 def break_decoder(patch: Patch) -> None:
-    def which(_: bytes, kind: message.FrameKind) -> bool:
-        return kind.is_request and kind.api == "Heartbeat"
-
-    patch.setattr(message, "_read_fast", failing(message._read_fast, which))
+    layouts = message.api_layouts(ApiKey.HEARTBEAT, 0)
+    assert layouts is not None
+    patch.setattr(layouts.request_kind, "decoder", failing(len, lambda _: True))
 
 
 def break_rule(patch: Patch) -> None:
@@ -82,7 +82,7 @@ def break_tracker(patch: Patch) -> None:
 
 
 def break_line(patch: Patch) -> None:
-    patch.setattr(frame_lines.summary, "topics", failing(frame_lines.summary.topics, is_heartbeat))
+    patch.setattr(frame_lines.summary, "group_id", failing(frame_lines.summary.group_id, is_heartbeat))
 
 
 def is_heartbeat(message: Any, *_: object) -> bool:

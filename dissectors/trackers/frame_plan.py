@@ -1,0 +1,44 @@
+"""FramePlan: what the ordinary frames of one API, version and direction need on one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.schemas.codes import ApiKey
+from dissectors.trackers.triggers import LONG, Subscribed
+
+#: The `observe` of a tracker's instance: it takes an event and its `ConnectionState`.
+Observer: TypeAlias = Callable[[Any, Any], None]
+
+#: The APIs whose responses contain topic names and ids.
+NAMING = frozenset({ApiKey.METADATA, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+
+#: `ConnectionState` reads each frame of these APIs.
+_READ_ALWAYS = NAMING | {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}
+
+
+@dataclass(slots=True)
+class FramePlan:
+    """The subscribers to the ordinary frames of a kind, determined once.
+
+    `flags` are those of such a frame (none, or that of SASL). The plan is valid while `subscribed` is that of the run.
+    `rules` are added by `dissectors.rules`, for frames to which no tracker adds a flag.
+    """
+
+    flags: int
+    subscribed: Subscribed
+    observers: tuple[Observer, ...]
+    rules: tuple[Any, ...] | None = None
+
+
+def is_ordinary(event: RequestReceived | ResponseReceived) -> bool:
+    """Whether nothing in a frame is unusual: it has no flags, unless it is the first of its kind, or there is SASL."""
+    message = event.message
+    if message is None or not message.ordinary or event.damaged or message.api_key in _READ_ALWAYS:
+        return False
+    if type(event) is RequestReceived:
+        return True
+    return not event.overtaken and event.request is not None and event.at - event.request.at < LONG  # type: ignore[union-attr]

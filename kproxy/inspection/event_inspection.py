@@ -1,0 +1,200 @@
+"""EventInspection: turns the events of connections into trace lines, with findings and stalls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from dissectors import rules
+from dissectors.connections.events import (
+    BytesSkipped,
+    ConnectFailed,
+    Event,
+    InspectionFailed,
+    ProxyHeaderReceived,
+    RecordsDecoded,
+    RequestReceived,
+    ResponseReceived,
+    TokenReceived,
+)
+from dissectors.failures import Failure
+from dissectors.findings import Finding
+from dissectors.trackers import Trackers
+from dissectors.trackers.advertised_addresses import AdvertisedAddresses
+from dissectors.trackers.authentication import Authentication
+from dissectors.trackers.brokers import Brokers
+from dissectors.trackers.connections_by_client import ConnectionsByClient
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState, RunState
+from kproxy.inspection.event_lines import finding_line, gap_line, token_line
+from kproxy.inspection.frame_lines import FrameLines
+from kproxy.inspection.inspected_connection import InspectedConnection, principal
+from kproxy.inspection.stall_lines import StallLines
+from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine, StallLine
+
+if TYPE_CHECKING:
+    from kproxy.inspection.needs import Needs
+    from kproxy.inspection.record_values import RecordValues
+
+#: The trackers whose state the inspection reads itself.
+_TRACKERS: Final = (AdvertisedAddresses, Authentication, Brokers, ConnectionsByClient, InFlight)
+#: Those of them that lines need, apart from findings.
+_TRACKERS_OF_LINES: Final = (AdvertisedAddresses, Authentication, Brokers)
+
+
+class EventInspection:
+    """Applies trackers and rules to the events of a run, and makes their lines. No method raises on any event.
+
+    The arguments are those of `kproxy.inspection.inspector.Inspector`.
+
+    Attributes:
+        run_state: The state that all connections share.
+        frame_lines: Makes the lines of frames.
+    """
+
+    def __init__(
+        self,
+        detail: Detail,
+        *,
+        excerpts: bool,
+        needs: Needs,
+        record_values: RecordValues | None,
+        withholds_records: bool,
+        partial: bool,
+    ) -> None:
+        self.run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
+        if partial:
+            self.run_state.new_causes = []
+        self.frame_lines = FrameLines(
+            self.run_state,
+            detail,
+            excerpts=excerpts,
+            facts=needs.facts,
+            record_values=record_values,
+            withholds_records=withholds_records,
+        )
+        self._finds = needs.findings
+        self._follows_groups = needs.findings and not partial
+        self._check = rules.check if needs.findings else _check_failures
+        self._checks_records = needs.findings and record_values is not None
+        self._stall_lines = StallLines()
+        self._run = ConnectionState(self.run_state)  # of no connection
+
+    def is_due(self, at: int) -> bool:
+        """Whether `tick` may have lines at this time."""
+        return (self._follows_groups and at >= self._stall_lines.due) or (
+            self._finds and at > self.run_state.deadlines.due
+        )
+
+    def tick(self, *, at: int) -> list[Line]:
+        """Advance the time to `at`: report missed deadlines and stalls."""
+        lines: list[Line] = [
+            finding_line(connection_state.connection_id, event, finding, principal(connection_state))
+            for connection_state, event in self.run_state.deadlines.passed(at)
+            for finding in self._check(event, connection_state)
+        ]
+        return lines + self.tick_stalls(at=at) if at >= self._stall_lines.due else lines
+
+    def lines(self, state: InspectedConnection, events: list[Event]) -> list[Line]:
+        """The lines of the next events of one connection."""
+        lines: list[Line] = []
+        connection_state = state.connection_state
+        for event in events:
+            kind = type(event)
+            if kind is RequestReceived or kind is ResponseReceived:
+                lines += self._frame(state, event)  # type: ignore[arg-type]
+                continue
+            connection_state.observe(event)
+            findings = self._check(event, connection_state)
+            if isinstance(event, TokenReceived):
+                state.frames[event.direction] += 1
+                lines.append(token_line(state, event))
+            elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
+                gap = gap_line(state.connection_id, event)
+                lines += (gap, *self.observe_stalls(gap, at=event.at))
+            lines.extend(finding_line(state.connection_id, event, finding, state.principal) for finding in findings)
+        return lines
+
+    def connect_failed(self, failed: ConnectFailed) -> list[Line] | None:
+        """The findings about a failed connection; None if no response has named its address."""
+        brokers, advertised = self.run_state.state(Brokers), self.run_state.state(AdvertisedAddresses)
+        found = advertised.find(failed, brokers)
+        if found is None:
+            return None
+        state: ConnectionState = found.connection
+        state.observe(failed)
+        who = principal(state)
+        return [finding_line(state.connection_id, failed, finding, who) for finding in self._check(failed, state)]
+
+    def failed(self, state: InspectedConnection | None, failure: Failure, *, at: int) -> list[Line]:
+        """Report a bug in kproxy, in a connection or outside any; once per run."""
+        connection_state = self._run if state is None else state.connection_state
+        event = InspectionFailed(at, failure)
+        findings = rules.check(event, connection_state)
+        where, who = connection_state.connection_id, principal(connection_state)
+        return [finding_line(where, event, finding, who) for finding in findings]
+
+    def observe_stalls(self, line: Line, *, at: int) -> list[Line]:
+        """Apply a frame of a group, a gap or the end of a connection; the lines of stalls that end with it."""
+        return self._stalls(self._stall_lines.observe, line, at=at)
+
+    def tick_stalls(self, *, at: int) -> list[Line]:
+        """The lines of stalls that last."""
+        return self._stalls(self._stall_lines.tick, at=at)
+
+    def end_stalls(self, *, at: int) -> list[Line]:
+        """The lines of stalls that last at the end."""
+        return self._stalls(self._stall_lines.end, at=at)
+
+    def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
+        if not self._follows_groups:
+            return []
+        try:
+            return step(*line, at=at)  # type: ignore[return-value]
+        except Exception as error:  # noqa: BLE001
+            self._stall_lines = StallLines()
+            return self.failed(None, Failure.of("following a group", error), at=at)
+
+    def _frame(self, state: InspectedConnection, event: RequestReceived | ResponseReceived) -> list[Line]:
+        message, connection_state = event.message, state.connection_state
+        findings: list[Finding] = []
+        if message is None or not message.head_only:  # no tracker observes the APIs of which only the head is read
+            connection_state.observe(event)
+            findings = self._check(event, connection_state)
+            if self._checks_records:
+                findings += self._check_records(event, connection_state)
+        is_request = type(event) is RequestReceived
+        state.frames[not is_request] += 1
+        make: Callable[..., RequestLine | ResponseLine] = self.frame_lines.response
+        if is_request:
+            make = self.frame_lines.request
+        try:
+            line = make(state, event, findings)
+        except Exception as error:  # noqa: BLE001
+            failure = Failure.of("writing a frame's line", error)
+            connection_state.failures.append(failure)
+            findings += rules.failed(event, connection_state)
+            if event.message is not None:
+                event.message = event.message.without_body(failure)
+            line = make(state, event, findings)
+        return [line] if line.group_id is None else [line, *self.observe_stalls(line, at=event.at)]
+
+    def _check_records(
+        self, event: RequestReceived | ResponseReceived, connection_state: ConnectionState
+    ) -> list[Finding]:
+        """The findings about the keys and values in a frame."""
+        try:
+            parts = self.frame_lines.decode_records(event)
+        except Exception as error:  # noqa: BLE001
+            connection_state.failures.append(Failure.of("decoding records", error))
+            return rules.failed(event, connection_state)
+        if not parts or event.message is None:
+            return []
+        decoded = RecordsDecoded(event.at, event.message, parts)
+        connection_state.observe(decoded)
+        return self._check(decoded, connection_state)
+
+
+def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:
+    """The findings about bugs in kproxy alone."""
+    return rules.failed(event, connection) if connection.failures else []

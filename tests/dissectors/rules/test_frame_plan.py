@@ -1,0 +1,126 @@
+"""Ordinary frames follow the plan of their API, version and direction; all others are examined."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from dissectors import rules
+from dissectors.connections.connection import Connection
+from dissectors.connections.events import Direction, RequestReceived, ResponseReceived
+from dissectors.trackers.state import SASL, ConnectionState, RunState
+from dissectors.trackers.triggers import LONG, FrameFlags
+from kproxy.inspection.inspector import Inspector
+from tests.dissectors.talking import answer, answers, beats, heartbeat
+from tests.kproxy.frames import framed, request, response
+
+
+class Observed:
+    """A connection whose events are observed and checked."""
+
+    def __init__(self) -> None:
+        self.state = ConnectionState(RunState(rules.trackers()))
+        self._connection = Connection()
+
+    def client(self, frame: bytes, at: int = 1) -> None:
+        self._see(Direction.REQUEST, frame, at)
+
+    def server(self, frame: bytes, at: int = 2) -> None:
+        self._see(Direction.RESPONSE, frame, at)
+
+    def _see(self, direction: Direction, data: bytes, at: int) -> None:
+        for event in self._connection.receive_data(direction, data, at=at):
+            assert isinstance(event, RequestReceived | ResponseReceived)
+            self.state.observe(event)
+            rules.check(event, self.state)
+
+
+def test_the_second_ordinary_frame_of_a_kind_has_a_plan() -> None:
+    observed = Observed()
+    observed.client(heartbeat(1))
+    assert observed.state.plan is None
+    assert observed.state.flags == FrameFlags.FIRST
+    observed.client(heartbeat(2))
+    plan = observed.state.plan
+    observed.client(heartbeat(3))
+    assert plan is not None
+    assert observed.state.plan is plan
+    assert observed.state.flags == 0
+
+
+def test_a_late_response_has_none() -> None:
+    observed = Observed()
+    observed.client(beats(1, 2, 3, 4))
+    observed.server(answers(1, 2))
+    assert observed.state.plan is not None
+    observed.server(answer(3), at=1 + LONG)
+    assert observed.state.plan is None
+    assert observed.state.flags == FrameFlags.SLOW
+
+
+def test_a_response_out_of_order_has_none() -> None:
+    observed = Observed()
+    observed.client(beats(1, 2, 3, 4))
+    observed.server(answers(1, 2, 4))
+    assert observed.state.plan is None
+    assert observed.state.flags & FrameFlags.UNPAIRED
+
+
+def test_an_error_has_none() -> None:
+    observed = Observed()
+    observed.client(beats(1, 2, 3))
+    observed.server(answers(1, 2))
+    observed.server(response("Heartbeat", 0, {"error_code": 27}, correlation_id=3))
+    assert observed.state.plan is None
+    assert observed.state.flags == FrameFlags.REFUSED
+
+
+def test_a_login_changes_the_flags_of_later_frames() -> None:
+    observed = Observed()
+    observed.client(beats(1, 2))
+    observed.client(request("SaslHandshake", 1, {"mechanism": "PLAIN"}, correlation_id=3))
+    for correlation_id in (4, 5):
+        observed.client(heartbeat(correlation_id))
+        assert observed.state.plan is not None
+        assert observed.state.flags == SASL
+
+
+def test_a_subscription_replaces_the_plan() -> None:
+    observed = Observed()
+    observed.client(beats(1, 2))
+    before = observed.state.plan
+    observed.state.run.subscribe("S049")
+    observed.client(heartbeat(3))
+    assert observed.state.plan is not None
+    assert observed.state.plan is not before
+
+
+def test_a_header_without_client_id_is_ordinary() -> None:
+    observed = Observed()
+    for correlation_id in (1, 2, 3):
+        shutdown = framed(b"\0\7\0\0" + correlation_id.to_bytes(4, "big") + b"\0\0\0\1")  # ControlledShutdown v0
+        observed.client(shutdown)
+    assert observed.state.plan is not None
+    assert observed.state.client_id is None
+
+
+def test_an_ordinary_frame_needs_few_calls() -> None:
+    inspector = Inspector("x")
+    inspector.open(1, "client:1", "broker:9092", at=1)
+    for correlation_id in (1, 2):
+        inspector.data(1, Direction.REQUEST, heartbeat(correlation_id), at=1)
+        inspector.data(1, Direction.RESPONSE, answer(correlation_id), at=2)
+    calls = []
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_qualname)
+
+    chunk = heartbeat(3)
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        inspector.data(1, Direction.REQUEST, chunk, at=3)
+    finally:
+        sys.setprofile(before)
+    assert len(calls) <= 45, calls
