@@ -30,7 +30,7 @@ def control(key: bytes | None) -> dict[str, Any]:
     return {"type": TYPES.get(number, "UNKNOWN"), "version": version}
 
 
-def only_control(records: bytes) -> bool:
+def only_control(records: bytes | memoryview) -> bool:
     """Whether records are whole batches of format 2, all control batches."""
     start, end = 0, len(records)
     while start + _BATCH_HEADER_SIZE <= end:
