@@ -130,7 +130,7 @@ async def test_what_is_written_is_deleted() -> None:
 )  # fmt: skip
 async def test_a_quirk_fails_exactly_its_checks(quirk: str, only: list[str], failing: set[str]) -> None:
     with BrokerThread(quirks=quirk.split()) as broker:
-        found = await results(broker, only, within=1)
+        found = await results(broker, only, within=4)
     assert set(failures(found)) == failing, failures(found)
 
 
@@ -143,7 +143,7 @@ async def test_a_quirk_fails_exactly_its_checks(quirk: str, only: list[str], fai
 )
 async def test_acls(quirk: str, failing: set[str]) -> None:
     with BrokerThread(quirks=[quirk], acls=True, super_users=("User:ANONYMOUS",)) as broker:
-        found = await results(broker, ["acls/"], within=1)
+        found = await results(broker, ["acls/"], within=4)
     assert set(failures(found)) == failing, failures(found)
     assert len(found) == 3
     assert "skip" not in {each.outcome for each in found.values()}
