@@ -30,6 +30,7 @@ from dissectors.values.value import (
     WrittenRecord,
 )
 from dissectors.wire.errors import DecodeError
+from dissectors.wire.primitives import printable
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -72,7 +73,14 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
         return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
     value = (internal_record(data, context) or _enveloped(data, context)) if data else DecodedValue("empty", "")
     tree, is_cut = bounded(value.data, limits)
-    return replace(value, data=tree, is_cut=is_cut)
+    name, found = value.type, value.problem
+    return replace(
+        value,
+        data=tree,
+        is_cut=is_cut,
+        type=None if name is None else printable(name),
+        problem=None if found is None else replace(found, text=printable(found.text)),
+    )
 
 
 def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dissectors.values.value import Tree, ValueLimits
+from dissectors.wire.primitives import printable
 
 _MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # what JSON encoders write as a number
 CUT = "(cut)"
 
 
 def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool]:
-    """A copy with text as keys and plain values, and whether something was left out of it.
+    """A copy with printable text as keys and plain values, and whether something was left out of it.
 
     What is nested too deeply becomes ``(cut)``, and so does what follows after too many values. Numbers of more than 64
     bits, dates and other objects become text. Cycles end at the limit of depth.
@@ -28,7 +29,9 @@ class _Copy:
 
     def of(self, value: Any, depth: int) -> Tree:
         self._left -= 1
-        if isinstance(value, str | bool | float | bytes) or value is None:
+        if isinstance(value, str):
+            return _text(value)
+        if isinstance(value, bool | float | bytes) or value is None:
             return value
         if isinstance(value, int):
             return value if _MIN_INT <= value <= _MAX_INT else hex(value)
@@ -43,7 +46,7 @@ class _Copy:
                 if self._left <= 0:
                     self.is_cut = True
                     break
-                made[key if isinstance(key, str) else _text(key)] = self.of(each, depth + 1)
+                made[_text(key)] = self.of(each, depth + 1)
             return made
         items = []
         for each in value:
@@ -55,7 +58,9 @@ class _Copy:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, str) and value.isascii():
+        return value
     try:
-        return str(value.isoformat() if hasattr(value, "isoformat") else value)
+        return printable(str(value.isoformat() if hasattr(value, "isoformat") else value))
     except Exception:  # noqa: BLE001  # objects of libraries, made from any bytes
         return f"({type(value).__name__})"

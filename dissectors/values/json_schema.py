@@ -12,6 +12,7 @@ from referencing.jsonschema import DRAFT7
 
 from dissectors.values.errors import SchemaError, bad_schema, cached
 from dissectors.values.json_text import parse_json
+from dissectors.values.json_validation import bounded, first_violation
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueProblem
 
@@ -44,20 +45,23 @@ def check(schema: Schema) -> None:
 
 @cached
 def _validator(schema: Schema) -> tuple[Any, str | None]:
-    resources = []
+    resources, texts = [], [schema.text]
     waiting = dict(schema.references)
     seen: set[str] = set()
     while waiting:
         name, reference = waiting.popitem()
         if name not in seen:
             seen.add(name)
+            texts.append(reference.text)
             resources.append((name, Resource.from_contents(_parsed(reference.text), default_specification=DRAFT7)))
             waiting |= reference.references
     declared = _parsed(schema.text)
     title = declared.get("title") if isinstance(declared, dict) else None
     registry: Registry[Any] = Registry().with_resources(resources)
     class_ = validator_for(declared, default=Draft7Validator)
-    return class_(declared, registry=registry), title if isinstance(title, str) else None
+    has_patterns = any("patternProperties" in text for text in texts)
+    validator = bounded(class_, has_patterns=has_patterns)(declared, registry=registry)
+    return validator, title if isinstance(title, str) else None
 
 
 def _parsed(text: str) -> Any:
@@ -68,10 +72,7 @@ def _parsed(text: str) -> Any:
 
 
 def _violation(validator: Any, found: Any) -> ValueProblem | None:
-    try:
-        error = next(validator.iter_errors(found), None)
-    except Exception as failure:  # noqa: BLE001  # references without a target, recursive schemas, invalid patterns
-        raise SchemaError(f"{type(failure).__name__} while validating") from None
+    error = first_violation(validator, found)
     if error is None:
         return None
     path = ".".join(map(str, error.absolute_path)) or "the value"

@@ -71,5 +71,11 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def printable(text: str) -> str:
-    r"""`text` with the lone surrogates that represent invalid UTF-8 replaced by escapes like ``\xff``."""
-    return text.encode("utf-8", TEXT_ERRORS).decode("utf-8", "backslashreplace")
+    r"""`text` with lone surrogates as escapes: ``\xff`` for those that represent invalid UTF-8, ``\ud800`` for others.
+
+    JSON has the others as escapes, e.g. where a program cut an emoji in two.
+    """
+    try:
+        return text.encode("utf-8", TEXT_ERRORS).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()

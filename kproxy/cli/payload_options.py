@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SECRET = "KPROXY_REGISTRY_SECRET"  # noqa: S105
 _NEED_PAYLOADS = ("schemas", "registry", "mask", "mask_tag", "mask_text")
 _NEED_REGISTRY = ("registry_user", "registry_secret_file", "registry_ca", "registry_cert", "registry_key")
-_PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser")
+_PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser", "re2")
 
 
 def configure(parser: options.OptionGroup, *, masks: bool = True) -> None:

@@ -197,9 +197,7 @@ class FrameLines:
         if not self._facts:
             return line
         body, has = message.body, summary.facts_in(message)
-        group_id = facts.group_id
-        if has.group and not group_id:
-            group_id = summary.group_id(message)
+        group_id = facts.group_id or (summary.group_id(message) if has.group else None)
         if group_id is not None:
             response_generation = summary.generation_id(message)
             line.group_id = group_id

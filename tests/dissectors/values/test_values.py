@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import zlib
 from typing import Any
@@ -281,6 +282,54 @@ def test_an_id_that_nobody_registered() -> None:
     )
     assert value.problem is not None
     assert type(value.problem.text) is str  # encoders of JSON refuse subclasses
+
+
+def violated(schema: dict[str, Any], value: Any) -> str | None:
+    problem = decode(confluent(json.dumps(value).encode()), known(Schema("JSON", json.dumps(schema)))).problem
+    return problem and problem.text.removesuffix(" of its JSON Schema")
+
+
+SLOW = {"a": "a" * 45 + "!"}  # for Python's re, with the pattern below: years
+_OWN_DIALECT = {"$schema": "http://json-schema.org/draft-06/schema#", "pattern": "^(a+)+$"}
+_DOUBLING = {f"d{i}": {"allOf": [{"$ref": f"#/definitions/d{i + 1}"}] * 2} for i in range(30)} | {
+    "d30": {"type": "null"}
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "violation"),
+    [
+        ({"properties": {"a": {"pattern": "^(a+)+$"}}}, SLOW, "a violates 'pattern'"),
+        ({"properties": {"a": {"pattern": "^(a+)+$"}}}, {"a": "aa"}, None),
+        ({"properties": {"a": {"pattern": "(?=b)a"}}}, {"a": "a"}, None),  # lookaround is not checked
+        ({"properties": {"a": _OWN_DIALECT}}, SLOW, "a violates 'pattern'"),
+        ({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}, {SLOW["a"]: 1},
+         "the value violates 'additionalProperties'"),
+        ({"patternProperties": {"^a": {"type": "null"}}}, {"b": 1, "ab": 1}, "ab violates 'type'"),
+        ({"patternProperties": {"^a": {}}, "additionalProperties": {"type": "null"}}, {"ab": 1, "b": 1},
+         "b violates 'type'"),
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema", "unevaluatedProperties": False}, {"b": 1},
+         "the value violates 'unevaluatedProperties'"),
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema", "unevaluatedProperties": False,
+          "patternProperties": {"^(a+)+$": {}}}, {SLOW["a"]: 1}, None),
+        ({"uniqueItems": True}, [{"a": i} for i in range(5000)], None),
+        ({"uniqueItems": True}, [{"a": 1, "b": 2}, 1, {"b": 2, "a": 1}], "the value violates 'uniqueItems'"),
+        ({"definitions": _DOUBLING, "$ref": "#/definitions/d0"}, None,
+         "the schema cannot be used: validation takes too many steps"),
+    ],
+)  # fmt: skip
+def test_validation_by_a_json_schema_takes_bounded_time(
+    schema: dict[str, Any], value: Any, violation: str | None
+) -> None:
+    assert violated(schema, value) == violation
+
+
+def test_lone_surrogates_of_json_become_escapes() -> None:
+    cut = rb'{"\ud800": "\udcff", "specversion": "1.0", "id": "1", "source": "s", "type": "\ud83d"}'
+    value = decode(cut, ValueContext("orders"))
+    assert value.type == r"\ud83d"
+    assert msgspec.json.encode(value.data)
+    assert value.data["\\ud800"] == r"\xff"
 
 
 EVENT = (("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/shop"), ("ce_type", b"order.paid"))

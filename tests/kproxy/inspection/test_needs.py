@@ -16,8 +16,8 @@ from kproxy.filters import parse
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.needs import EVERYTHING, Needs, needs_of
 from kproxy.trace.encoding import ColumnReader, as_mapping
-from kproxy.trace.lines import KINDS, FindingLine, Line, StallLine
-from tests.kproxy.frames import request
+from kproxy.trace.lines import KINDS, FindingLine, Line, ResponseLine, StallLine
+from tests.kproxy.frames import request, response
 
 ROOT = Path(__file__).parents[3]
 CAPTURES = sorted([*(ROOT / "captures").glob("*.pcap.gz"), *(ROOT / "tests/data/pcap").glob("*.pcap.gz")])
@@ -120,3 +120,13 @@ def test_what_columns_need(columns: set[str], needs: Needs) -> None:
 )
 def test_a_filter_needs_findings_only_if_it_names_them(text: str, findings: bool) -> None:
     assert needs_of(parse(text).needed_columns).findings == findings
+
+
+def test_a_response_without_a_group_has_none_even_if_its_request_has_an_empty_one() -> None:
+    inspector = Inspector("c")
+    inspector.open(0, "a:1", "b:9092", at=1)
+    asked = {"group_id": "", "generation_id": 1, "member_id": "", "topics": []}
+    inspector.data(0, Direction.REQUEST, request("OffsetCommit", 2, asked), at=2)
+    [line, *_] = inspector.data(0, Direction.RESPONSE, response("OffsetCommit", 2, {"topics": []}), at=3)
+    assert isinstance(line, ResponseLine)
+    assert (line.group_id, line.generation_id) == (None, None)

@@ -1,0 +1,143 @@
+"""Validation by a JSON Schema in bounded time, whatever schema and value are.
+
+jsonschema searches with Python's `re`, compares each two elements for ``uniqueItems``, and follows references as often
+as they occur: a value of a few bytes can take hours. So patterns are searched by RE2, in linear time, and steps count.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+import re2
+from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+
+from dissectors.values.errors import SchemaError
+from dissectors.wire.primitives import printable
+
+#: A keyword that is applied to a value, and each member of both, is a step of a few microseconds.
+MOST_STEPS: Final = 200_000
+_OPTIONS: Final = re2.Options()
+_OPTIONS.log_errors = False
+
+#: Of a keyword: its validator, its value, the instance, and the schema around it.
+_Check: TypeAlias = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
+
+_steps = 0
+
+
+def first_violation(validator: Any, found: Any) -> ValidationError | None:
+    """The first error of a validator of a `bounded` class.
+
+    Raises:
+        SchemaError: There were too many steps, or the schema cannot be used.
+    """
+    global _steps  # jsonschema passes nothing through that could hold it
+    _steps = 0
+    try:
+        error: ValidationError | None = next(validator.iter_errors(found), None)
+    except SchemaError:
+        raise
+    except Exception as failure:  # noqa: BLE001  # references without a target, recursive schemas
+        raise SchemaError(f"{type(failure).__name__} while validating") from None
+    return error
+
+
+@functools.cache
+def bounded(class_: Any, *, has_patterns: bool) -> Any:
+    """The validator class of a dialect, with keywords that take bounded time.
+
+    If the schema has ``patternProperties``, ``unevaluatedProperties`` is not checked: jsonschema searches there itself.
+    """
+    own: dict[str, _Check] = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
+    }
+    if has_patterns:
+        own["unevaluatedProperties"] = _unchecked
+    keywords = {name: _counted(name, own.get(name, check)) for name, check in class_.VALIDATORS.items()}
+    made: Any = extend(class_, keywords)
+    evolve = made.evolve
+
+    def evolve_bounded(self: Any, **changes: Any) -> Any:
+        """A part of a schema may have a ``$schema`` of its own."""
+        new = evolve(self, **changes)
+        dialect: Any = type(new)
+        if dialect is made:
+            return new
+        return bounded(dialect, has_patterns=has_patterns)(new.schema, registry=new._registry, _resolver=new._resolver)  # noqa: SLF001
+
+    made.evolve = evolve_bounded
+    return made
+
+
+def _counted(name: str, check: _Check) -> _Check:
+    is_quadratic = name.startswith("unevaluated")
+
+    def counted(validator: Any, keyword: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+        global _steps
+        _steps += 1 + sum(len(each) for each in (keyword, instance) if isinstance(each, dict | list))
+        if is_quadratic and isinstance(instance, dict | list):
+            _steps += len(instance) ** 2 // 16
+        if _steps > MOST_STEPS:
+            raise SchemaError("validation takes too many steps")
+        yield from check(validator, keyword, instance, schema) or ()
+
+    return counted
+
+
+def _unchecked(*_: Any) -> None:
+    """A keyword that every value satisfies."""
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "string") and _search(pattern, instance) is False:
+        yield ValidationError("the text does not match")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    for pattern, schema in patterns.items():
+        for name, each in instance.items():
+            if _search(pattern, name):
+                yield from validator.descend(each, schema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, extra: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "object"):
+        return
+    known, patterns = schema.get("properties", {}), list(schema.get("patternProperties", {}))
+    for name, each in instance.items():
+        if name in known or any(_search(pattern, name) is not False for pattern in patterns):
+            continue
+        if extra is False:
+            yield ValidationError("a property is unexpected")
+        else:
+            yield from validator.descend(each, extra, path=name)
+
+
+def _unique_items(validator: Any, unique: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+    if not unique or not validator.is_type(instance, "array"):
+        return
+    if len({json.dumps(each, sort_keys=True) for each in instance}) < len(instance):
+        yield ValidationError("elements are equal")
+
+
+def _search(pattern: Any, text: str) -> bool | None:
+    """Whether a pattern matches somewhere; None if RE2 cannot search for it, e.g. because it has lookaround."""
+    compiled = _compiled(pattern)
+    return None if compiled is None else compiled.search(printable(text)) is not None
+
+
+@functools.lru_cache(1024)
+def _compiled(pattern: Any) -> Any:
+    try:
+        return re2.compile(printable(pattern), _OPTIONS)
+    except (re2.error, TypeError, AttributeError):
+        return None
