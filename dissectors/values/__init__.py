@@ -15,6 +15,7 @@ from dissectors.values.errors import MissingPackage
 from dissectors.values.internal_topics import internal_record
 from dissectors.values.plain_formats import decode_plain
 from dissectors.values.schema_formats import format_of
+from dissectors.values.streams_topics import streams_record
 from dissectors.values.value import (
     DEFAULT_LIMITS,
     DecodedPart,
@@ -71,7 +72,7 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
     if len(data) > limits.size:
         problem = ValueProblem(f"not decoded: {len(data)} bytes, the limit is {limits.size}")
         return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
-    value = (internal_record(data, context) or _enveloped(data, context)) if data else DecodedValue("empty", "")
+    value = _read(data, context) if data else DecodedValue("empty", "")
     tree, is_cut = bounded(value.data, limits)
     name, found = value.type, value.problem
     return replace(
@@ -81,6 +82,10 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
         type=None if name is None else printable(name),
         problem=None if found is None else replace(found, text=printable(found.text)),
     )
+
+
+def _read(data: bytes, context: ValueContext) -> DecodedValue:
+    return internal_record(data, context) or streams_record(data, context, _enveloped) or _enveloped(data, context)
 
 
 def _enveloped(data: bytes, context: ValueContext) -> DecodedValue:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from dissectors.records.schema_ids import PREFIX, schema_id
 from dissectors.records.varint import read_zigzag
 from dissectors.values.internal_topics import internal_record
+from dissectors.values.streams_topics import inner_context, readings
 from dissectors.values.value import Schema, SchemaKey, ValueContext
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.primitives import Irregularity
@@ -56,7 +57,16 @@ def schema_keys(data: bytes | None, context: ValueContext) -> list[SchemaKey]:
     """
     if not data or internal_record(data, context) is not None:
         return []
-    return [each.schema for each in _candidates(data, context) if each.is_marked or _is_worth_asking(data, each)]
+    wrapped = readings(data, context)
+    places = [] if wrapped and wrapped[0].is_named else [(data, context)]
+    places += [(inner.data, inner_context(inner, context)) for each in wrapped for inner in each.inner.values()]
+    return [
+        each.schema
+        for inner_data, surroundings in places
+        if inner_data
+        for each in _candidates(inner_data, surroundings)
+        if each.is_marked or _is_worth_asking(inner_data, each)
+    ]
 
 
 def envelope_of(data: bytes, context: ValueContext) -> Envelope | None:

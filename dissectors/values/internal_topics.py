@@ -21,7 +21,7 @@ from dissectors.wire.layout import Field, Layout
 REDACTED: Final = "(redacted)"
 #: Of a topic's name. A hostile frame may have a longer one, for which the patterns below take minutes.
 #: Source: Kafka's Topic.MAX_NAME_LENGTH.
-_LONGEST_NAME: Final = 249
+LONGEST_NAME: Final = 249
 
 _Reader: TypeAlias = Callable[[bytes, bool], DecodedValue | None]
 
@@ -29,7 +29,7 @@ _Reader: TypeAlias = Callable[[bytes, bool], DecodedValue | None]
 def internal_record(data: bytes, context: ValueContext) -> DecodedValue | None:
     """The key or value of a record in one of these topics; None for others. Never raises."""
     topic = context.topic or ""
-    if len(topic) > _LONGEST_NAME or (reader := _reader(topic)) is None:
+    if len(topic) > LONGEST_NAME or (reader := _reader(topic)) is None:
         return None
     try:
         return reader(data, context.is_key)

@@ -134,6 +134,7 @@ class DecodedValue:
         problem: Why `data` is incomplete or doubtful.
         reencoding: ``equal`` if encoding `data` again gives the same bytes, else why not. None if not checked.
         is_cut: Whether parts of `data` are left out because of the limits.
+        inner: The keys and values inside, if a program wrapped them; `schema` and `problem` are those of one of them.
     """
 
     format: str
@@ -145,6 +146,19 @@ class DecodedValue:
     problem: ValueProblem | None = None
     reencoding: str | None = None
     is_cut: bool = False
+    inner: tuple[InnerValue, ...] = ()
+
+    def with_schema(self, part: str) -> DecodedValue:
+        """The key or value inside whose schema this one has, as rules check it; itself if there is none."""
+        return next((each.value for each in self.inner if each.part == part and each.value.schema is not None), self)
+
+
+class InnerValue(NamedTuple):
+    """A key or value inside another one: its member in the data of the other, and its part, ``key`` or ``value``."""
+
+    name: str
+    part: str
+    value: DecodedValue
 
 
 class WrittenRecord(NamedTuple):

@@ -104,11 +104,11 @@ class RecordValues:
         for part in _PARTS:
             if (data := record.part(part)) is not None:
                 value = values.decode(data, ValueContext(topic, part == "key", headers, schemas))
-                schema = schemas.get(value.schema or SchemaKey("subject", value.subject or ""))
-                tagged = self._tagged(value, schema)
-                row[part] = self._shown(value, topic, part, tagged)
-                reported = self._reported(value, topic, part, tagged)
-                named = schema if isinstance(schema, Schema) and value.schema is not None else None
+                masked = self._masked(value, topic, part, schemas)
+                row[part] = _masked_entry(value) if masked is None else self._entry(masked)
+                reported = self._reported(value.with_schema(part), is_masked=masked is not value)
+                schema = None if reported.schema is None else schemas.get(reported.schema)
+                named = schema if isinstance(schema, Schema) else None
                 yield DecodedPart(topic, part, f"{written.path}.{part}", data, reported, named, whole)
         if whole is not None and whole.key is None and whole.value is None:
             yield DecodedPart(
@@ -134,19 +134,31 @@ class RecordValues:
         """Whether the message may have records of which parts are masked."""
         return bool(self.masks) and bool(record_fields(message))
 
-    def _tagged(self, value: DecodedValue, schema: Schema | str | None) -> Set[str]:
+    def _tagged(self, value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Set[str]:
         """The names of fields with masked tags; of a value whose schema is not known, every field may have one."""
         if not self.masks.tags or (value.schema is None and value.subject is None):
             return frozenset()
+        schema = schemas.get(value.schema or SchemaKey("subject", value.subject or ""))
         return tagged_names(schema, self.masks.tags) if isinstance(schema, Schema) else {EVERYTHING}
 
-    def _shown(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> dict[str, Any]:
-        if not tagged and not self.masks.applies(topic, part):
-            return self._entry(value)
+    def _masked(
+        self, value: DecodedValue, topic: str | None, part: str, schemas: Mapping[SchemaKey, Schema | str]
+    ) -> DecodedValue | None:
+        """The value without what paths and tags mask: itself if they mask nothing, None if they mask all of it."""
+        tagged = self._tagged(value, schemas)
+        data = value.data
+        for each in value.inner:
+            if each.name in value.data:  # else it is cut
+                inside = replace(each.value, data=value.data[each.name])
+                masked = self._masked(inside, topic, each.part, schemas)
+                if masked is not inside:
+                    data = data | {each.name: MASKED if masked is None else masked.data}
+        if data is value.data and not tagged and not self.masks.applies(topic, part):
+            return value
         if value.problem is not None or EVERYTHING in tagged:  # where the masked fields are is doubtful
-            return _masked_entry(value)
-        data = self.masks.masked(value.data, topic, part)
-        return self._entry(replace(value, data=without_names(data, tagged) if tagged else data))
+            return None
+        data = self.masks.masked(data, topic, part)
+        return replace(value, data=without_names(data, tagged) if tagged else data)
 
     def _entry(self, value: DecodedValue) -> dict[str, Any]:
         """The object of a value of which text is masked. What does not decode may have any text in any form."""
@@ -157,12 +169,12 @@ class RecordValues:
             return _masked_entry(value)
         return entry(replace(value, data=text.tree(value.data), type=value.type and text.text(value.type)))
 
-    def _reported(self, value: DecodedValue, topic: str | None, part: str, tagged: Set[str]) -> DecodedValue:
+    def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
         """The value as rules see it: the path in a problem may have names from inside a masked value."""
         problem, text = value.problem, self.masks.text
         if problem is None:
             return value
-        if tagged or self.masks.applies(topic, part):
+        if is_masked:
             return replace(value, problem=replace(problem, text=MASKED))
         return value if text is None else replace(value, problem=replace(problem, text=text.text(problem.text)))
 

@@ -10,6 +10,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.record_parts import broken_prefix, names, record_problem
 from dissectors.trackers.schema_uses import SchemaUses
 from dissectors.trackers.state import ConnectionState
+from dissectors.values.streams_topics import FORMAT
 
 
 @rule("P004", severity=Severity.ERROR, events=(RecordsDecoded,), needs=(SchemaUses,), since="0.1")
@@ -55,7 +56,7 @@ def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterat
     """
     for part in event.parts:
         schemas = connection.run.state(SchemaUses).of(part)
-        if part.value.schema is not None or part.value.format == "empty" or not schemas.is_established:
+        if part.value.schema is not None or part.value.format in ("empty", FORMAT) or not schemas.is_established:
             continue
         how = broken_prefix(part.data, schemas)
         yield record_problem(

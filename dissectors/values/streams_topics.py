@@ -1,0 +1,289 @@
+"""Keys and values in the internal topics of Kafka Streams: what Streams added to them, and the keys and values inside.
+
+| topic | key | value |
+|---|---|---|
+| ``APP-STORE-changelog`` | of a window store: key, start, sequence; of a session store: key, end, start | unchanged |
+| ``APP-KTABLE-SUPPRESS-STATE-STORE-N-changelog`` | as in a repartition topic | not decoded |
+| ``APP-KSTREAM-OUTERSHARED-N-store-changelog`` | timestamp, whether it is the left side, key | not decoded |
+| ``APP-NAME-repartition`` | windowed: key, start; session: key, end, start | of a table: a new and an old value |
+| ``APP-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-N-topic`` | unchanged | a subscription |
+| ``APP-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-N-topic`` | unchanged | the response to a subscription |
+| ``APP-KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-N-changelog`` | foreign and primary key | a subscription |
+
+A name does not say whether a store has windows, and users may choose names. So a key or value that decodes without any
+of this stays what it is, and others count only if their times are plausible or the key or value inside decodes.
+
+Sources: Kafka's WindowKeySchema, SessionKeySchema, TimeWindowedSerializer, TimestampedKeyAndJoinSideSerializer,
+ChangedDeserializer, CombinedKeySchema, SubscriptionWrapperSerde, SubscriptionResponseWrapperSerde; KTableImpl (names).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from dissectors.records.varint import read_zigzag
+from dissectors.values.internal_topics import LONGEST_NAME
+from dissectors.values.value import DecodedValue, InnerValue, ProblemKind, ValueContext
+from dissectors.wire.primitives import Irregularity
+
+FORMAT: Final = "kafka-streams"
+
+#: Times that bytes of another meaning hardly have, in ms: the years 2000 to 2099.
+_EARLIEST: Final = 946_684_800_000
+_LATEST: Final = 4_102_444_800_000
+#: Stores without duplicates, and keys written by serializers, have the sequence number 0; stores of joins count.
+_MOST_SEQUENCE: Final = 1 << 24
+_HASH: Final = 16
+_INSTRUCTIONS: Final = (
+    "DELETE_KEY_NO_PROPAGATE",
+    "DELETE_KEY_AND_PROPAGATE",
+    "PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE",
+    "PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE",
+)
+
+
+class _Inner(NamedTuple):
+    """The bytes of a key or value inside another one, and where they start."""
+
+    data: bytes
+    start: int
+    part: str
+
+
+class StreamsReading(NamedTuple):
+    """What a key or value may be.
+
+    Attributes:
+        type: As in `DecodedValue`.
+        members: What Streams added, and None for the keys and values inside, in the order in which they are shown.
+        inner: The keys and values inside, by their member.
+        times: In ms, to judge whether the bytes mean this.
+        is_named: Whether the name of the topic says that it is this.
+    """
+
+    type: str
+    members: dict[str, Any]
+    inner: dict[str, _Inner]
+    times: tuple[int, ...] = ()
+    is_named: bool = False
+
+
+_Reader: TypeAlias = Callable[[bytes], StreamsReading | None]
+
+
+def readings(data: bytes, context: ValueContext) -> list[StreamsReading]:
+    """What a key or value in an internal topic of Kafka Streams may be besides itself. Never raises."""
+    topic = context.topic or ""
+    if not topic.endswith(("-changelog", "-repartition", "-topic")) or len(topic) > LONGEST_NAME:
+        return []
+    is_named, key_readers, value_readers = _readers(topic)
+    found = []
+    for reader in key_readers if context.is_key else value_readers:
+        try:
+            reading = reader(data)
+        except (struct.error, IndexError, Irregularity):
+            continue
+        if reading is not None:
+            found.append(reading._replace(is_named=is_named and not reading.times))
+    return found
+
+
+def inner_context(inner: _Inner, context: ValueContext) -> ValueContext:
+    """The surroundings of a key or value inside. A key inside a value has no headers that name its schema."""
+    is_key = inner.part == "key"
+    return context if is_key == context.is_key else replace(context, is_key=is_key, headers=())
+
+
+def streams_record(
+    data: bytes, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
+) -> DecodedValue | None:
+    """The key or value of a record in one of these topics; None for others. Never raises.
+
+    Args:
+        data: The key or value.
+        context: Its surroundings.
+        read: Decodes it as it is, and keys and values inside. What it raises is raised.
+    """
+    if not (possible := readings(data, context)):
+        return None
+    plain = None if possible[0].is_named else read(data, context)
+    if plain is not None and _is_clear(plain):
+        return plain
+    found = (_decoded(reading, context, read) for reading in possible)
+    return next((each for each in found if each is not None), plain)
+
+
+def _decoded(
+    reading: StreamsReading, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]
+) -> DecodedValue | None:
+    """The value of a reading; None if the bytes hardly mean this."""
+    found = [InnerValue(name, each.part, _inner(each, context, read)) for name, each in reading.inner.items()]
+    if not _is_likely(reading, [each.value for each in found]):
+        return None
+    named = next((each.value for each in found if each.part == context.part and each.value.schema is not None), None)
+    problem = next((each.value.problem for each in found if each.value.problem is not None), None)
+    data = reading.members | {each.name: each.value.data for each in found}
+    if (digest := data.get("hash")) is not None:  # of a value: a mask of it hides the hash, too
+        found.append(InnerValue("hash", "value", DecodedValue("bytes", digest)))
+    return DecodedValue(
+        FORMAT,
+        data,
+        is_guess=True,
+        type=reading.type,
+        schema=None if named is None else named.schema,
+        subject=None if named is None else named.subject,
+        problem=problem,
+        inner=tuple(found),
+    )
+
+
+def _inner(inner: _Inner, context: ValueContext, read: Callable[[bytes, ValueContext], DecodedValue]) -> DecodedValue:
+    """A key or value inside; the offset of its problem counts from the first byte of the outer one."""
+    if not inner.data:
+        return DecodedValue("empty", "")
+    value = read(inner.data, inner_context(inner, context))
+    problem = value.problem
+    if problem is None or problem.offset is None:
+        return value
+    return replace(value, problem=replace(problem, offset=problem.offset + inner.start))
+
+
+def _is_clear(value: DecodedValue) -> bool:
+    return value.problem is None and value.format not in ("bytes", "empty")
+
+
+_MISSING: Final = (ProblemKind.NO_SCHEMA, ProblemKind.NOT_REGISTERED, ProblemKind.NOT_LISTED)
+
+
+def _is_likely(reading: StreamsReading, inner: Iterable[DecodedValue]) -> bool:
+    if reading.is_named:
+        return True
+    if not reading.times:
+        return all(_is_clear(each) for each in inner)
+    is_certain = all(_is_clear(each) and each.format != "text" for each in inner)
+    earliest = 0 if is_certain else _EARLIEST
+    return all(earliest <= time < _LATEST for time in reading.times) and all(
+        each.problem is None or each.problem.kind in _MISSING for each in inner
+    )
+
+
+def _window_store_key(data: bytes) -> StreamsReading | None:
+    start, sequence = struct.unpack(">qi", data[-12:])
+    if not 0 <= sequence < _MOST_SEQUENCE:
+        return None
+    return _windowed("windowed-key", data[:-12], (start,), {"window_start": start, "sequence": sequence})
+
+
+def _session_key(data: bytes) -> StreamsReading | None:
+    end, start = struct.unpack(">qq", data[-16:])
+    if start > end:
+        return None
+    return _windowed("session-key", data[:-16], (start, end), {"window_start": start, "window_end": end})
+
+
+def _window_key(data: bytes) -> StreamsReading | None:
+    (start,) = struct.unpack(">q", data[-8:])
+    return _windowed("windowed-key", data[:-8], (start,), {"window_start": start})
+
+
+def _windowed(type_: str, key: bytes, times: tuple[int, ...], members: dict[str, Any]) -> StreamsReading | None:
+    return StreamsReading(type_, {"key": None} | members, {"key": _Inner(key, 0, "key")}, times) if key else None
+
+
+def _join_side_key(data: bytes) -> StreamsReading | None:
+    (timestamp, side), key = struct.unpack(">qB", data[:9]), data[9:]
+    if side > 1 or not key:
+        return None
+    members = {"timestamp": timestamp, "side": ("right", "left")[side], "key": None}
+    return StreamsReading("join-side-key", members, {"key": _Inner(key, 9, "key")}, (timestamp,))
+
+
+def _combined_key(data: bytes) -> StreamsReading | None:
+    (size,) = struct.unpack(">i", data[:4])
+    end = 4 + size
+    if not 4 < end < len(data):
+        return None
+    inner = {"foreign_key": _Inner(data[4:end], 4, "key"), "primary_key": _Inner(data[end:], end, "key")}
+    return StreamsReading("combined-key", dict.fromkeys(inner), inner)
+
+
+def _subscription(data: bytes) -> StreamsReading | None:
+    version, instruction = data[0] & 0x7F, data[1]
+    start, digest = _hash(data, 2)
+    end = len(data) - 4 * version
+    if version > 1 or instruction >= len(_INSTRUCTIONS) or start > end:
+        return None
+    members = {"version": version, "instruction": _INSTRUCTIONS[instruction], "hash": digest, "primary_key": None}
+    if version:
+        (members["primary_partition"],) = struct.unpack(">i", data[end:])
+    return StreamsReading("subscription", members, {"primary_key": _Inner(data[start:end], start, "key")})
+
+
+def _subscription_response(data: bytes) -> StreamsReading | None:
+    version = data[0] & 0x7F
+    start, digest = _hash(data, 1)
+    if version or start > len(data):
+        return None
+    inner = {"value": _Inner(data[start:], start, "value")} if start < len(data) else {}  # no bytes are null
+    return StreamsReading("subscription-response", {"version": version, "hash": digest, "value": None}, inner)
+
+
+def _hash(data: bytes, at: int) -> tuple[int, str | None]:
+    """The hash of a value, if there is one, and the offset after it."""
+    return (at, None) if data[0] & 0x80 else (at + _HASH, data[at : at + _HASH].hex())
+
+
+def _change(data: bytes) -> StreamsReading | None:
+    """The last byte says which values there are, and from 3 on that the byte before it is ``latest``."""
+    flag, end, start = data[-1], len(data) - 1, 0
+    members: dict[str, Any] = {"new": None, "old": None}
+    if flag > 5:
+        return None
+    if flag > 2:
+        end -= 1
+        if end < 0 or data[end] > 1:
+            return None
+        members["latest"] = bool(data[end])
+    kind = flag % 3
+    if kind == 2:
+        size, start = read_zigzag(data, 0)
+        if not 0 <= size <= end - start:
+            return None
+        middle = start + size
+        new, old = _Inner(data[start:middle], start, "value"), _Inner(data[middle:end], middle, "value")
+        return StreamsReading("change", members, {"new": new, "old": old})
+    return StreamsReading("change", members, {("old", "new")[kind]: _Inner(data[:end], 0, "value")})
+
+
+_Row: TypeAlias = tuple[bool, tuple[_Reader, ...], tuple[_Reader, ...]]
+_OTHER_TOPIC: Final[_Row] = (False, (), ())
+
+
+@functools.lru_cache(256)
+def _readers(topic: str) -> _Row:
+    return next((row for pattern, row in _TOPICS if pattern.fullmatch(topic)), _OTHER_TOPIC)
+
+
+#: Patterns of topics: whether the name alone says what is in it, and the readers of keys and of values. Those that
+#: require more of the bytes come first: a session key ends as a windowed one.
+_TOPICS: Final[tuple[tuple[re.Pattern[str], _Row], ...]] = tuple(
+    (re.compile(f".+-{pattern}"), row)
+    for pattern, row in (
+        (r"KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-\d+-topic", (True, (), (_subscription,))),
+        (r"subscription-registration-topic", (False, (), (_subscription,))),
+        (r"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-\d+-topic", (True, (), (_subscription_response,))),
+        (r"subscription-response-topic", (False, (), (_subscription_response,))),
+        (r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+-changelog", (True, (_combined_key,), (_subscription,))),
+        (r"KSTREAM-OUTERSHARED-\d+-store-changelog", (True, (_join_side_key,), ())),
+        (r"(left|outer)-shared-join-store-changelog", (False, (_join_side_key,), ())),
+        (r"KTABLE-SUPPRESS-STATE-STORE-\d+-changelog", (False, (_session_key, _window_key), ())),
+        (r"changelog", (False, (_session_key, _window_store_key), ())),
+        (r"KTABLE-(AGGREGATE|REDUCE)-STATE-STORE-\d+-repartition", (True, (_session_key, _window_key), (_change,))),
+        (r"repartition", (False, (_session_key, _window_key), (_change,))),
+    )
+)

@@ -1,0 +1,109 @@
+"""Masks and rules apply to the keys and values inside those that Kafka Streams wrote."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from dissectors.records import encode
+from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.masks import Masks
+from kproxy.inspection.record_values import RecordValues
+from kproxy.inspection.text_masks import TextMasks
+from kproxy.registry import Sources
+from kproxy.trace.lines import Detail, RequestLine
+from tests.dissectors.values.test_streams_topics import RECORDS, window_key
+from tests.kproxy.frames import request
+from tests.serialized import ORDER, Registered, registered
+
+AGGREGATE = "app-KTABLE-AGGREGATE-STATE-STORE-0000000003-repartition"
+RESPONSE = "app-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-0000000014-topic"
+REGISTRATION = "app-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000006-topic"
+
+
+def body(topic: str, records: list[dict[str, Any]]) -> dict[str, Any]:
+    partition = {"index": 0, "records": encode([{"records": records}])}
+    return {"acks": 1, "timeout_ms": 100, "topic_data": [{"name": topic, "partition_data": [partition]}]}
+
+
+def produced(topic: str, records: list[dict[str, Any]], masks: Masks, source: Any = None) -> RequestLine:
+    inspector = Inspector("t", Detail.FULL, record_values=RecordValues(source or Sources([]), masks))
+    inspector.open(1, "a:1", "b:9092", at=0)
+    [line] = inspector.data(1, 0, request("Produce", 9, body(topic, records)), at=1)  # type: ignore[arg-type]
+    assert isinstance(line, RequestLine)
+    return line
+
+
+def written(topic: str, masks: Masks) -> str:
+    """The line of records with all values that Kafka's classes wrote to a topic, as a trace has it."""
+    values = [base64.b64decode(each["data"]) for each in RECORDS if (each["topic"], each["part"]) == (topic, "value")]
+    return msgspec.json.encode(produced(topic, [{"key": None, "value": value} for value in values], masks)).decode()
+
+
+@pytest.mark.parametrize("topic", [AGGREGATE, RESPONSE])
+def test_masked_fields_of_values_inside_appear_nowhere(topic: str) -> None:
+    assert "planted" in written(topic, Masks(()))
+    for mask in ("value.card", "value", "value.**", "value.**.card"):
+        line = written(topic, Masks([mask]))
+        assert "planted" not in line
+        assert "0123456789abcdef" not in line  # the hash of a masked value
+    assert "planted" in written(topic, Masks(["other:value.card"]))
+    assert "planted" not in written(topic, Masks((), (), TextMasks(["planted"])))
+
+
+def test_a_mask_can_name_one_value_of_a_change() -> None:
+    line = written(AGGREGATE, Masks(["value.old.card"]))
+    assert "planted-1" in line
+    assert "planted-2" not in line
+
+
+def test_masked_keys_are_masked_inside_values() -> None:
+    assert "pk-1" in written(REGISTRATION, Masks(["value.card"]))
+    assert "pk-1" not in written(REGISTRATION, Masks(["key.id"]))
+
+
+def test_masked_keys_are_masked_in_their_window() -> None:
+    key = window_key(b'{"id": "planted-3", "n": 17}')
+    line = produced("app-s-changelog", [{"key": key, "value": None}], Masks(["key.id"]))
+    [record] = line.body["topic_data"][0]["partition_data"][0]["records"][0]["records"]  # type: ignore[index]
+    assert record["key"]["data"]["key"] == {"id": "(masked)", "n": 17}
+    assert record["key"]["data"]["sequence"] == 0
+    assert record["value"] is None
+
+
+def test_masks_by_tags_apply_inside() -> None:
+    source = Registered()
+    tagged = {"name": "card", "type": "string", "confluent:tags": ["PII"]}
+    source.add(9, "AVRO", json.dumps({"type": "record", "name": "Order", "fields": [tagged]}), "orders-value")
+    value = b"\x80\0\0\0\0\x09\x12planted-1"
+    for masks, is_shown in ((Masks(()), True), (Masks((), ["PII"]), False), (Masks((), ["other"]), True)):
+        line = produced(RESPONSE, [{"key": None, "value": value}], masks, source)
+        assert (b"planted" in msgspec.json.encode(line)) == is_shown
+    unknown = produced(RESPONSE, [{"key": None, "value": value}], Masks((), ["PII"]))
+    assert b"planted" not in msgspec.json.encode(unknown)
+
+
+def codes(topic: str, records: list[dict[str, Any]]) -> list[str]:
+    return [each.code for each in produced(topic, records, Masks(()), registered()).findings]
+
+
+def test_no_finding_about_wrapped_keys_and_values() -> None:
+    """Not even where a wrapper hides the schema id that others have (P004), or follows the value (P006)."""
+    windowed = [{"key": window_key(ORDER, start), "value": ORDER} for start in (0, 1795444800000, 1795444800000)]
+    assert codes("app-orders-changelog", windowed) == []
+    changes = [{"key": None, "value": each} for each in [ORDER + b"\1"] * 4 + [b"\1"]]
+    assert codes(AGGREGATE, changes) == []
+    responses = [{"key": None, "value": each} for each in [b"\x80" + ORDER] * 4 + [b"\x80"]]
+    assert codes(RESPONSE, responses) == []
+
+
+def test_a_finding_about_a_value_inside_is_at_its_bytes() -> None:
+    records = [{"key": None, "value": b"\x80" + ORDER + b"\4"}]
+    [found] = produced(RESPONSE, records, Masks(()), registered()).findings
+    start = request("Produce", 9, body(RESPONSE, records)).index(ORDER) + len(ORDER)
+    assert (found.code, found.span) == ("P006", (start, start + 1))
+    assert "schema id 2 (Order)" in found.message
