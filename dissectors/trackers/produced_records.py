@@ -62,6 +62,7 @@ class ProducedRecords:
 
     def __init__(self) -> None:
         self.changed: list[ChangedRecord] = []
+        # By connection and correlation id; with the `id` of the message, which itself would keep the frame in memory.
         self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MOST_BYTES)
         self._produced: SizedDict[Place, tuple[KeptRecord, int]] = SizedDict(MOST_BYTES)  # with the append time (ms)
         self._early: SizedDict[Place, KeptRecord] = SizedDict(MOST_BYTES)
