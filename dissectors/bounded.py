@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 KeyT = TypeVar("KeyT")
@@ -44,6 +44,9 @@ class SizedDict(Generic[KeyT, ValueT]):
 
     def __bool__(self) -> bool:
         return bool(self._entries)
+
+    def __iter__(self) -> Iterator[KeyT]:
+        return iter(self._entries)
 
     def clear(self) -> None:
         """Remove all entries."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from dissectors.bounded import SizedDict
-from dissectors.connections.events import RecordsDecoded, ResponseReceived
-from dissectors.messages.message import Message
+from dissectors.connections.events import ConnectionEnded, RecordsDecoded, ResponseReceived
 from dissectors.trackers import tracker
 from dissectors.trackers.partitions import topic_of
 from dissectors.trackers.state import ConnectionState
@@ -20,6 +19,7 @@ from dissectors.values.record_changes import RecordChange, record_changes
 MOST_BYTES: Final = 8 << 20
 
 _OVERHEAD: Final = 1000  # bytes of a record's objects in memory
+_HEADER_OVERHEAD: Final = 150  # those of a header's
 _FORMAT: Final = 2  # brokers convert older ones
 _IRREGULAR: Final = FrameFlags.IRREGULAR.value
 
@@ -47,7 +47,7 @@ class ChangedRecord(NamedTuple):
 
 
 @tracker(
-    events=(RecordsDecoded,),
+    events=(RecordsDecoded, ConnectionEnded),
     also=(Trigger((ResponseReceived,), apis=("DeleteTopics", "Produce")),),
 )
 class ProducedRecords:
@@ -62,30 +62,39 @@ class ProducedRecords:
 
     def __init__(self) -> None:
         self.changed: list[ChangedRecord] = []
-        self._in_flight: SizedDict[tuple[str, int], tuple[Message, list[tuple[KeptRecord, int]]]] = SizedDict(
-            MOST_BYTES
-        )
+        # By connection and correlation id; with the `id` of the message, which itself would keep the frame in memory.
+        self._in_flight: SizedDict[tuple[str, int], tuple[int, list[tuple[KeptRecord, int]]]] = SizedDict(MOST_BYTES)
         self._produced: SizedDict[Place, tuple[KeptRecord, int]] = SizedDict(MOST_BYTES)  # with the append time (ms)
         self._early: SizedDict[Place, KeptRecord] = SizedDict(MOST_BYTES)
 
-    def observe(self, event: RecordsDecoded | ResponseReceived, connection: ConnectionState) -> None:
+    def observe(self, event: RecordsDecoded | ResponseReceived | ConnectionEnded, connection: ConnectionState) -> None:
         """Keep produced records, and compare fetched ones."""
         self.changed = []
-        if isinstance(event, ResponseReceived):
-            if event.message is not None and event.message.api == "DeleteTopics":
-                self._produced.clear()  # a topic that is created again has other records at the same offsets
-            else:
-                self._answered(event, connection)
-            return
+        if isinstance(event, RecordsDecoded):
+            self._decoded(event, connection)
+        elif isinstance(event, ConnectionEnded):
+            for key in list(self._in_flight):
+                if key[0] == connection.connection_id:
+                    self._in_flight.pop(key)
+        elif event.message is not None and event.message.api == "DeleteTopics":
+            for records in (self._in_flight, self._produced, self._early):
+                records.clear()  # a topic that is created again has other records at the same offsets
+        else:
+            self._answered(event, connection)
+        if not self._in_flight:
+            self._early.clear()
+
+    def _decoded(self, event: RecordsDecoded, connection: ConnectionState) -> None:
         message = event.message
         if not message.is_request:
             if message.api in ("Fetch", "ShareFetch") and (self._produced or self._in_flight):
                 for each in _kept(event, connection):
                     self._fetched(each, connection)
         elif message.api == "Produce" and message.body.get("acks"):
-            records = [(each, _size(each)) for each in _kept(event, connection) if _has_offset(each.record)]
             key = connection.connection_id, message.correlation_id or 0
-            self._in_flight.put(key, (message, records), sum(size for _, size in records))
+            self._in_flight.pop(key)
+            if records := [(each, _size(each)) for each in _kept(event, connection) if _has_offset(each.record)]:
+                self._in_flight.put(key, (id(message), records), sum(size for _, size in records))
 
     def _fetched(self, fetched: KeptRecord, connection: ConnectionState) -> None:
         if (place := _place(fetched.record, fetched.record.offset, connection)) is None:
@@ -97,7 +106,7 @@ class ProducedRecords:
 
     def _answered(self, event: ResponseReceived, connection: ConnectionState) -> None:
         found = self._in_flight.pop((connection.connection_id, event.correlation_id))
-        if found is None or event.message is None or event.request is None or event.request.message is not found[0]:
+        if found is None or event.message is None or event.request is None or id(event.request.message) != found[0]:
             return
         offsets = _offsets(event.message.body, connection)
         for kept, size in found[1]:
@@ -114,7 +123,9 @@ class ProducedRecords:
 
     def _compare(self, produced: KeptRecord, append_time: int, fetched: KeptRecord) -> None:
         before, after = produced.record, fetched.record
-        time = before.timestamp if append_time < 0 else append_time
+        if fetched.at < produced.at:
+            return  # another record had the offset before
+        time = append_time if after.is_append_time else before.timestamp
         if (before.key, before.value, before.headers, time) == (after.key, after.value, after.headers, after.timestamp):
             return
         self.changed += [
@@ -158,9 +169,9 @@ def _has_offset(record: WrittenRecord) -> bool:
 
 def _size(kept: KeptRecord) -> int:
     record = kept.record
-    size = _OVERHEAD + len(record.key or b"") + len(record.value or b"")
+    size = _OVERHEAD + len(record.topic or "") + len(record.key or b"") + len(record.value or b"")
     for name, value in record.headers:
-        size += len(name) + len(value or b"")
+        size += _HEADER_OVERHEAD + len(name) + len(value or b"")
     return size
 
 

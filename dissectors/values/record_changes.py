@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from dissectors.values import decode
@@ -25,6 +24,7 @@ _ENVELOPE_HEADERS: Final = frozenset(
     form.format(part) for part in _PARTS for form in ("__{}_schema_id", "apicurio.{}.globalId", "apicurio.{}.contentId")
 )
 _FORMAT_WITH_HEADERS: Final = 2
+_LONGEST_NAME: Final = 200  # characters of a field or header in a text
 
 
 class RecordChange(NamedTuple):
@@ -54,10 +54,11 @@ def record_changes(
         produced: The record in the Produce.
         fetched: The record with its offset in a Fetch.
         schemas: Those by which the two decode.
-        at: The time at which the broker appended the record (ms), if it chooses the timestamps; else -1.
+        at: The append time in the response to the Produce (ms), -1 for none. It counts only for records with
+            LogAppendTime: Kafka also returns one for a batch that it has already (`UnifiedLog.append`).
         is_recent: Whether the Produce was so recent that the offset must be the same record's.
     """
-    expected = at if at >= 0 else -1 if fetched.is_append_time else produced.timestamp
+    expected = at if fetched.is_append_time else produced.timestamp
     has_time = expected >= 0 and fetched.magic > 0
     is_same_time = has_time and fetched.timestamp == expected
     if not is_same_time and not is_recent:
@@ -66,6 +67,8 @@ def record_changes(
     if has_time and not is_same_time:
         if not produced.value or not all(each.keeps_content for each in found):
             return []  # probably another record
+        if not found and fetched.timestamp > expected:
+            return []  # perhaps a later record with the same content
         times = f"it was {expected} ms, and is {fetched.timestamp} ms"
         found.append(RecordChange("timestamp", "timestamp", times))
     if fetched.magic >= _FORMAT_WITH_HEADERS and (headers := _header_change(produced, fetched)):
@@ -176,8 +179,8 @@ def _is_partial(value: DecodedValue) -> bool:
 def _difference(old: Any, new: Any, path: str) -> str | None:
     """The first field that differs; a clause."""
     if isinstance(old, dict) and isinstance(new, dict):
-        for name in chain(old, new.keys() - old.keys()):
-            place = f"{path}.{name}" if path else name
+        for name in [*old, *(name for name in new if name not in old)]:
+            place = _cut(f"{path}.{name}" if path else name)
             if name not in new:
                 return f"the field {place} is missing"
             if name not in old:
@@ -188,8 +191,12 @@ def _difference(old: Any, new: Any, path: str) -> str | None:
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = enumerate(zip(old, new, strict=True))
         return next((found for index, pair in pairs if (found := _difference(*pair, f"{path}[{index}]"))), None)
-    is_equal = old == new or (old != old and new != new)  # NaN
+    is_equal = (isinstance(old, bool) is isinstance(new, bool) and old == new) or (old != old and new != new)  # NaN
     return None if is_equal else f"the field {path} differs" if path else "it differs"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | None:
@@ -205,9 +212,9 @@ def _header_change(produced: WrittenRecord, fetched: WrittenRecord) -> str | Non
     for names, how in ((old - new, "missing"), (new - old, "new")):
         if names:
             more = f", and {names.total() - 1} more" if names.total() > 1 else ""
-            return f"the header {next(iter(names))} is {how}{more}"
+            return f"the header {_cut(next(iter(names)))} is {how}{more}"
     if changed := Counter(before) - Counter(after):
-        return f"the value of the header {next(iter(changed))[0]} differs"
+        return f"the value of the header {_cut(next(iter(changed))[0])} differs"
     return "the headers are in another order"
 
 

@@ -1,4 +1,4 @@
-"""P011: a record that is fetched otherwise than it was produced."""
+"""P011: a fetched record that differs from the produced one."""
 
 from __future__ import annotations
 
@@ -67,6 +67,21 @@ def record_changed(event: RecordsDecoded | ResponseReceived, connection: Connect
     > Fetch v3 {"topics": [{"topic": "old", "partitions": [{"fetch_offset": 7}]}]}
     < {"responses": [{"topic": "old", "partitions": [{"high_watermark": 8, "records": [{"base_offset": 7, "magic": 1,
       "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    A retry by an idempotent producer: the broker has the batch already, and its response has the batch's last timestamp
+    as the append time, also for topics that keep the producer's timestamps:
+    ```story
+    schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [
+      {"value": {"hex": "00 00000011 22"}, "timestamp": 1767225600000},
+      {"value": {"hex": "00 00000011 24"}, "timestamp": 1767225600005}]}]}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+      {"base_offset": 7, "log_append_time_ms": 1767225600005}]}]}
+    > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 9, "records": [{"base_offset": 7,
+      "records": [{"value": {"hex": "00 00000011 22"}, "timestamp": 1767225600000},
+      {"value": {"hex": "00 00000011 24"}, "timestamp": 1767225600005}]}]}]}]}
     ```
 
     Another record at the same offset, because the topic was recreated:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from dissectors.connections.events import Direction
 from dissectors.records import encode
 from dissectors.trackers import produced_records
+from dissectors.trackers.produced_records import ProducedRecords
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
@@ -32,6 +35,16 @@ class Traffic:
         for number, server in ((1, "a:9092"), (2, "a:9092"), (3, "b:9092")):
             self.inspector.open(number, "c:1", server, at=self.at)
 
+    def memory(self) -> int:
+        """The bytes of all objects that the tracker keeps."""
+        found: dict[int, Any] = {}
+        waiting = list(vars(self.inspector._inspection.run_state.state(ProducedRecords)).values())
+        while waiting:
+            if id(each := waiting.pop()) not in found and not isinstance(each, type):
+                found[id(each)] = each
+                waiting += gc.get_referents(each)
+        return sum(map(sys.getsizeof, found.values()))
+
     def _data(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:
         self.at += MS
         lines = self.inspector.data(number, direction, frame, at=self.at)
@@ -42,14 +55,21 @@ class Traffic:
 
     def produce(self, *values: bytes | None, acks: int = 1, partition: int = 0, **fields: Any) -> None:
         records = [{"value": value, "timestamp": AT, **fields} for value in values]
-        rows = [{"index": partition, "records": encode([{"records": records}])}]
-        body = {"acks": acks, "timeout_ms": 9, "topic_data": [{"name": "orders", "partition_data": rows}]}
-        self._data(1, Direction.REQUEST, request("Produce", 9, body))
+        self.produce_batches({"records": records}, acks=acks, partition=partition)
 
-    def answer(self, offset: int = 7, error: int = 0) -> list[FindingEntry]:
+    def produce_batches(self, *batches: dict[str, Any], acks: int = 1, partition: int = 0, number: int = 1) -> None:
+        rows = [{"index": partition, "records": encode(batches)}]
+        body = {"acks": acks, "timeout_ms": 9, "topic_data": [{"name": "orders", "partition_data": rows}]}
+        self._data(number, Direction.REQUEST, request("Produce", 9, body))
+
+    def answer(self, offset: int = 7, error: int = 0, number: int = 1) -> list[FindingEntry]:
         rows = [{"index": 0, "base_offset": offset, "error_code": error}]
         body = {"responses": [{"name": "orders", "partition_responses": rows}]}
-        return self._data(1, Direction.RESPONSE, response("Produce", 9, body))
+        return self._data(number, Direction.RESPONSE, response("Produce", 9, body))
+
+    def delete(self) -> None:
+        self._data(2, Direction.REQUEST, request("DeleteTopics", 3, {"topic_names": ["orders"]}))
+        self._data(2, Direction.RESPONSE, response("DeleteTopics", 3, {"responses": [{"name": "orders"}]}))
 
     def fetch(self, *values: bytes | None, offset: int = 7, number: int = 2, **batch: Any) -> list[FindingEntry]:
         records = [{"value": value, "timestamp": AT} for value in values]
@@ -133,8 +153,26 @@ def test_records_that_cannot_be_paired(
 def test_a_topic_that_is_deleted_and_created_again(traffic: Traffic) -> None:
     traffic.produce(ORDER)
     traffic.answer()
-    traffic._data(2, Direction.REQUEST, request("DeleteTopics", 3, {"topic_names": ["orders"]}))
-    traffic._data(2, Direction.RESPONSE, response("DeleteTopics", 3, {"responses": [{"name": "orders"}]}))
+    traffic.delete()
+    assert traffic.fetch(STRIPPED) == []
+    traffic.produce(ORDER)
+    traffic.fetch(STRIPPED)
+    traffic.delete()
+    assert traffic.answer() == []
+
+
+def test_a_record_that_is_fetched_before_another_is_produced(traffic: Traffic) -> None:
+    traffic.produce(ORDER)
+    traffic.fetch(STRIPPED, offset=8)
+    traffic.inspector.open(4, "c:1", "a:9092", at=traffic.at)
+    traffic.produce_batches({"records": [{"value": ORDER, "timestamp": AT}]}, number=4)
+    assert traffic.answer(8, number=4) == []
+
+
+def test_a_second_produce_with_the_same_correlation_id(traffic: Traffic) -> None:
+    traffic.produce(ORDER)
+    traffic.produce_batches({"magic": 1, "records": [{"value": ORDER}]})
+    traffic.answer()
     assert traffic.fetch(STRIPPED) == []
 
 
@@ -152,6 +190,45 @@ def test_memory_is_bounded(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) ->
     traffic.produce(b"text")
     traffic.answer(11)
     assert [each.path for each in traffic.fetch(b"", offset=11)] == [f"{PATH}[0].value"]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [{"magic": 1, "records": [{"value": bytes(1000)}]}],
+        [{"records": [{"value": b"a", "headers": [{"key": "", "value": None}] * 20}]}],
+        [{"records": [{"value": b"a"}]}, {"compression": "gzip", "records": [{"value": bytes(10_000)}]}],
+    ],
+    ids=["an old format", "empty headers", "several batches"],
+)
+def test_memory_is_bounded_without_responses(
+    traffic: Traffic, monkeypatch: pytest.MonkeyPatch, batches: list[dict[str, Any]]
+) -> None:
+    monkeypatch.setattr(produced_records, "MOST_BYTES", 20_000)
+    for number in range(4, 50):
+        traffic.inspector.open(number, "c:1", "a:9092", at=traffic.at)
+        traffic.produce_batches(*batches, number=number)
+    assert traffic.memory() < 25_000
+
+
+def test_what_waits_for_a_response_ends_with_the_connection(traffic: Traffic) -> None:
+    empty = traffic.memory()
+    traffic.produce(b"a")
+    traffic.fetch(b"b")
+    traffic.fetch(b"c", offset=8)
+    assert traffic.memory() > empty + 1000
+    traffic.inspector.close(2, at=traffic.at)
+    assert traffic.memory() > empty + 1000
+    traffic.inspector.close(1, at=traffic.at)
+    assert traffic.memory() < empty + 500
+
+
+def test_records_fetched_early_are_dropped_when_no_produce_waits(traffic: Traffic) -> None:
+    empty = traffic.memory()
+    traffic.produce(b"a")
+    traffic.fetch(b"b", offset=8)
+    traffic.answer(error=6)
+    assert traffic.memory() < empty + 500
 
 
 def test_of_several_batches_only_the_first_has_its_offset(traffic: Traffic) -> None:
