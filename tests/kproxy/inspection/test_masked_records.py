@@ -39,7 +39,7 @@ def schema_record(version: int, id_: int, type_: str) -> dict[str, bytes]:
 
 def produced(
     *records: tuple[str, list[dict[str, Any]]],
-    version: int = 9,
+    api_key: int = 0,
     withheld: bool = False,
     attributes: int = 0,
     **masks: Any,
@@ -57,7 +57,7 @@ def produced(
         partition = {"index": 0, "records": bytes(data)}
         body = {"acks": 1, "timeout_ms": 9, "topic_data": [{"name": topic, "partition_data": [partition]}]}
         frame = bytearray(request("Produce", 9, body))
-        frame[6:8] = version.to_bytes(2, "big")
+        frame[4:6] = api_key.to_bytes(2, "big")
         lines += inspector.data(1, Direction.REQUEST, bytes(frame), at=0)
     return b"".join(map(encode_line, lines)).decode()
 
@@ -81,11 +81,11 @@ def has(lines: str, planted: str) -> bool:
         ("o", {"key": b"planted", "value": b"planted"}, {"text": ".+", "attributes": CONTROL}),
         ("o", {"key": b"planted", "value": b"planted"}, {"withheld": True, "attributes": CONTROL}),
         ("o", {"value": b'\0\0\0\0\x09{"planted":1}'}, {"text": "^planted$"}),
-        ("o", {"value": PLANTED.encode()}, {"paths": ["value"], "version": 99}),
+        ("o", {"value": PLANTED.encode()}, {"paths": ["value"], "api_key": 8}),
     ],
 )
 def test_no_line_has_what_is_masked(topic: str, record: dict[str, Any], masks: dict[str, Any]) -> None:
-    without = {name: value for name, value in masks.items() if name == "version"}
+    without = {name: value for name, value in masks.items() if name == "api_key"}
     assert has(produced((topic, [record]), **without), PLANTED) or topic == "__consumer_offsets"
     assert not has(produced((topic, [record]), **masks), PLANTED)
 
