@@ -8,6 +8,7 @@ from typing import Any
 from dissectors import records
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
+from dissectors.embedded.values import is_control_record
 from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, size, withheld
 from dissectors.records.control import control
 from dissectors.records.formats import CONTROL as CONTROL_BIT
@@ -126,6 +127,8 @@ class Expander:
             row: Row = {"key": _value(record, "key"), "value": _value(record, "value")}
             if is_control:
                 row["control"] = control(row["key"])
+                if not is_control_record(row, readers, rows):
+                    return
             for name, reader in readers.items():
                 node = _child(record.children, name)
                 if node is not None and node.value is not None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dissectors import records
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, withheld
+from dissectors.records.control import KEY_SIZE as CONTROL_KEY_SIZE
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
@@ -63,7 +66,8 @@ def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> lis
         readers = {name: reader_of(owner, name) for name in ("key", "value")} if owner else {}
         if guarded or any(readers.values()):
             for record in batch.get("records", ()):
-                _decode_record(record, readers, rows, guarded=guarded)
+                is_other = owner == CONTROL and not is_control_record(record, readers, rows)
+                _decode_record(record, {} if is_other else readers, rows, guarded=guarded)
     return batches
 
 
@@ -73,7 +77,17 @@ def _are_intact(batches: list[Row]) -> bool:
     return all(batch.get("crc_valid") for batch in whole)
 
 
-def _decode_record(record: Row, readers: dict[str, Reader | None], rows: Rows, *, guarded: bool) -> None:
+def is_control_record(record: Row, readers: Mapping[str, Reader | None], rows: Rows) -> bool:
+    """Whether key and value decode completely: a wrong control bit makes any records look like control records."""
+    if len(record["key"] or b"") != CONTROL_KEY_SIZE or record["control"]["type"] == "UNKNOWN":
+        return False
+    made = dict(record)
+    _decode_record(made, readers, rows, guarded=False)
+    parts = [made[name] for name in ("key", "value") if made[name] is not None]
+    return all(isinstance(each, dict) and "rest" not in each for each in parts)
+
+
+def _decode_record(record: Row, readers: Mapping[str, Reader | None], rows: Rows, *, guarded: bool) -> None:
     rows = (*rows, dict(record))
     for name, reader in readers.items():
         if reader and record[name] is not None:

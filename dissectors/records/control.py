@@ -19,6 +19,7 @@ TYPES = {
 }
 
 _KEY = struct.Struct(">hh")
+KEY_SIZE: Final = _KEY.size
 _BATCH_HEADER_SIZE: Final = 61
 
 

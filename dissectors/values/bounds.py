@@ -8,14 +8,16 @@ from dissectors.values.value import Tree, ValueLimits
 from dissectors.wire.primitives import printable
 
 _MAX_INT, _MIN_INT = (1 << 64) - 1, -(1 << 63)  # what JSON encoders write as a number
+_MOST_BITS = 8192  # Python refuses to write numbers of more than 4,300 digits
 CUT = "(cut)"
 
 
 def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool]:
     """A copy with printable text as keys and plain values, and whether something was left out of it.
 
-    What is nested too deeply becomes ``(cut)``, and so does what follows after too many values. Numbers of more than 64
-    bits, dates and other objects become text. Cycles end at the limit of depth.
+    What is nested too deeply becomes ``(cut)``, and so do what follows after too many values and numbers of more than
+    8,192 bits. Other numbers of more than 64 bits, dates and other objects become text. Cycles end at the limit of
+    depth.
     """
     copy = _Copy(limits)
     return copy.of(tree, 0), copy.is_cut
@@ -34,7 +36,10 @@ class _Copy:
         if isinstance(value, bool | float | bytes) or value is None:
             return value
         if isinstance(value, int):
-            return value if _MIN_INT <= value <= _MAX_INT else hex(value)
+            if value.bit_length() > _MOST_BITS:
+                self.is_cut = True
+                return CUT
+            return value if _MIN_INT <= value <= _MAX_INT else str(value)
         if not isinstance(value, dict | list | tuple):
             return _text(value)
         if depth >= self._limits.depth or self._left <= 0:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from kproxy.trace.lines import Detail
 
 _SECRET = "KPROXY_REGISTRY_SECRET"  # noqa: S105
-_NEED_PAYLOADS = ("schemas", "registry", "mask", "mask_tag", "mask_text")
+_MASKS = ("mask", "mask_tag", "mask_text")
+_NEED_PAYLOADS = ("schemas", "registry", *_MASKS)
 _NEED_REGISTRY = ("registry_user", "registry_secret_file", "registry_ca", "registry_cert", "registry_key")
 _PACKAGES = ("aiohttp", "cbor2", "google.protobuf", "jsonschema", "proto_schema_parser", "re2")
 
@@ -113,7 +114,10 @@ def _record_values(args: argparse.Namespace, *, in_background: bool) -> RecordVa
 
     masks = Masks(getattr(args, "mask", ()), getattr(args, "mask_tag", ()), text_masks(getattr(args, "mask_text", [])))
     if masks and args.detail == "raw":
-        raise UserError("--mask cannot mask the bytes of frames: do not pass --detail raw with it")
+        given = next(name for name in _MASKS if getattr(args, name))
+        raise UserError(
+            f"--{given.replace('_', '-')} cannot mask the bytes of frames: do not pass --detail raw with it"
+        )
     if not args.registry and (given := next((name for name in _NEED_REGISTRY if getattr(args, name)), None)):
         raise UserError(f"--{given.replace('_', '-')} needs --registry URL")
     if (args.schemas or args.registry) and (missing := _missing_package()):

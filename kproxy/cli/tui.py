@@ -145,7 +145,7 @@ def _check_payloads(args: argparse.Namespace, source: Source) -> None:
     if isinstance(source, DissectedSource):
         payload_options.check_filter(args)
     elif args.payloads and not isinstance(source, ChildProxySource):
-        raise UserError("--payloads reads captures; start the proxy that writes the trace with it instead")
+        raise UserError("this source is a trace: pass --payloads to the proxy that writes it")
 
 
 def _opened(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:

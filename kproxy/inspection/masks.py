@@ -1,4 +1,4 @@
-"""`--mask`, `--mask-tag` and `--mask-text`: what of records never appears in an output."""
+"""`--mask`, `--mask-tag` and `--mask-text`: the parts of records that no output shows."""
 
 from __future__ import annotations
 
@@ -46,6 +46,10 @@ class Masks:
     def applies(self, topic: str | None, part: str) -> bool:
         """Whether a path may lead into a part of a topic's records. A topic of unknown name is as every topic."""
         return any(self._of(topic, part))
+
+    def masks_part(self, topic: str | None, part: str) -> bool:
+        """Whether a whole part of a topic's records is masked."""
+        return any(not mask.path for mask in self._of(topic, part))
 
     def masked(self, data: Any, topic: str | None, part: str) -> Any:
         """A copy of the tree without the fields that paths mask. What is no tree of fields is masked completely."""

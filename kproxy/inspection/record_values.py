@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dissectors import values
 from dissectors.embedded.locations import TopicName
@@ -16,11 +16,17 @@ from dissectors.values.cloud_events import is_attribute
 from dissectors.values.schemas_topic import is_schemas_topic
 from dissectors.values.tags import EVERYTHING, tagged_names
 from kproxy.inspection.masks import Masks, without_names
+from kproxy.inspection.withheld_records import leave_out_reasons
 from kproxy.registry import SchemaSource, Sources
 from kproxy.registry.observed import ObservedSchemas
 from kproxy.trace.record_values import MASKED
 
+if TYPE_CHECKING:
+    from kproxy.inspection.text_masks import TextMasks
+
 _PARTS = ("key", "value")
+#: Formats whose `type` is one of a few words, or comes from a schema. That of others is from the value itself.
+_TYPE_IS_FIXED = frozenset({"avro", "protobuf", "json-schema", "debezium", "connect", "mirror-maker", "kafka-streams"})
 
 
 class _Record(NamedTuple):
@@ -28,6 +34,7 @@ class _Record(NamedTuple):
 
     row: Row
     written: WrittenRecord
+    is_control: bool
 
     def part(self, name: str) -> bytes | None:
         return self.written.key if name == "key" else self.written.value
@@ -68,11 +75,12 @@ class RecordValues:
         """
         if not record_fields(message):
             return DecodedRecords(body)
-        if self.may_mask(message) and (message.error or message.trailing or message.diagnosis):
+        if self.may_mask(message) and _is_broken(message):
             return DecodedRecords(None)
         found = [record for field in record_data(message, body, topic_name) for record in self._records(message, field)]
         for record in found:
-            if is_schemas_topic(record.written.topic):
+            topic = record.written.topic
+            if is_schemas_topic(topic) and not self.masks.masks_part(topic, "value"):
                 self._observed.observe(*(record.part(name) for name in _PARTS))
         schemas = self._source.lookup(_schema_keys(found)) if found else {}
         return DecodedRecords(body, [part for record in found for part in self._replace(record, schemas)])
@@ -80,7 +88,7 @@ class RecordValues:
     def _records(self, message: Message, field: RecordField) -> Iterator[_Record]:
         for number, batch in enumerate(field.batches):
             base_offset = batch.get("base_offset", 0) if message.is_request else 0
-            for index, row in enumerate(() if batch.get("is_control") else batch.get("records", ())):
+            for index, row in enumerate(batch.get("records", ())):
                 written = WrittenRecord(
                     field.topic,
                     field.partition,
@@ -94,22 +102,35 @@ class RecordValues:
                     _headers(row),
                     bool(self.masks),
                 )
-                yield _Record(row, written)
+                yield _Record(row, written, bool(batch.get("is_control")))
 
     def _replace(self, record: _Record, schemas: Mapping[SchemaKey, Schema | str]) -> Iterator[DecodedPart]:
         """Replace key, value and headers of a record by objects; gives its key and its value."""
-        row, written = record
+        row, written, is_control = record
         topic, headers = written.topic, self._unmasked_attributes(written)
-        whole = written if record.is_whole else None
+        whole = written if record.is_whole and not is_control else None
+        hides_schema = self._hides_schema(written)
+        if self.masks:
+            leave_out_reasons(row)
         for part in _PARTS:
             if (data := record.part(part)) is not None:
                 value = values.decode(data, ValueContext(topic, part == "key", headers, schemas))
                 masked = self._masked(value, topic, part, schemas)
-                row[part] = _masked_entry(value) if masked is None else self._entry(masked)
-                reported = self._reported(value.with_schema(part), is_masked=masked is not value)
+                is_masked, is_known = masked is not value, isinstance(self._schema_of(value, schemas), Schema)
+                if is_masked:
+                    masked = masked and _unnamed(masked)
+                if hides_schema:
+                    value, masked = _without_schema(value), masked and _without_schema(masked)
+                named = value if is_known else None
+                row[part] = _masked_entry(named) if masked is None else self._entry(masked, named)
+                if is_control:
+                    continue
+                reported = self._reported(value.with_schema(part), is_masked=is_masked)
                 schema = None if reported.schema is None else schemas.get(reported.schema)
-                named = schema if isinstance(schema, Schema) else None
-                yield DecodedPart(topic, part, f"{written.path}.{part}", data, reported, named, whole)
+                known = schema if isinstance(schema, Schema) else None
+                yield DecodedPart(topic, part, f"{written.path}.{part}", data, reported, known, whole)
+            elif self.masks and isinstance(row.get(part), dict) and not is_control:
+                row[part] = self._masked_payload(row[part], topic, part)
         if whole is not None and whole.key is None and whole.value is None:
             yield DecodedPart(
                 topic, "value", f"{written.path}.value", b"", values.decode(None, ValueContext()), None, whole
@@ -121,6 +142,22 @@ class RecordValues:
             if self.masks.text is not None:
                 header["key"] = self.masks.text.text(header["key"])
 
+    def _masked_payload(self, payload: Row, topic: str | None, part: str) -> Row:
+        """What kproxy decodes anyway, without what is masked."""
+        if self.masks.masks_part(topic, part):
+            return _masked_entry()
+        if self.masks.applies(topic, part):
+            payload = {name: each for name, each in payload.items() if name != "rest"}
+            payload["data"] = self.masks.masked(payload["data"], topic, part)
+        made: Row = payload if self.masks.text is None else self.masks.text.tree(payload)
+        return made
+
+    def _hides_schema(self, record: WrittenRecord) -> bool:
+        """Whether a masked header may name the schema."""
+        return any(
+            name.startswith(_NAME_SCHEMAS) and self.masks.masks_header(record.topic, name) for name, _ in record.headers
+        )
+
     def _unmasked_attributes(self, record: WrittenRecord) -> tuple[tuple[str, bytes | None], ...]:
         """The headers, without the values of masked ones that become part of a decoded value."""
         if not self.masks:
@@ -131,15 +168,19 @@ class RecordValues:
         )
 
     def may_mask(self, message: Message) -> bool:
-        """Whether the message may have records of which parts are masked."""
-        return bool(self.masks) and bool(record_fields(message))
+        """Whether the message may have records of which parts are masked: a broken one may have them anywhere."""
+        return bool(self.masks and (record_fields(message) or _is_broken(message)))
 
     def _tagged(self, value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Set[str]:
         """The names of fields with masked tags; of a value whose schema is not known, every field may have one."""
         if not self.masks.tags or (value.schema is None and value.subject is None):
             return frozenset()
-        schema = schemas.get(value.schema or SchemaKey("subject", value.subject or ""))
+        schema = self._schema_of(value, schemas)
         return tagged_names(schema, self.masks.tags) if isinstance(schema, Schema) else {EVERYTHING}
+
+    @staticmethod
+    def _schema_of(value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Schema | str | None:
+        return schemas.get(value.schema or SchemaKey("subject", value.subject or ""))
 
     def _masked(
         self, value: DecodedValue, topic: str | None, part: str, schemas: Mapping[SchemaKey, Schema | str]
@@ -155,28 +196,48 @@ class RecordValues:
                     data = data | {each.name: MASKED if masked is None else masked.data}
         if data is value.data and not tagged and not self.masks.applies(topic, part):
             return value
-        if value.problem is not None or EVERYTHING in tagged:  # where the masked fields are is doubtful
-            return None
+        if value.problem is not None or EVERYTHING in tagged or self.masks.masks_part(topic, part):
+            return None  # with a problem, where the masked fields are is doubtful
         data = self.masks.masked(data, topic, part)
         return replace(value, data=without_names(data, tagged) if tagged else data)
 
-    def _entry(self, value: DecodedValue) -> dict[str, Any]:
+    def _entry(self, value: DecodedValue, named: DecodedValue | None = None) -> dict[str, Any]:
         """The object of a value of which text is masked. What does not decode may have any text in any form."""
         text = self.masks.text
         if text is None:
             return entry(value)
         if value.problem is not None:
-            return _masked_entry(value)
-        return entry(replace(value, data=text.tree(value.data), type=value.type and text.text(value.type)))
+            return _masked_entry(named)
+        return entry(replace(_masked_names(value, text), data=text.tree(value.data)))
 
     def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
         """The value as rules see it: the path in a problem may have names from inside a masked value."""
         problem, text = value.problem, self.masks.text
-        if problem is None:
-            return value
         if is_masked:
-            return replace(value, problem=replace(problem, text=MASKED))
-        return value if text is None else replace(value, problem=replace(problem, text=text.text(problem.text)))
+            value = _unnamed(value)
+        if text is not None:
+            value = _masked_names(value, text)
+        if problem is None or not (is_masked or text is not None):
+            return value
+        return replace(value, problem=replace(problem, text=MASKED))
+
+
+#: The headers that name schemas begin so (`dissectors.values.envelope`).
+_NAME_SCHEMAS = ("__key_schema_id", "__value_schema_id", "apicurio.", "content-type")
+
+
+def _unnamed(value: DecodedValue) -> DecodedValue:
+    """The value without a type that comes from its content."""
+    return value if value.format in _TYPE_IS_FIXED else replace(value, type=None)
+
+
+def _masked_names(value: DecodedValue, text: TextMasks) -> DecodedValue:
+    return replace(value, type=value.type and text.text(value.type), subject=value.subject and text.text(value.subject))
+
+
+def _without_schema(value: DecodedValue) -> DecodedValue:
+    problem = value.problem and replace(value.problem, text=MASKED)
+    return replace(value, schema=None, subject=None, problem=problem)
 
 
 def entry(value: DecodedValue) -> dict[str, Any]:
@@ -196,6 +257,10 @@ def entry(value: DecodedValue) -> dict[str, Any]:
     if value.is_cut:
         made["cut"] = True
     return made
+
+
+def _is_broken(message: Message) -> bool:
+    return bool(message.error or message.trailing or message.opaque or message.diagnosis)
 
 
 def _schema(key: SchemaKey) -> dict[str, int | str]:

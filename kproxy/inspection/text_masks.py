@@ -1,12 +1,12 @@
 """`--mask-text`: text that never appears in an output, by regular expressions.
 
-The text comes from anyone, so the expressions are RE2's: they take linear time. Needs the extra ``payloads``.
+The text comes from anyone, so the expressions are RE2's: a search takes linear time. There is one after each match, so
+their number and their work are limited. Needs the extra ``payloads``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import re2
@@ -16,13 +16,18 @@ from kproxy.trace.record_values import MASKED
 
 #: A text with more matches is masked completely: each costs microseconds.
 _MOST_MATCHES: Final = 1000
+#: The bytes after all matches in a value: a search may read all that is left. Beyond it, texts with a match are masked
+#: completely.
+_MOST_WORK: Final = 32 << 20
+#: An expression that matches nothing in one of these is useless: it is no text that could be masked.
+_SAMPLES: Final = (b"", b"a", b"ab", b"a b", b"1")
 
 
 class TextMasks:
     """Regular expressions in RE2's syntax. Each match in a text is masked.
 
     Raises:
-        UserError: An expression is invalid, or matches the empty text.
+        UserError: An expression is invalid, or has an empty match.
     """
 
     def __init__(self, expressions: Iterable[str]) -> None:
@@ -30,18 +35,7 @@ class TextMasks:
 
     def text(self, text: str) -> str:
         """The text with ``(masked)`` in place of each match; matches that touch or overlap count as one."""
-        data = text.encode(errors="replace")  # lone surrogates
-        spans = sorted(self._spans(data))
-        if not spans:
-            return text
-        if len(spans) > _MOST_MATCHES:
-            return MASKED
-        made, end = "", 0
-        for start, stop in spans:
-            if not made or start > end:
-                made += data[end:start].decode(errors="replace") + MASKED
-            end = max(end, stop)
-        return made + data[end:].decode(errors="replace")
+        return _Masking(self._expressions).text(text)
 
     def tree(self, data: Any) -> Any:
         """A copy of the tree with all its text masked, also the names of fields.
@@ -49,6 +43,31 @@ class TextMasks:
         A number with a match becomes ``(masked)``, and so do bytes: nobody knows which text is in them. Of fields whose
         names become equal, the last remains.
         """
+        return _Masking(self._expressions).tree(data)
+
+
+class _Masking:
+    """Masks the texts of one value."""
+
+    def __init__(self, expressions: Sequence[Any]) -> None:
+        self._expressions = expressions
+        self._work_left = _MOST_WORK
+
+    def text(self, text: str) -> str:
+        data = text.encode(errors="replace")  # lone surrogates
+        spans = self._spans(data)
+        if spans is None:
+            return MASKED
+        if not spans:
+            return text
+        made, end = "", 0
+        for start, stop in sorted(spans):
+            if not made or start > end:
+                made += data[end:start].decode(errors="replace") + MASKED
+            end = max(end, stop)
+        return made + data[end:].decode(errors="replace")
+
+    def tree(self, data: Any) -> Any:
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, dict):
@@ -61,10 +80,17 @@ class TextMasks:
             return data if self.text(str(data)) == str(data) else MASKED
         return MASKED
 
-    def _spans(self, data: bytes) -> Iterator[tuple[int, int]]:
+    def _spans(self, data: bytes) -> list[tuple[int, int]] | None:
+        """The matches; None if they are too many or too much work, or if one is empty."""
+        spans: list[tuple[int, int]] = []
         for expression in self._expressions:
-            found = (match.span() for match in expression.finditer(data))
-            yield from islice((span for span in found if span[0] < span[1]), _MOST_MATCHES + 1)
+            for match in expression.finditer(data):
+                start, end = match.span()
+                self._work_left -= len(data) - end
+                if start == end or len(spans) == _MOST_MATCHES or self._work_left < 0:
+                    return None
+                spans.append((start, end))
+        return spans
 
 
 def _compiled(expression: str) -> Any:
@@ -77,6 +103,6 @@ def _compiled(expression: str) -> Any:
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
         raise UserError(f"--mask-text {expression}: {reason}; pass a regular expression in RE2's syntax") from None
-    if compiled.search(b"") is not None:
+    if any(match.start() == match.end() for sample in _SAMPLES for match in compiled.finditer(sample)):
         raise UserError(f"--mask-text {expression}: it matches the empty text; pass one that needs a character")
     return compiled

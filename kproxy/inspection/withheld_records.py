@@ -30,6 +30,7 @@ def withhold_records(message: Message, body: Row) -> Row:
                 if isinstance(value, bytes | memoryview):
                     batch[name] = _size(value)
             for record in batch.get("records", ()):
+                leave_out_reasons(record)
                 for name in ("key", "value"):
                     if isinstance(data := record.get(name), bytes | memoryview):
                         record[name] = _size(data)
@@ -51,6 +52,14 @@ def leave_out_damaged(message: Message, body: Row) -> None:
         if damaged is not None:
             batch = batches[damaged]
             batches[damaged:] = [{name: value for name, value in batch.items() if name in _OF_DAMAGED}]
+
+
+def leave_out_reasons(record: Row) -> None:
+    """Remove reasons why parts of a record do not decode, and its control type if the key says none."""
+    if not isinstance(record.get("key"), dict):
+        record.pop("control", None)
+    for name in ("key_error", "value_error"):
+        record.pop(name, None)
 
 
 def frame_without_records(message: Message) -> bytes:

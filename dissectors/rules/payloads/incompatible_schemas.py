@@ -63,10 +63,12 @@ def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> 
             (old, writer), (new, reader) = pair
             if (reason := conflict(reader=reader, writer=writer)) is None:
                 continue
+            is_masked = part.record is None or part.record.masked
             yield record_problem(
                 event,
                 part,
-                f"a consumer with schema {key.form} {new} cannot read records with {old}: {reason}",
+                f"a consumer with schema {key.form} {new} cannot read records with {old}"
+                + ("" if is_masked else f": {reason}"),
                 hint="give new fields a default, keep the types of old ones, or use a new topic",
                 severity=Severity.INFO if conflict(reader=writer, writer=reader) is None else None,
                 cause=(old, new),

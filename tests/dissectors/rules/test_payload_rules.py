@@ -146,7 +146,7 @@ def test_a_finding_has_no_part_of_a_masked_value() -> None:
     [finding] = produced("events", [record], source, Masks(["value.a"]))
     assert (finding.code, "planted" in str(finding)) == ("P009", False)
     [finding] = produced("events", [record], source, Masks((), text=TextMasks(["plant"])))
-    assert finding.message.endswith(": (masked)ed violates 'type' of its JSON Schema")
+    assert finding.message.endswith(": (masked)")
 
 
 CAPTURES = sorted((DATA / "pcap").glob("*.pcap.gz"))

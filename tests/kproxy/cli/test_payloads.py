@@ -150,7 +150,7 @@ def test_masked_fields_are_nowhere(kproxy: Run, capture: Path, several: Path) ->
             assert not any("body" in line for line in map(json.loads, done.stdout.splitlines()) if is_broken(line))
             first, *_, third, fourth = records(done.stdout)
             assert first["value"]["data"] == {"id": 17, "card": "(masked)"}
-            assert third["value"] == {"format": "(masked)", "data": "(masked)", "schema": {"id": 18}}
+            assert third["value"] == {"format": "(masked)", "data": "(masked)"}
             assert fourth["value"]["data"] == {"card": "(masked)", "id": 5}
 
 
@@ -173,7 +173,7 @@ def test_masked_text_is_nowhere(kproxy: Run, capture: Path, several: Path) -> No
             assert first["key"]["data"] == first["headers"][0]["value"]["data"] == "(masked)"
             assert first["value"]["data"] == {"id": "(masked)", "card": "(masked)"}
             assert second["value"] is None
-            assert third["value"] == {"format": "(masked)", "data": "(masked)", "schema": {"id": 18}}
+            assert third["value"] == {"format": "(masked)", "data": "(masked)"}
             assert fourth["value"]["data"] == {"id": 5, "card": {"number": "(masked)"}}
     page = page_text(kproxy("dissect", "--html", "--payloads", *mask, several).stdout)
     assert "(masked)" in page
@@ -315,6 +315,10 @@ def test_explain(kproxy: Run, capture: Path) -> None:
         (
             ["--payloads", "--mask", "value", "--detail", "raw"],
             "--mask cannot mask the bytes of frames: do not pass --detail raw with it",
+        ),
+        (
+            ["--payloads", "--mask-text", "a", "--detail", "raw"],
+            "--mask-text cannot mask the bytes of frames: do not pass --detail raw with it",
         ),
         (["--payloads", "--schemas", "gone"], "--schemas gone: no such directory"),
         (["--payloads", "--registry", "localhost:1"], "--registry: pass a URL, such as http://localhost:8081"),
