@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
+from dissectors.bounded import BoundedDict
 from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -55,6 +56,8 @@ class RunSummary:
     def __init__(self) -> None:
         self.frames = 0
         self.connections = 0
+        #: Open ones. After a worker's restart, those that it had get a second open line.
+        self._open: BoundedDict[str, None] = BoundedDict(100_000)
         self.gap_bytes = 0
         self.gap_frames = 0
         self.findings: Counter[tuple[str, str, str]] = Counter()
@@ -68,13 +71,15 @@ class RunSummary:
         if isinstance(line, RequestLine | ResponseLine):
             self._frame(line)
         elif isinstance(line, OpenLine):
-            self.connections += 1
+            self.connections += line.connection_id not in self._open
+            self._open[line.connection_id] = None
         elif isinstance(line, FindingLine):
             self.findings[line.code, line.name, line.severity] += 1
         elif isinstance(line, GapLine):
             self.gap_bytes += line.bytes
             self.gap_frames += line.frames
         elif isinstance(line, CloseLine):
+            self._open.pop(line.connection_id, None)
             for repeat in line.repeated:
                 self.repeated[repeat.code] += repeat.count
 
