@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
-from dissectors.bounded import BoundedDict
 from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -57,7 +56,7 @@ class RunSummary:
         self.frames = 0
         self.connections = 0
         #: Open ones. After a worker's restart, those that it had get a second open line.
-        self._open: BoundedDict[str, None] = BoundedDict(100_000)
+        self._open: set[str] = set()
         self.gap_bytes = 0
         self.gap_frames = 0
         self.findings: Counter[tuple[str, str, str]] = Counter()
@@ -72,14 +71,15 @@ class RunSummary:
             self._frame(line)
         elif isinstance(line, OpenLine):
             self.connections += line.connection_id not in self._open
-            self._open[line.connection_id] = None
+            if len(self._open) < 100_000:
+                self._open.add(line.connection_id)
         elif isinstance(line, FindingLine):
             self.findings[line.code, line.name, line.severity] += 1
         elif isinstance(line, GapLine):
             self.gap_bytes += line.bytes
             self.gap_frames += line.frames
         elif isinstance(line, CloseLine):
-            self._open.pop(line.connection_id, None)
+            self._open.discard(line.connection_id)
             for repeat in line.repeated:
                 self.repeated[repeat.code] += repeat.count
 
