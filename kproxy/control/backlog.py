@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+import msgspec
+from msgspec import Struct
+
 from kproxy.control.summary import strip, with_frame
 from kproxy.control.watched import Watched
 from kproxy.trace.encoding import encode_line
@@ -14,8 +17,15 @@ from kproxy.trace.encoding import encode_line
 BACKLOG_BYTES: Final = 4 << 20
 #: Unanswered requests per connection that are sent although they are older than the last lines.
 MAX_UNANSWERED: Final = 1000
-_TS: Final = b'"ts":"'
-_TS_BYTES: Final = 27
+
+
+class _Identity(Struct, frozen=True):
+    """What tells a line from others. Not its bytes: they lack findings that another worker has reported."""
+
+    ts: str
+    kind: str
+    connection_id: str
+    offset: int | None = None
 
 
 class Backlog:
@@ -38,12 +48,15 @@ class Backlog:
 
         With `frames`, unanswered requests have their frames. Those of other lines are not kept.
         """
-        unfinished = {line: with_frame(line, frame) if frames and frame else line for line, frame in _open(inspector)}
-        recent = set(self._lines)
-        for line in sorted((line for line in unfinished if line not in recent), key=_time):
-            yield unfinished[line]
-        for line in self._lines:
-            yield unfinished.get(line, line)
+        unfinished = {_identity(line): (line, frame if frames else None) for line, frame in _open(inspector)}
+        recent = [(line, _identity(line)) for line in self._lines]
+        told = {identity for _, identity in recent}
+        for identity in sorted((each for each in unfinished if each not in told), key=lambda each: each.ts):
+            line, frame = unfinished[identity]
+            yield with_frame(line, frame) if frame else line
+        for line, identity in recent:
+            _, frame = unfinished.get(identity, (line, None))
+            yield with_frame(line, frame) if frame else line
 
 
 def _open(inspector: Watched) -> Iterator[tuple[bytes, str | None]]:
@@ -55,6 +68,5 @@ def _open(inspector: Watched) -> Iterator[tuple[bytes, str | None]]:
             yield encode_line(request), frame
 
 
-def _time(line: bytes) -> bytes:
-    start = line.index(_TS) + len(_TS)
-    return line[start : start + _TS_BYTES]
+def _identity(line: bytes) -> _Identity:
+    return msgspec.json.decode(line, type=_Identity)

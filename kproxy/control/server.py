@@ -20,7 +20,7 @@ from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, LateResponse, Listening
 from kproxy.control.summary import with_frame
 from kproxy.control.viewer import Viewer
-from kproxy.control.watched import Watched
+from kproxy.control.watched import Watched, WorkerLost
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.trace.timestamps import timestamp
 
@@ -170,6 +170,8 @@ class ControlServer:
             return
         try:
             self._do(viewer, request, line)
+        except WorkerLost:  # it ends the inspection
+            raise
         except Exception as error:  # noqa: BLE001  # an error of one viewer must not end the trace
             viewer.end(f"{type(error).__name__}: {error}; this is a bug in kproxy")
 

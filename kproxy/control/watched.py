@@ -9,6 +9,10 @@ from kproxy.inspection.inspected_connection import OpenConnection
 from kproxy.inspection.late_responses import WaitingResponse
 
 
+class WorkerLost(Exception):
+    """A worker of the inspector has ended, and no other one takes its place."""
+
+
 class Watched(Protocol):
     """An inspector, or the workers of one.
 
@@ -19,7 +23,15 @@ class Watched(Protocol):
     frames: bool
 
     def open_now(self) -> Iterator[OpenConnection]:
-        """The open connections, and the lines of their unanswered requests."""
+        """The open connections, and the lines of their unanswered requests.
+
+        Raises:
+            WorkerLost: The inspection has ended.
+        """
 
     def still_waiting(self, *, at: int, again: bool = False) -> Iterator[WaitingResponse]:
-        """The oldest unanswered request of each connection whose response has become late by another step."""
+        """The oldest unanswered request of each connection whose response has become late by another step.
+
+        Raises:
+            WorkerLost: The inspection has ended.
+        """

@@ -10,10 +10,10 @@ import socket
 import time
 from typing import NoReturn
 
+from kproxy.control.watched import WorkerLost
 from kproxy.live.failure import report_failure
 from kproxy.live.pooled_sink import PooledSink
 from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
-from kproxy.live.worker_process import WorkerLost
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable

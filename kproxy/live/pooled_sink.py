@@ -9,11 +9,13 @@ import selectors
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final
 
 from dissectors.bounded import BoundedDict
 from dissectors.trackers.state import FORGOTTEN_AFTER, MAX_CAUSES
+from kproxy.control.watched import WorkerLost
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions, inspector_of
 from kproxy.live.worker import TICK, AnyLine, GroupLine, Reply, Worker, WorkerTick, work
@@ -42,7 +44,11 @@ class PooledSink(InspectionSink):
     _pool: WorkerPool
 
     def _begin(
-        self, options: InspectorOptions, hello: tap_messages.Hello, selector: selectors.BaseSelector
+        self,
+        options: InspectorOptions,
+        hello: tap_messages.Hello,
+        selector: selectors.BaseSelector,
+        relay_ended: Callable[[], bool],
     ) -> WorkerPool:
         self._stall_lines = StallLines()
         self._causes: BoundedDict[str, int] = BoundedDict(MAX_CAUSES)  # the time of their last finding (ns)
@@ -52,10 +58,10 @@ class PooledSink(InspectionSink):
         encodes = options.detail is Detail.SUMMARY and options.output.quiet and not options.output.json
         encodes = encodes and not options.metrics
 
-        def run(sock: socket.socket) -> NoReturn:
+        def run(sock: socket.socket) -> None:
             work(sock, Worker(inspector_of(options, hello, partial=True), encodes=encodes, sample=hello.sample))
 
-        self._pool = WorkerPool(options.workers, run, self._replied, warn)
+        self._pool = WorkerPool(options.workers, run, self._replied, warn, relay_ended)
         self._selector = selector
         selector.register(self._pool.fileno(), selectors.EVENT_READ, lambda _events: self._receive())
         return self._pool
@@ -73,7 +79,12 @@ class PooledSink(InspectionSink):
     def observe(self, message: tap_messages.Message) -> None:
         """Take one message of the tap after the first."""
         self._put_at = message.at
-        self._pool.put(message)
+        try:
+            self._pool.put(message)
+        except (OSError, WorkerLost):
+            raise
+        except Exception as error:  # noqa: BLE001  # as in `MessageInspection.lines`
+            self._take_all(self._inspector.fail("inspecting a message of the relay", error, at=message.at))
 
     def flush(self) -> None:
         """Write everything that workers have replied."""
@@ -82,6 +93,7 @@ class PooledSink(InspectionSink):
 
     def tick(self) -> None:
         """Do periodic work; call it every second."""
+        self._in_flight = {pid: self._in_flight.get(pid, 0) for pid in self._pool.pids}
         self._pool.query(TICK, self._put_at)
         super().tick()
 
@@ -104,6 +116,12 @@ class PooledSink(InspectionSink):
         self._selector.unregister(self._pool.fileno())
         self._pool.close()
         super().close()
+
+    def give_up(self) -> None:
+        """The inspector has failed: keep what it has seen. Workers end with this process."""
+        with suppress(KeyError, ValueError):  # unless `close` has failed
+            self._selector.unregister(self._pool.fileno())
+        super().give_up()
 
     def _receive(self) -> None:
         self._pool.exchange()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-#: At most this many restarts within this many seconds. Each waits twice as long as the previous one, from 1 s.
+#: At most this many restarts within this many seconds.
 MOST_RESTARTS: Final = 5
 WINDOW_S: Final = 60.0
 
@@ -17,7 +17,10 @@ class RestartPolicy:
         self._failures: deque[float] = deque()
 
     def delay(self, now: float) -> float | None:
-        """The process has failed now: the seconds until its restart, or None for no restart."""
+        """The process has failed now: the seconds until its restart, or None for no restart.
+
+        Each is twice as long as the previous one, from 1 s. Workers of an inspector are restarted without waiting.
+        """
         while self._failures and now - self._failures[0] >= WINDOW_S:
             self._failures.popleft()
         if len(self._failures) >= MOST_RESTARTS:

@@ -19,6 +19,7 @@ from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.summary import has_decoded_records, strip, take_frame
+from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.message_inspection import MessageInspection, run_gap
 from kproxy.live.progress import ProgressLog
@@ -102,7 +103,7 @@ class InspectionSink:
         self._decodes_records = options.record_values is not None
         node = node_name(hello)
         self._inspector = inspector_of(options, hello)
-        self._watched = self._begin(options, hello, selector)
+        self._watched = self._begin(options, hello, selector, relay_ended)
         self._trace: TraceWriter | None = None
         if options.directory is not None:
             lost = 0 if table is None else table.lost_lines()
@@ -125,7 +126,11 @@ class InspectionSink:
             self._take_all([run_gap(hello.at, f"{RESTARTED}: nothing was inspected for {outage_s:.3f} s")])
 
     def _begin(
-        self, options: InspectorOptions, hello: tap_messages.Hello, selector: selectors.BaseSelector
+        self,
+        options: InspectorOptions,
+        hello: tap_messages.Hello,
+        selector: selectors.BaseSelector,
+        relay_ended: Callable[[], bool],
     ) -> Inspector | WorkerPool:
         """Return what has the state of connections."""
         return self._inspector
@@ -151,12 +156,12 @@ class InspectionSink:
     def _take_all(self, lines: Iterable[Line]) -> None:
         """Take lines. A bug that a line triggers is reported once per run; if that fails too, the inspector has failed.
 
-        An OSError is raised: its cause is the disk or the terminal, and not a line.
+        An OSError is raised: its cause is the disk or the terminal, and not a line. So is a WorkerLost.
         """
         for line in lines:
             try:
                 self._take(line)
-            except OSError:
+            except (OSError, WorkerLost):
                 raise
             except Exception as error:  # noqa: BLE001
                 for finding in self._inspector.fail("handling a line", error, at=self._at):

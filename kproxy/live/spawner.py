@@ -72,7 +72,7 @@ class Spawner:
     def close(self) -> list[int]:
         """Wait until the last inspector and the spawner have ended; return the remaining `statuses`."""
         statuses: list[int] = []
-        if self._pid is None:
+        if self._pid is None or self.channel.fileno() < 0:  # an earlier call has ended, or was interrupted
             return statuses
         self.dismiss()
         self.channel.setblocking(True)

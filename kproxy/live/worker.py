@@ -10,11 +10,12 @@ import pickle
 import socket
 import struct
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from kproxy.control.backlog import MAX_UNANSWERED
 from kproxy.inspection.inspected_connection import Progress
 from kproxy.inspection.inspector import Inspector
-from kproxy.live.failure import report_failure
 from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import ProgressLog
 from kproxy.outputs.run_summary import RunSummary
@@ -123,7 +124,8 @@ class Worker:
         if query.what == WAITING:
             return Reply(value=list(inspector.still_waiting(at=query.at, again=query.value)))
         if query.what == OPEN:
-            return Reply(value=[(each._replace(waiting=iter(())), list(each.waiting)) for each in inspector.open_now()])
+            found = [(each, list(islice(each.waiting, MAX_UNANSWERED))) for each in inspector.open_now()]
+            return Reply(value=[(each._replace(waiting=iter(())), waiting) for each, waiting in found])
         inspector.frames = query.value
         return _NOTHING
 
@@ -131,19 +133,20 @@ class Worker:
 _NOTHING: Final = Reply()
 
 
-def work(sock: socket.socket, worker: Worker) -> NoReturn:
-    """Reply until the other end closes the socket, then end this process."""
-    status = 0
+def work(sock: socket.socket, worker: Worker) -> None:
+    """Reply until the other end closes the socket."""
     decoder = tap_protocol.TapDecoder()
-    try:
-        while data := sock.recv(_CHUNK):
-            if messages := decoder.receive_data(data):
-                content = pickle.dumps(worker.replies(messages), pickle.HIGHEST_PROTOCOL)
+    while data := _receive(sock):
+        if messages := decoder.receive_data(data):
+            content = pickle.dumps(worker.replies(messages), pickle.HIGHEST_PROTOCOL)
+            try:
                 sock.sendall(LENGTH.pack(len(content)) + content)
-    except OSError:  # the inspector's process has ended
-        pass
-    except Exception as error:  # noqa: BLE001  # there is no caller to handle it
-        report_failure(error)
-        status = 1
-    finally:
-        os._exit(status)
+            except OSError:
+                return
+
+
+def _receive(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(_CHUNK)
+    except OSError:  # as after the end: the inspector's process has ended
+        return b""

@@ -9,22 +9,25 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections import addresses
 from dissectors.connections.events import Direction
+from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspected_connection import OpenConnection, Progress
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.live.restart_policy import RestartPolicy
 from kproxy.live.worker import FRAMES, OPEN, WAITING, Reply
-from kproxy.live.worker_process import WorkerLost, WorkerProcess
+from kproxy.live.worker_process import WorkerProcess
 from kproxy.proxy import tap_messages, tap_protocol
 
 #: Messages that a worker may have without a reply, and for each worker the bytes of messages that wait for their turn.
 #: Beyond, the pool waits, and what arrives queues in the relay.
 _MOST_UNANSWERED: Final = 2500
 _MOST_BYTES: Final = 8 << 20
+#: A worker that does not reply for so long is killed if the relay has ended.
+_PATIENCE_S: Final = 5
 #: Clients whose worker is remembered.
 _MOST_CLIENTS: Final = 100_000
 
@@ -46,7 +49,11 @@ class WorkerPool:
         count: The number of workers.
         run: What a worker does with its socket.
         replied: Takes replies.
-        warn: Called with a sentence for the user when a worker was restarted.
+        warn: Called with a sentence for the user when a worker was restarted or is killed.
+        relay_ended: Whether the relay has ended.
+
+    Raises:
+        WorkerLost: A worker cannot be started. All methods raise it that wait.
 
     Attributes:
         restarts: How many workers had ended early.
@@ -55,13 +62,15 @@ class WorkerPool:
     def __init__(
         self,
         count: int,
-        run: Callable[[socket.socket], NoReturn],
+        run: Callable[[socket.socket], None],
         replied: Replied,
         warn: Callable[[str], None],
+        relay_ended: Callable[[], bool],
     ) -> None:
         self.restarts = 0
         self._run = run
         self._warn = warn
+        self._relay_ended = relay_ended
         self._policy = RestartPolicy()
         self._selector = selectors.DefaultSelector()
         self._replied = replied
@@ -74,11 +83,18 @@ class WorkerPool:
         self._opened: dict[int, tap_messages.Open] = {}  # connections whose end was not replied
         self._sent: dict[int, list[int]] = {}  # of these, bytes by direction
         self._held = 0  # bytes of pending messages
-        self._pending: deque[tuple[WorkerProcess | None, tap_messages.Message]] = deque()
+        self._most_pending, self._most_held = _MOST_UNANSWERED * count, _MOST_BYTES * count
+        #: Messages that were passed on are kept without their payload; the last item is its size.
+        self._pending: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
 
     def fileno(self) -> int:
         """Readable when a worker has replied; call `exchange` then."""
         return self._selector.fileno()
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the workers."""
+        return [each.pid for each in self._workers]
 
     @property
     def open_numbers(self) -> list[int]:
@@ -89,16 +105,16 @@ class WorkerPool:
         """Pass a message to its worker. Waits if that has too many already."""
         self._at = message.at
         if type(message) is tap_messages.TapData:  # most are
-            number, size = message.connection_id, len(message.payload)
-            worker = self._assigned[number]
+            number, direction, at, payload = message
+            worker, size = self._assigned[number], len(payload)
             self._held += size
-            self._sent[number][message.direction] += size
-            self._pending.append((worker, message))
-            worker.put(tap_protocol.encode_data_head(number, message.direction, message.at, size), message.payload)
+            self._sent[number][direction] += size
+            self._pending.append((worker, tap_messages.TapData(number, direction, at, b""), size))
+            worker.put(tap_protocol.encode_data_head(number, direction, at, size), payload)
         else:
             found = self._worker_for(message)
             if found is None:
-                self._pending.append((None, message))
+                self._pending.append((None, message, 0))
                 return
             worker = found
             if isinstance(message, tap_messages.TapSkipped):
@@ -106,15 +122,12 @@ class WorkerPool:
             elif isinstance(message, tap_messages.TapGap):
                 self._sent[message.connection_id][message.direction] += message.size
             self._pass(message, worker)
-        if worker.unanswered <= _MOST_UNANSWERED and len(self._pending) <= _MOST_UNANSWERED:
-            return
-        count = len(self._workers)
         while (
             worker.unanswered > _MOST_UNANSWERED
-            or len(self._pending) > _MOST_UNANSWERED * count
-            or self._held > _MOST_BYTES * count
+            or len(self._pending) > self._most_pending
+            or self._held > self._most_held
         ):
-            self.exchange(None)
+            self._wait()
 
     def query(self, what: str, at: int, *, value: bool = False) -> None:
         """Pass a query to each worker."""
@@ -122,8 +135,12 @@ class WorkerPool:
             self._pass(tap_messages.Query(at, what, value), worker)
 
     def _pass(self, message: tap_messages.Message, worker: WorkerProcess) -> None:
-        self._pending.append((worker, message))
-        worker.put(tap_protocol.encode(message))
+        encoded, size = tap_protocol.encode(message), 0
+        if isinstance(message, tap_messages.TapReplaced):
+            size, message = len(message.frame), message._replace(frame=b"")
+            self._held += size
+        self._pending.append((worker, message, size))
+        worker.put(encoded)
 
     def flush(self) -> None:
         """Send what is queued."""
@@ -131,29 +148,42 @@ class WorkerPool:
             worker.send()
         self._release()
 
-    def exchange(self, timeout: float | None = 0) -> None:
-        """Send, receive, and pass on replies; `timeout` in seconds.
+    def exchange(self, timeout: float = 0) -> bool:
+        """Send, receive, and pass on replies; `timeout` in seconds. Returns whether a worker was ready before it.
 
         Raises:
             WorkerLost: Workers have ended too often.
         """
         for worker in self._workers:
             worker.send()
-        for key, events in self._selector.select(timeout):
+        ready = self._selector.select(timeout)
+        for key, events in ready:
             try:
                 key.data.exchange(events)
             except WorkerLost:
                 self._replace(key.data)
         self._release()
+        return bool(ready)
 
     def drain(self) -> None:
         """Wait for all replies."""
+        self._release()
         while self._pending:
-            self.exchange(None if self._pending[0][0] is not None else 0)
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait until a worker is ready. A worker that is stopped must not keep the proxy from ending: it is killed."""
+        if self.exchange(_PATIENCE_S) or not self._relay_ended():
+            return
+        worker = self._pending[0][0] if self._pending else None
+        if worker is not None:
+            self._warn(f"one of {len(self._workers)} inspectors has not replied for {_PATIENCE_S} s and is killed")
+            os.kill(worker.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers, which have replied to everything."""
         for worker in self._workers:
+            os.kill(worker.pid, signal.SIGKILL)  # also if it is stopped
             worker.close()
         self._selector.close()
 
@@ -183,7 +213,8 @@ class WorkerPool:
             progress |= more
         if self._frames:
             self._pass(tap_messages.Query(self._at, FRAMES, value=True), worker)
-        new = {each.connection_id for each in dropped if isinstance(each, tap_messages.Open)}
+        opens = [each for each in dropped if isinstance(each, tap_messages.Open)]
+        new = {each.connection_id for each in opens if each is self._opened[each.connection_id]}  # not announced again
         ends = {each.connection_id: each for each in dropped if isinstance(each, tap_messages.Close)}
         missed = 0
         for number in sorted([*ends, *(number for number, each in self._assigned.items() if each is lost)]):
@@ -208,16 +239,16 @@ class WorkerPool:
     def _take_unanswered(self, lost: WorkerProcess) -> list[tap_messages.Message]:
         """Remove the messages that `lost` has not replied to."""
         answered = len(lost.replies)
-        kept: deque[tuple[WorkerProcess | None, tap_messages.Message]] = deque()
+        kept: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
         dropped: list[tap_messages.Message] = []
-        for worker, message in self._pending:
+        for pending in self._pending:
+            worker, message, size = pending
             if worker is lost and not answered:
                 dropped.append(message)
-                if isinstance(message, tap_messages.TapData):
-                    self._held -= len(message.payload)
+                self._held -= size
             else:
                 answered -= worker is lost
-                kept.append((worker, message))
+                kept.append(pending)
         self._pending = kept
         return dropped
 
@@ -289,7 +320,7 @@ class WorkerPool:
     def _release(self) -> None:
         nothing: dict[int, tuple[Progress, Progress]] = {}
         while self._pending:
-            worker, message = self._pending[0]
+            worker, message, size = self._pending[0]
             reply, progress = None, nothing
             if worker is not None:
                 if not worker.replies:
@@ -298,8 +329,7 @@ class WorkerPool:
                 if progress:
                     self._progress |= progress
             self._pending.popleft()
-            if type(message) is tap_messages.TapData:
-                self._held -= len(message.payload)
+            self._held -= size
             self._replied(message, reply, progress)
             if type(message) is tap_messages.Close:
                 for known in (self._progress, self._opened, self._sent):

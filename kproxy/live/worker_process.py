@@ -10,41 +10,36 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NoReturn
 
+from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspected_connection import Progress
+from kproxy.live.failure import report_failure
 from kproxy.live.worker import LENGTH, Replies, Reply
 from kproxy.proxy import tap_protocol
+from kproxy.proxy.sockets import reason
 
 _CHUNK: Final = 1 << 20
 _SOCKET_BUFFER: Final = 1 << 20
 _WORTH_SENDING: Final = 16 * 1024
 
 
-class WorkerLost(Exception):
-    """A worker has ended."""
-
-
 class WorkerProcess:
-    """Never waits.
+    """`put`, `send` and `exchange` never wait.
 
     Args:
-        run: What the process does with its socket.
+        run: What the process does with its socket until the other end is closed.
         selector: Calls `exchange` with the ready events.
 
     Attributes:
         replies: Those that have arrived, and after each of them, how far connections are inspected.
         unanswered: Messages without a reply.
         connections: Open connections; the pool counts them.
+
+    Raises:
+        WorkerLost: The process cannot be started.
     """
 
-    def __init__(self, run: Callable[[socket.socket], NoReturn], selector: selectors.BaseSelector) -> None:
-        self._socket, theirs = socket.socketpair()
-        self.pid = os.fork()
-        if self.pid == 0:
-            kept = theirs.fileno()
-            os.closerange(3, kept)  # the sockets of other workers and of viewers
-            os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
-            run(theirs)
-        theirs.close()
+    def __init__(self, run: Callable[[socket.socket], None], selector: selectors.BaseSelector) -> None:
+        self._socket, self.pid = _start(run)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
         self._selector = selector
@@ -119,3 +114,34 @@ class WorkerProcess:
         self._queue.clear()
         self.unanswered = 0
         return os.waitpid(self.pid, 0)[1]
+
+
+def _start(run: Callable[[socket.socket], None]) -> tuple[socket.socket, int]:
+    """Fork a process that runs; return our end of its socket, and its id."""
+    try:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                pid = os.fork()
+            except OSError:
+                ours.close()
+                raise
+            if pid == 0:
+                _run(run, theirs)
+    except OSError as error:
+        raise WorkerLost(f"an inspector could not be started: {reason(error)}") from None
+    return ours, pid
+
+
+def _run(run: Callable[[socket.socket], None], sock: socket.socket) -> NoReturn:
+    """Run as the forked process, and end it: it must not return into the code of the inspector."""
+    status = 1
+    try:
+        os.closerange(3, sock.fileno())  # the sockets of other workers and of viewers
+        os.closerange(sock.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+        run(sock)
+        status = 0
+    except Exception as error:  # noqa: BLE001  # there is no caller to handle it
+        report_failure(error)
+    finally:
+        os._exit(status)

@@ -55,6 +55,8 @@ class RunSummary:
     def __init__(self) -> None:
         self.frames = 0
         self.connections = 0
+        #: Open ones. After a worker's restart, those that it had get a second open line.
+        self._open: set[str] = set()
         self.gap_bytes = 0
         self.gap_frames = 0
         self.findings: Counter[tuple[str, str, str]] = Counter()
@@ -68,13 +70,16 @@ class RunSummary:
         if isinstance(line, RequestLine | ResponseLine):
             self._frame(line)
         elif isinstance(line, OpenLine):
-            self.connections += 1
+            self.connections += line.connection_id not in self._open
+            if len(self._open) < 100_000:
+                self._open.add(line.connection_id)
         elif isinstance(line, FindingLine):
             self.findings[line.code, line.name, line.severity] += 1
         elif isinstance(line, GapLine):
             self.gap_bytes += line.bytes
             self.gap_frames += line.frames
         elif isinstance(line, CloseLine):
+            self._open.discard(line.connection_id)
             for repeat in line.repeated:
                 self.repeated[repeat.code] += repeat.count
 

@@ -125,6 +125,18 @@ def test_of_one_connection_the_oldest_that_wait_are_told() -> None:
     assert [what(line)[2] for line in proxy.lines()[1:]] == list(range(MAX_UNANSWERED))
 
 
+def test_a_request_is_told_once_although_its_finding_was_left_out() -> None:
+    proxy = Proxy()
+    proxy.open(1)
+    proxy.ask(1, 5, 5)
+    [opened, first, second] = [json.loads(line) for line in proxy.told]
+    assert second.pop("findings")
+    proxy.backlog = Backlog()
+    for line in (opened, first, second):
+        proxy.backlog.add(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+    assert [json.loads(line) for line in proxy.lines()] == [opened, first, second]
+
+
 def test_nothing_has_happened() -> None:
     assert Proxy().lines() == []
 

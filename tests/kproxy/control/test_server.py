@@ -20,6 +20,7 @@ from kproxy.control import server as module
 from kproxy.control.control_socket import open_socket
 from kproxy.control.protocol import Greeting, Listening
 from kproxy.control.server import ControlServer
+from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import SECOND
@@ -209,3 +210,15 @@ def test_viewers_that_watch_get_the_listeners_when_they_change(loop: Loop) -> No
         assert loop.ask(later, id=3, do="connections") == {"id": 3, "connections": []}  # not announced twice
     with loop.viewer() as viewer:
         assert viewer.line()["listeners"] == changed["listeners"]
+
+
+def test_the_loss_of_workers_passes_a_request(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost() -> None:
+        raise WorkerLost("one of 2 inspectors has ended too often")
+
+    with loop.viewer() as viewer:
+        viewer.line()
+        monkeypatch.setattr(loop.inspector, "open_now", lost)
+        viewer.send(id=1, do="connections")
+        with pytest.raises(WorkerLost, match="too often"):
+            loop.turn()

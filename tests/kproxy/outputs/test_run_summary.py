@@ -36,6 +36,12 @@ def test_counts_by_api_with_latencies() -> None:
     assert "clients: shop" in text
 
 
+def test_a_connection_counts_once_although_it_is_opened_again_after_a_restart() -> None:
+    opened, closed = OpenLine(**COMMON, **ENDS), CloseLine(**COMMON, **ENDS)
+    assert "1 connection," in shown(opened, OpenLine(**COMMON, **ENDS, midstream=True), closed)
+    assert "2 connections," in shown(opened, closed, opened, closed)
+
+
 def test_findings_and_gaps_are_counted() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
     gap = GapLine(**COMMON, direction="request", bytes=2000, frames=3, reason="behind")
