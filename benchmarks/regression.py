@@ -2,9 +2,9 @@
 
     PYTHONPATH=. python benchmarks/regression.py [--rounds 5]
 
-Three kinds of work, in processes of `python -m kproxy`: the relay for round trips of 100 bytes (with inspection, which
-another process does), `dissect --json` of many small packets, and `explain --json` of broken frames. Both revisions do
-each in turn, several times. The least CPU time of each counts, because other processes can only add to it. The status
+Four kinds of work, in processes of `python -m kproxy`: the relay for round trips of 100 bytes (with inspection, which
+another process does), `dissect --json` and `dissect --fields` of many small packets, and `explain --json` of broken
+frames. Both revisions do each in turn, several times. The least CPU time of each counts, because other processes can only add to it. The status
 is 1 if this checkout has less than 70 % of the pinned revision's speed, also after more rounds.
 
 The pinned revision comes from the history of this clone. If the clone is shallow, nothing is compared. After a lasting
@@ -33,7 +33,7 @@ PINNED: Final = "411eb3953749753103e031112f9c63475f941808"
 #: Speed of this checkout, relative to the pinned revision, below which the check fails.
 LEAST: Final = 0.7
 _HERE: Final = Path(__file__).resolve().parents[1]
-_EXCHANGES: Final = 6_000
+_EXCHANGES: Final = 12_000
 _BROKEN_FRAMES: Final = 150
 _TRIPS: Final = 3_000
 
@@ -168,6 +168,9 @@ def main() -> None:
                 "relay, round trips": relay,
                 "dissect --json": lambda name: command_seconds(
                     trees[name], ["dissect", "--json", str(capture)], capture, [0]
+                ),
+                "dissect --fields": lambda name: command_seconds(
+                    trees[name], ["dissect", "--fields", "ts,api,latency_us", str(capture)], capture, [0]
                 ),
                 "explain --json": lambda name: command_seconds(trees[name], ["explain", "--json", "-"], frames, [0, 1]),
             },
