@@ -4,8 +4,9 @@
 
 Four kinds of work, in processes of `python -m kproxy`: the relay for round trips of 100 bytes (with inspection, which
 another process does), `dissect --json` and `dissect --fields` of many small packets, and `explain --json` of broken
-frames. Both revisions do each in turn, several times. The least CPU time of each counts, because other processes can only add to it. The status
-is 1 if this checkout has less than 70 % of the pinned revision's speed, also after more rounds.
+frames. Both revisions do each in turn, several times. The least CPU time of each counts, because other processes can
+only add to it. The status is 1 if this checkout has less than 70 % of the pinned revision's speed, also after more
+rounds.
 
 The pinned revision comes from the history of this clone. If the clone is shallow, nothing is compared. After a lasting
 improvement, pin the revision that has it.

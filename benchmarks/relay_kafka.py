@@ -1,19 +1,21 @@
 """Kafka's own perf tools to a real broker: directly, through HAProxy, and through kproxy in three ways.
 
     PYTHONPATH=. python benchmarks/relay_kafka.py [--rounds 6] [--records 300000] [--size 1000] [--batch 262144]
+        [--checkout DIRECTORY]
 
 The rows of kproxy are: the plain relay and --advertise, both without inspection but for a sample, and with inspection
-of every frame and a trace. The broker has a listener for each proxy that it advertises, because real clients follow
-what Metadata names; behind --advertise it has its own address. Each round runs producer and consumer through all, in
-alternating order. The tools report wall-clock time: other load changes it, so only ratios of the same run mean
-something. CPU is the proxy's, user and system, of all its processes. Needs java and mvn; without haproxy its row is
-missing.
+of every frame and a trace; the last one also for another revision, in DIRECTORY. The broker has a listener for each
+proxy that it advertises, because real clients follow what Metadata names; behind --advertise it has its own address.
+Each round runs producer and consumer through all, in alternating order. The tools report wall-clock time: other load
+changes it, so only ratios of the same run mean something. CPU is the proxy's, user and system, of all its processes.
+Needs java and mvn; without haproxy its row is missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import shutil
 import socket
@@ -23,13 +25,17 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from relay_load import cpu_seconds
 
 from tests.peers.kafka import HOST, RELEASES, Kafka, free_port
+
+_HERE: Final = Path(__file__).resolve().parents[1]
 
 
 @dataclass
@@ -58,10 +64,13 @@ def processes(pid: int) -> Iterator[int]:
         yield from processes(int(child))
 
 
-def proxy(port: int, upstream: tuple[str, int], *options: str) -> contextlib.AbstractContextManager[int]:
+def proxy(
+    port: int, upstream: tuple[str, int], *options: str, checkout: Path = _HERE
+) -> contextlib.AbstractContextManager[int]:
     """Run kproxy; gives its process id when it listens."""
     addresses = ["--listen", f"{HOST}:{port}", "--upstream", "{}:{}".format(*upstream)]
-    return listening([sys.executable, "-m", "kproxy", *addresses, "--quiet", *options], port)
+    command = [sys.executable, "-P", "-m", "kproxy", *addresses, "--quiet", *options]
+    return listening(command, port, {"PYTHONPATH": str(checkout)})
 
 
 def haproxy(port: int, upstream: tuple[str, int], directory: Path) -> contextlib.AbstractContextManager[int]:
@@ -75,8 +84,8 @@ def haproxy(port: int, upstream: tuple[str, int], directory: Path) -> contextlib
 
 
 @contextlib.contextmanager
-def listening(command: list[str], port: int) -> Iterator[int]:
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+def listening(command: list[str], port: int, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[int]:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment}) as child:
         try:
             while child.poll() is None:
                 with contextlib.suppress(OSError), socket.create_connection((HOST, port)):
@@ -114,9 +123,10 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=300_000)
     parser.add_argument("--size", type=int, default=1000, help="bytes of a record")
     parser.add_argument("--batch", type=int, default=262_144, help="bytes of a batch at most")
+    parser.add_argument("--checkout", type=Path, help="another revision of kproxy, for a row of its own")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
-        advertised = {"RELAY": free_port(), "INSPECTED": free_port(), "HAPROXY": free_port()}
+        advertised = {"RELAY": free_port(), "INSPECTED": free_port(), "HAPROXY": free_port(), "CHECKOUT": free_port()}
         kafka = Kafka(RELEASES[0], Path(directory), advertised, {"log.retention.bytes": "500000000"})
         stack.callback(kafka.kill)
         blind = ("--no-trace", "--sample", "0.000000001")  # what the inspector sees costs CPU as well
@@ -131,6 +141,11 @@ def main() -> None:
             ("with a trace", advertised["INSPECTED"], kafka.listeners["INSPECTED"], "--trace", f"{directory}/trace"),
         ):
             routes.append(Route(name, port, stack.enter_context(proxy(port, upstream, *options))))
+        if args.checkout is not None:
+            port, trace = advertised["CHECKOUT"], f"{directory}/trace-of-checkout"
+            upstream = kafka.listeners["CHECKOUT"]
+            running = proxy(port, upstream, "--trace", trace, checkout=args.checkout.resolve())
+            routes.append(Route("the checkout", port, stack.enter_context(running)))
         for number in range(args.rounds):
             topic = f"round-{number}"
             for route in routes if number % 2 else routes[::-1]:
