@@ -74,7 +74,7 @@ for sql in asked:
 
 
 class Cost(NamedTuple):
-    """CPU seconds, peak MB of the largest process of Java and of Python, seconds to the first output, and to the end."""
+    """CPU seconds, peak MB of the largest process of Java and of Python, seconds to the first output and the end."""
 
     cpu: float
     java: int
