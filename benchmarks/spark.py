@@ -4,12 +4,15 @@ PYTHONPATH=. python benchmarks/spark.py [LINES or TRACES...]      # needs the ex
 
 LINES are generated, a directory of traces is taken as it is. Stages: traces to Parquet; six jobs that SQL can ask too,
 all jobs, and the report, from that Parquet; DuckDB's own Parquet from the same traces, and the six questions from the
-same Parquet. Each is a process of its own, with its children: CPU is user and system time, memory the peaks of Java and
-of Python. At the end what a further million costs, from a number of lines to the next.
+same Parquet. Each is a process of its own, with its descendants, also those that outlive it: CPU is user and system
+time, read ten times a second from /proc; memory is the peaks of Java and of Python. At the end what a further million
+costs, from a number of lines to the next.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,7 +23,8 @@ from typing import NamedTuple
 
 from tests.kproxy.spark import planted
 
-_TICKS = 100  # a second, of /proc/PID/stat
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: what outlives a process becomes a child of this one
 _MILLION = 1_000_000
 _JOBS = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
 
@@ -70,35 +74,60 @@ for sql in asked:
 
 
 class Cost(NamedTuple):
-    """CPU seconds, peak MB of the largest process of Java and of Python, and seconds that it took."""
+    """CPU seconds, peak MB of the largest process of Java and of Python, seconds to the first output and the end."""
 
     cpu: float
     java: int
     python: int
+    first: float
     wall: float
 
 
-def cost(*command: str | Path) -> Cost:
-    """Run Python with its children, and watch them."""
-    began = time.monotonic()
-    process = subprocess.Popen([sys.executable, *map(str, command)], stdout=subprocess.DEVNULL)
+def cost(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> tuple[Cost, bytes]:
+    """Run Python, and watch it and its descendants until all have ended; return the cost and the output.
+
+    `env` is added to the environment. Spark's daemon does not wait for its Python workers, so the CPU time that the
+    kernel sums up for ended children would miss theirs.
+    """
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     cpu: dict[int, float] = {}
     peaks = {"java": 0, "python": 0}
-    while process.poll() is None:
-        for pid in _family(process.pid):
-            try:
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                status = Path(f"/proc/{pid}/status").read_text().splitlines()
-                kind = "java" if Path(f"/proc/{pid}/exe").readlink().name == "java" else "python"
-            except OSError:
-                continue
-            cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS
-            peak = next((int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")), 0)
-            peaks[kind] = max(peak, peaks[kind])
-        time.sleep(0.1)
-    if process.returncode != 0:
-        sys.exit(f"failed: {command}")
-    return Cost(sum(cpu.values()), peaks["java"], peaks["python"], time.monotonic() - began)
+    first = 0.0
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, command)], stdout=output, cwd=cwd, env=os.environ | (env or {})
+        )
+        while watched := _family(os.getpid())[1:]:
+            for pid in watched:
+                try:
+                    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                    cpu[pid] = (int(fields[11]) + int(fields[12])) / _TICKS  # also of a zombie, which has no status
+                    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+                    kind = "java" if Path(f"/proc/{pid}/exe").readlink().name == "java" else "python"
+                except OSError:
+                    continue
+                peak = next((int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")), 0)
+                peaks[kind] = max(peak, peaks[kind])
+            if not first and os.fstat(output.fileno()).st_size:
+                first = time.monotonic() - began
+            process.poll()
+            while process.returncode is not None and _reap():
+                pass
+            time.sleep(0.1)
+        wall = time.monotonic() - began
+        if process.wait() != 0:
+            sys.exit(f"failed: {command}")
+        output.seek(0)
+        return Cost(sum(cpu.values()), peaks["java"], peaks["python"], first or wall, wall), output.read()
+
+
+def _reap() -> bool:
+    """Forget a descendant that has ended after its parent; False if there is none."""
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return False
 
 
 def _family(pid: int) -> list[int]:
@@ -141,7 +170,8 @@ def main() -> None:
             lines = sum(_lines(file) for file in traces.rglob("*.jsonl"))
             measured.append((lines, {}))
             for stage, command in stages(traces, Path(directory)).items():
-                each = measured[-1][1][stage] = cost(*command)
+                each, _ = cost(*command)
+                measured[-1][1][stage] = each
                 print(
                     f"| {lines:>10,} | {stage:<16} | {each.cpu:>5.1f} | {each.java:>7,} | {each.python:>9,} "
                     f"| {each.wall:>6.0f} |",

@@ -1,103 +1,98 @@
 """CPU of `kproxy analyze` in two checkouts, in turns: the minimum of each counts on a machine that does other work.
 
     PYTHONPATH=. python benchmarks/spark_revisions.py OLD NEW TRACES... [--stage NAME]... [--job NAME] [--rounds 3]
+        [--archive] [--outputs DIR]
 
-OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables, `one` (`--job`), `convert`, and `six`
-tables from the converted Parquet. Without the stage `convert`, TRACES may be a table that `kproxy analyze convert` has
-written, and `all` and `six` read it. CPU is user and system time of all processes, also of Java, but without Spark's
-Python workers, for which its daemon does not wait; `convert` has them, and `benchmarks/spark.py` counts them. Archives
-of Spark's classes are used but not written. The output of each stage must be the same in both. If duckdb is installed,
-it does `convert` and `six` too (of a directory of plain traces).
+OLD and NEW are checkouts; needs the extra spark. Stages: `all` tables that OLD has, `one` (`--job`), `convert`, and
+`six` tables from the converted Parquet. Without the stage `convert`, TRACES may be a table that `kproxy analyze
+convert` has written, and `all` and `six` read it. CPU is user and system time of all processes, also of Java and of
+Spark's Python workers. There is no archive of Spark's classes; with `--archive`, two runs of NEW write one first, and
+both checkouts use it. Tables that differ between OLD and NEW are reported; `--outputs` keeps both. If duckdb is
+installed, it does `convert` and `six` too (of a directory of plain traces).
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import os
-import resource
-import subprocess
+import json
 import sys
 import tempfile
-import time
 from importlib.util import find_spec
+from itertools import zip_longest
 from pathlib import Path
 
-from benchmarks.spark import DUCKDB_CONVERT, DUCKDB_SIX
+from benchmarks.spark import DUCKDB_CONVERT, DUCKDB_SIX, Cost, cost
 
 _ANALYZE = ("-m", "kproxy", "analyze")
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: Java outlives Python, and is then a child of this process
-_SIX = [word for name in ("latency", "throughput", "errors", "throttling", "batches", "partitions")
-        for word in ("--job", name)]  # fmt: skip
+_SIX = ("latency", "throughput", "errors", "throttling", "batches", "partitions")
 
 
-def run(checkout: Path, *args: str) -> tuple[float, float, bytes]:
-    """Run Python in a checkout; return CPU seconds, seconds to the first output, and the output."""
-    before, began, first = _cpu(), time.monotonic(), 0.0
-    command = [sys.executable, *args]
-    environment = os.environ | {"PYTHONPATH": str(checkout), "KPROXY_SPARK_ARCHIVE": "no"}
-    with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        output = process.stdout.read(1)
-        first = time.monotonic() - began
-        output += process.stdout.read()
-    if process.returncode:
-        sys.exit(f"failed: {command}")
-    try:
-        while True:
-            os.wait()
-    except ChildProcessError:
-        return _cpu() - before, first, output
+def jobs(names: list[str] | tuple[str, ...]) -> list[str]:
+    """Options for these tables."""
+    return [word for name in names for word in ("--job", name)]
 
 
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def known(checkout: Path) -> list[str]:
+    """The tables of a checkout."""
+    return sorted(each.stem.replace("_", "-") for each in Path(checkout, "kproxy/spark/jobs").glob("[!_]*.py"))
+
+
+def differing(old: bytes, new: bytes) -> list[str]:
+    """The tables of which a row differs."""
+    pairs = zip_longest(old.splitlines(), new.splitlines())
+    return sorted({json.loads(row)["job"] for pair in pairs if pair[0] != pair[1] for row in pair if row})
 
 
 def main() -> None:
     """Print a row for each stage."""
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
     parser = argparse.ArgumentParser(description="CPU of kproxy analyze in two checkouts")
     parser.add_argument("checkouts", nargs=2, type=Path, metavar="CHECKOUT")
     parser.add_argument("traces", nargs="+", type=Path)
     parser.add_argument("--stage", action="append", choices=("all", "one", "convert", "six"))
     parser.add_argument("--job", default="errors")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--archive", action="store_true")
+    parser.add_argument("--outputs", type=Path)
     args = parser.parse_args()
     checkouts = [each.resolve() for each in args.checkouts]
     traces = [str(each.resolve()) for each in args.traces]
     chosen = args.stage or ["all", "one", "convert", "six"]
     with tempfile.TemporaryDirectory() as directory:
+        cache = {"XDG_CACHE_HOME": f"{directory}/cache"}
         converted = [f"{directory}/last"] if "convert" in chosen else traces
         stages = {
-            "all": [*traces, "--format", "json"],
-            "one": ["--job", args.job, *traces, "--format", "json"],
             "convert": ["convert", *traces, "--out", f"{directory}/@"],
-            "six": [*_SIX, *converted, "--format", "json"],
+            "one": [*jobs([args.job]), *traces, "--format", "json"],
+            "six": [*jobs(_SIX), *converted, "--format", "json"],
+            "all": [*jobs(known(checkouts[0])), *converted, "--format", "json"],
         }
-        stages = {stage: words for stage, words in stages.items() if stage in chosen}
-        peers = {"six": ["-c", DUCKDB_SIX, *converted]}
-        if "convert" in stages:
-            peers["convert"] = ["-c", DUCKDB_CONVERT, *traces, *converted, f"{directory}/duckdb"]
+        peers = {
+            "convert": ["-c", DUCKDB_CONVERT, *traces, *converted, f"{directory}/duckdb"],
+            "six": ["-c", DUCKDB_SIX, *converted],
+        }
+        if args.archive:
+            for _ in range(2):
+                cost(*_ANALYZE, *stages["one"], cwd=checkouts[1], env={**cache, "PYTHONPATH": str(checkouts[1])})
         print("| stage | old: CPU s, first output | new: CPU s, first output | DuckDB: CPU s |")
-        for stage, words in stages.items():
-            found: list[list[tuple[float, float]]] = [[], []]
+        for stage, words in ((name, stages[name]) for name in stages if name in chosen):
+            found: list[list[Cost]] = [[], []]
+            outputs = [b"", b""]
             for number in range(args.rounds):
-                outputs = []
                 for place, checkout in enumerate(checkouts):
                     table = f"{directory}/{place}{number}"
-                    cpu, first, output = run(
-                        checkout, *_ANALYZE, *(each.replace(f"{directory}/@", table) for each in words)
-                    )
-                    found[place].append((cpu, first))
-                    outputs.append(output)
+                    command = (*_ANALYZE, *(each.replace(f"{directory}/@", table) for each in words))
+                    environment = {**cache, "PYTHONPATH": str(checkout), "KPROXY_SPARK_ARCHIVE": "no"}
+                    each, outputs[place] = cost(*command, cwd=checkout, env=environment)
+                    found[place].append(each)
                     if stage == "convert" and not Path(directory, "last").exists():
                         Path(directory, "last").symlink_to(table)
-                if outputs[0] != outputs[1]:
-                    sys.exit(f"{stage}: the outputs differ")
-            old, new = (f"{min(each)[0]:.1f}, {min(first for _, first in each):.1f} s" for each in found)
-            peer = f"{run(checkouts[1], *peers[stage])[0]:.1f}" if stage in peers and find_spec("duckdb") else "–"
+            if differ := differing(*outputs):
+                print(f"{stage}: these tables differ: {', '.join(differ)}", file=sys.stderr)
+            if args.outputs:
+                for name, output in zip(("old", "new"), outputs, strict=True):
+                    Path(args.outputs, f"{stage}.{name}.json").write_bytes(output)
+            old, new = (f"{min(each).cpu:.1f}, {min(run.first for run in each):.1f} s" for each in found)
+            peer = f"{cost(*peers[stage])[0].cpu:.1f}" if stage in peers and find_spec("duckdb") else "–"
             print(f"| {stage} | {old} | {new} | {peer} |", flush=True)
 
 

@@ -137,8 +137,8 @@ def _rates(lines: DataFrame) -> DataFrame:
         )
         .groupBy(*_WHAT, _hour(F.col("slot")).alias("hour"))
         .agg(
-            F.sum("seconds").alias("seconds"),
-            F.map_from_entries(F.flatten(F.collect_list("parts"))).alias("parts"),
+            total(F.collect_list("seconds")).alias("seconds"),
+            in_order(F.flatten(F.collect_list("parts"))).alias("parts"),
         )
     )
     requests = F.aggregate(
@@ -306,3 +306,13 @@ def _median(numbers: Column) -> Column:
     """The median of a non-empty array."""
     ordered, size = F.array_sort(numbers), F.size(numbers)
     return (F.get(ordered, F.floor((size - 1) / 2).cast("int")) + F.get(ordered, F.floor(size / 2).cast("int"))) / 2
+
+
+def total(fractions: Column) -> Column:
+    """The sum of an array, in sorted order: the order in which tasks deliver fractions would change its last digit."""
+    return F.aggregate(F.array_sort(fractions), F.lit(0.0), lambda so_far, each: so_far + each)
+
+
+def in_order(entries: Column) -> Column:
+    """A map whose entries are sorted by key, so that sums over them have the same last digit in each run."""
+    return F.map_from_entries(F.array_sort(entries))

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kproxy.spark.jobs.anomalies import anomalies
+from kproxy.spark.jobs.anomalies import anomalies, in_order, total
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.made import BEGIN_NS, close, open_, request, response, table
 from tests.kproxy.spark.plain import assert_rows, client_of, percentile
@@ -133,6 +133,17 @@ def test_only_what_was_observed_is_compared(spark: SparkSession) -> None:
             for by, value in (("api", None), ("broker", "10.0.0.1:9092"), ("client", "app"))
         ),
     ]
+
+
+def test_the_order_of_tasks_does_not_change_the_last_digit(spark: SparkSession) -> None:
+    fractions = [0.1, 0.2, 0.3]
+    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    columns = []
+    for each in (fractions, fractions[::-1]):
+        entries = F.array(*(F.struct(F.lit(number).alias("place"), F.lit(1).alias("part")) for number in each))
+        columns += [total(F.array(*map(F.lit, each))), F.map_keys(in_order(entries))]
+    [row] = spark.range(1).select(*(column.alias(str(at)) for at, column in enumerate(columns))).collect()
+    assert (row[0], row[1]) == (row[2], row[3])
 
 
 def test_real_clients_with_a_bad_day(real: DataFrame) -> None:
