@@ -60,7 +60,7 @@ class _InspectorLoop:
         self._tap = tap
         self._table = table
         self._selector = selectors.DefaultSelector()
-        self._buffer = memoryview(bytearray(_READ_BYTES))  # memory of its own for each read would be page faults
+        self._buffer = memoryview(bytearray(_READ_BYTES))  # new memory for each read would cost page faults
         self._decoder = tap_protocol.TapDecoder()
         self._sink: InspectionSink | None = None
         self._figures = FiguresWriter(tap)

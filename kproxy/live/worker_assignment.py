@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dissectors.bounded import BoundedDict
@@ -78,7 +78,7 @@ class WorkerAssignment:
         self,
         lost: WorkerProcess,
         worker: WorkerProcess,
-        dropped: Iterable[tap_messages.Message],
+        dropped: Sequence[tap_messages.Message],
         progress: Mapping[int, tuple[Progress, Progress]],
         at: int,
     ) -> Announcements:
