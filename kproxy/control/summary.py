@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kproxy.trace.lines import Line, RequestLine, ResponseLine
+from kproxy.trace.lines import FRAME_LINES, Line
 from kproxy.trace.record_values import record_values
 
 
 def take_frame(line: Line) -> str | None:
     """Remove the frame (base64) from a line, and return it."""
-    if not isinstance(line, RequestLine | ResponseLine):
+    if not isinstance(line, FRAME_LINES):
         return None
     frame, line.frame = line.frame, None
     return frame
@@ -16,16 +16,18 @@ def take_frame(line: Line) -> str | None:
 
 def strip(line: Line) -> str | None:
     """Remove from a line what `Detail.SUMMARY` does not have; return the frame (base64) that it had."""
-    if isinstance(line, RequestLine | ResponseLine):
-        line.body = None
-        for finding in line.findings:
-            finding.excerpt = None
-    return take_frame(line)
+    if not isinstance(line, FRAME_LINES):
+        return None
+    line.body = None
+    for finding in line.findings:
+        finding.excerpt = None
+    frame, line.frame = line.frame, None
+    return frame
 
 
 def has_decoded_records(line: Line) -> bool:
     """Whether the line has decoded keys, values or headers of records."""
-    body = line.body if isinstance(line, RequestLine | ResponseLine) else None
+    body = line.body if isinstance(line, FRAME_LINES) else None
     return next(record_values(body), None) is not None
 
 

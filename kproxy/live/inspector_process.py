@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 import time
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from kproxy.control.watched import WorkerLost
 from kproxy.live.failure import report_failure
@@ -18,11 +18,12 @@ from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.proxy.inspector_figures import FiguresWriter
+from kproxy.proxy.loop import keep_freed_memory
 
 #: Exit status of an inspector that has reported the reason.
 FAILED = 1
 
-_CHUNK = 1 << 20
+_READ_BYTES: Final = 1 << 20
 _SECOND = IDLE_NS / 1e9
 _HUNG_UP = select.POLLHUP | select.POLLERR
 
@@ -38,6 +39,7 @@ def inspect(options: InspectorOptions, tap: socket.socket, table: InspectedTable
 
     So the trace is also completed if the relay is killed.
     """
+    keep_freed_memory()
     status = FAILED
     try:
         if _InspectorLoop(options, tap, table).run():
@@ -58,6 +60,7 @@ class _InspectorLoop:
         self._tap = tap
         self._table = table
         self._selector = selectors.DefaultSelector()
+        self._buffer = memoryview(bytearray(_READ_BYTES))  # new memory for each read would cost page faults
         self._decoder = tap_protocol.TapDecoder()
         self._sink: InspectionSink | None = None
         self._figures = FiguresWriter(tap)
@@ -103,13 +106,13 @@ class _InspectorLoop:
 
     def _receive(self, _events: int) -> None:
         try:
-            data = self._tap.recv(_CHUNK)
+            size = self._tap.recv_into(self._buffer)
         except BlockingIOError:
             return
         except ConnectionError:
-            data = b""
-        self._ended = not data
-        for message in self._decoder.receive_data(data):
+            size = 0
+        self._ended = not size
+        for message in self._decoder.receive_data(self._buffer[:size]):
             if isinstance(message, tap_messages.Hello):
                 kind = InspectionSink if self._options.workers == 1 else PooledSink
                 self._sink = kind(

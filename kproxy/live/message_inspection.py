@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from dissectors.connections.events import BEHIND, RESTARTED, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
 from kproxy.inspection.inspected_connection import Progress
@@ -10,6 +12,9 @@ from kproxy.live.progress import ProgressLog
 from kproxy.proxy import tap_messages
 from kproxy.trace.lines import FORMAT, GapLine, Line
 from kproxy.trace.timestamps import timestamp
+
+#: Messages with bytes of a connection.
+_MOVING: Final = (tap_messages.TapData, tap_messages.TapSkipped, tap_messages.TapGap)
 
 
 class MessageInspection:
@@ -41,7 +46,7 @@ class MessageInspection:
 
     def add_progress(self, message: tap_messages.Message) -> None:
         """The lines of a message were handled."""
-        if isinstance(message, tap_messages.TapData | tap_messages.TapSkipped | tap_messages.TapGap):
+        if isinstance(message, _MOVING):
             self._progress.moved(message.connection_id)
         elif isinstance(message, tap_messages.Close):
             self._progress.closed(message.connection_id)

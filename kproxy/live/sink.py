@@ -174,12 +174,13 @@ class InspectionSink:
         selected = self._selection.of(line)  # the trace has all of them
         if selected is not None:
             self._tally.add(selected)
-            if self._shown and self._throttle.allows():
-                self._show(lambda: self._output.write(selected))
+            if self._shown and self._output.shows(selected) and self._throttle.allows():
+                self._show(partial(self._output.write, selected))
         if self._trace is None and self._control is None:
             return
         whole = None if self._detail is Detail.SUMMARY else encode_line(line)
-        frame = take_frame(line) or frame
+        if self._detail is Detail.RAW:
+            frame = take_frame(line)
         decoded = None
         if self._control is not None and self._decodes_records and has_decoded_records(line):
             decoded = encode_line(line) if self._detail is Detail.RAW else whole

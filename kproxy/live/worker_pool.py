@@ -1,4 +1,4 @@
-"""The workers of the inspector's process: assigns connections to them, and returns their lines in the tap's order."""
+"""The workers of the inspector's process: passes messages to them, and returns their lines in the tap's order."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias
 
-from dissectors.bounded import BoundedDict
-from dissectors.connections import addresses
-from dissectors.connections.events import Direction
 from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspected_connection import OpenConnection, Progress
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.live.restart_policy import RestartPolicy
 from kproxy.live.worker import FRAMES, OPEN, WAITING, Reply
+from kproxy.live.worker_assignment import WorkerAssignment
 from kproxy.live.worker_process import WorkerProcess
 from kproxy.proxy import tap_messages, tap_protocol
 
@@ -28,12 +26,6 @@ _MOST_UNANSWERED: Final = 2500
 _MOST_BYTES: Final = 8 << 20
 #: A worker that does not reply for so long is killed if the relay has ended.
 _PATIENCE_S: Final = 5
-#: Clients whose worker is remembered.
-_MOST_CLIENTS: Final = 100_000
-
-_NOTHING: Final = ((0, 0, True), (0, 0, True))
-
-
 #: Takes a message and the reply of its worker (None if no worker gets it), and connections whose lines up to their
 #: `WorkerPool.progress` have been passed on.
 Replied: TypeAlias = Callable[[tap_messages.Message, Reply | None, Iterable[int]], None]
@@ -41,9 +33,6 @@ Replied: TypeAlias = Callable[[tap_messages.Message, Reply | None, Iterable[int]
 
 class WorkerPool:
     """Passes messages to workers. `replied` gets each message with its reply, in the order of `put`.
-
-    All connections of a client, which is a host, have the same worker. Local clients are told apart by the server as
-    well: they are many programs on one host.
 
     Args:
         count: The number of workers.
@@ -78,10 +67,7 @@ class WorkerPool:
         self._frames = False
         self._progress: dict[int, tuple[Progress, Progress]] = {}  # of open connections
         self._workers = [WorkerProcess(run, self._selector) for _ in range(count)]
-        self._clients: BoundedDict[tuple[str, str], WorkerProcess] = BoundedDict(_MOST_CLIENTS)
-        self._assigned: dict[int, WorkerProcess] = {}  # by open connection
-        self._opened: dict[int, tap_messages.Open] = {}  # connections whose end was not replied
-        self._sent: dict[int, list[int]] = {}  # of these, bytes by direction
+        self._assignment = WorkerAssignment()
         self._held = 0  # bytes of pending messages
         self._most_pending, self._most_held = _MOST_UNANSWERED * count, _MOST_BYTES * count
         #: Messages that were passed on are kept without their payload; the last item is its size.
@@ -99,16 +85,16 @@ class WorkerPool:
     @property
     def open_numbers(self) -> list[int]:
         """The open connections, in the order in which they were opened."""
-        return list(self._assigned)
+        return self._assignment.open_numbers
 
     def put(self, message: tap_messages.Message) -> None:
         """Pass a message to its worker. Waits if that has too many already."""
         self._at = message.at
         if type(message) is tap_messages.TapData:  # most are
             number, direction, at, payload = message
-            worker, size = self._assigned[number], len(payload)
+            size = len(payload)
+            worker = self._assignment.add_bytes(number, direction, size)
             self._held += size
-            self._sent[number][direction] += size
             self._pending.append((worker, tap_messages.TapData(number, direction, at, b""), size))
             worker.put(tap_protocol.encode_data_head(number, direction, at, size), payload)
         else:
@@ -117,10 +103,6 @@ class WorkerPool:
                 self._pending.append((None, message, 0))
                 return
             worker = found
-            if isinstance(message, tap_messages.TapSkipped):
-                self._sent[message.connection_id][message.direction] += message.size + 4
-            elif isinstance(message, tap_messages.TapGap):
-                self._sent[message.connection_id][message.direction] += message.size
             self._pass(message, worker)
         while (
             worker.unanswered > _MOST_UNANSWERED
@@ -196,45 +178,20 @@ class WorkerPool:
             raise WorkerLost(f"one of {len(self._workers)} inspectors has ended too often ({why})")
         worker = WorkerProcess(self._run, self._selector)
         self._workers[self._workers.index(lost)] = worker
-        for client in [client for client, each in self._clients.items() if each is lost]:
-            self._clients[client] = worker
         dropped = self._take_unanswered(lost)
-        missed = self._announce_again(lost, worker, dropped)
-        for message in dropped:
-            if isinstance(message, tap_messages.Query):
-                self._pass(message, worker)
-        which = f"one of {len(self._workers)} inspectors stopped ({why}) and was restarted"
-        self._warn(f"{which}: {missed} bytes were not inspected")
-
-    def _announce_again(self, lost: WorkerProcess, worker: WorkerProcess, dropped: list[tap_messages.Message]) -> int:
-        """Announce the connections of `lost` to `worker`; return the bytes that neither inspects."""
         progress = dict(self._progress)
         for _, more in lost.replies:
             progress |= more
         if self._frames:
             self._pass(tap_messages.Query(self._at, FRAMES, value=True), worker)
-        opens = [each for each in dropped if isinstance(each, tap_messages.Open)]
-        new = {each.connection_id for each in opens if each is self._opened[each.connection_id]}  # not announced again
-        ends = {each.connection_id: each for each in dropped if isinstance(each, tap_messages.Close)}
-        missed = 0
-        for number in sorted([*ends, *(number for number, each in self._assigned.items() if each is lost)]):
-            if number not in ends:
-                self._assigned[number] = worker
-                worker.connections += 1
-            opened = self._opened[number]
-            done = progress.get(number) or [Progress(*each) for each in opened.resumed or _NOTHING]
-            gaps = [sent - each.bytes for sent, each in zip(self._sent[number], done, strict=True)]
-            if number not in new:
-                request, response = ((each.bytes, each.frames, not gap) for each, gap in zip(done, gaps, strict=True))
-                opened = opened._replace(at=self._at, resumed=(request, response))
-            self._pass(opened, worker)
-            for direction, gap in zip(Direction, gaps, strict=True):
-                if gap:
-                    self._pass(tap_messages.TapGap(number, direction, self._at, gap, 0, restarted=True), worker)
-            if number in ends:
-                self._pass(ends[number], worker)
-            missed += sum(gaps)
-        return missed
+        announcements = self._assignment.replace(lost, worker, dropped, progress, self._at)
+        for message in announcements.messages:
+            self._pass(message, worker)
+        for message in dropped:
+            if isinstance(message, tap_messages.Query):
+                self._pass(message, worker)
+        which = f"one of {len(self._workers)} inspectors stopped ({why}) and was restarted"
+        self._warn(f"{which}: {announcements.missed} bytes were not inspected")
 
     def _take_unanswered(self, lost: WorkerProcess) -> list[tap_messages.Message]:
         """Remove the messages that `lost` has not replied to."""
@@ -301,21 +258,17 @@ class WorkerPool:
         return values
 
     def _worker_for(self, message: tap_messages.Message) -> WorkerProcess | None:
+        assignment = self._assignment
         if isinstance(message, tap_messages.Open):
-            is_local = addresses.is_local(message.client)
-            client = (addresses.host_of(message.client), message.server if is_local else "")
-            worker = self._clients.get(client) or min(self._workers, key=lambda each: each.connections)
-            worker.connections += 1
-            self._clients[client] = self._assigned[message.connection_id] = worker
-            self._opened[message.connection_id] = message
-            self._sent[message.connection_id] = [found[0] for found in message.resumed or _NOTHING]
-            return worker
+            return assignment.open(message, self._workers)
         if isinstance(message, tap_messages.Close):
-            worker = self._assigned.pop(message.connection_id)
-            worker.connections -= 1
-            return worker
+            return assignment.close(message.connection_id)
+        if isinstance(message, tap_messages.TapSkipped):
+            return assignment.add_bytes(message.connection_id, message.direction, message.size + 4)
+        if isinstance(message, tap_messages.TapGap):
+            return assignment.add_bytes(message.connection_id, message.direction, message.size)
         number = getattr(message, "connection_id", None)
-        return None if number is None else self._assigned[number]
+        return None if number is None else assignment.worker_of(number)
 
     def _release(self) -> None:
         nothing: dict[int, tuple[Progress, Progress]] = {}
@@ -332,5 +285,5 @@ class WorkerPool:
             self._held -= size
             self._replied(message, reply, progress)
             if type(message) is tap_messages.Close:
-                for known in (self._progress, self._opened, self._sent):
-                    known.pop(message.connection_id, None)
+                self._progress.pop(message.connection_id, None)
+                self._assignment.forget(message.connection_id)

@@ -45,6 +45,10 @@ class Output(ABC):
         """How much of each frame this output needs."""
         return requested
 
+    def shows(self, line: Line) -> bool:
+        """False if `write` would write nothing, whatever the filter."""
+        return True
+
     def begin(self, name: str) -> None:  # noqa: B027  # most outputs need nothing here
         """The next lines belong to the input `name`."""
 

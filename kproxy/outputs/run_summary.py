@@ -11,7 +11,7 @@ from rich.table import Table
 
 from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Latency buckets are 2 % wide.
 _STEP = math.log(1.02)
@@ -67,7 +67,7 @@ class RunSummary:
 
     def add(self, line: Line) -> None:
         """Count one line of the trace."""
-        if isinstance(line, RequestLine | ResponseLine):
+        if isinstance(line, FRAME_LINES):
             self._frame(line)
         elif isinstance(line, OpenLine):
             self.connections += line.connection_id not in self._open

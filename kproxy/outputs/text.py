@@ -79,6 +79,14 @@ class TextOutput:
         self._verbose = verbose
         self._paint = painter(file)
 
+    def shows(self, line: Line) -> bool:
+        """Whether a line of the trace has any row."""
+        return (
+            not self._quiet
+            or bool(getattr(line, "findings", None))
+            or isinstance(line, GapLine | FindingLine | StallLine)
+        )
+
     def write(self, line: Line) -> None:
         """Write the rows of one line, if it has any."""
         if rows := [*self.rows(line)]:
@@ -101,8 +109,9 @@ class TextOutput:
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
         """The rows of text for a line of the trace."""
-        if not self._quiet or isinstance(line, GapLine | FindingLine | StallLine) or getattr(line, "findings", None):
-            yield self._row(line)
+        if not self.shows(line):
+            return
+        yield self._row(line)
         if isinstance(line, FRAME_LINES):
             if self._verbose and not self._quiet and line.body is not None:
                 for text in _body(line.body):

@@ -28,6 +28,9 @@ class TextLines(Output):
     def detail(self, requested: Detail) -> Detail:
         return Detail.FULL if self._verbose and requested is Detail.SUMMARY else requested
 
+    def shows(self, line: Line) -> bool:
+        return self._text.shows(line)
+
     def begin(self, name: str) -> None:
         if self._headings is not None:
             self._headings.begin(name)

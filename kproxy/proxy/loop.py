@@ -22,11 +22,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     _, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # macOS reports a limit that it does not accept
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
-    _keep_freed_memory()
+    keep_freed_memory()
     return asyncio.run(main)
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Make malloc keep up to 64 MiB that were freed, instead of returning them to the system.
 
     It would return the memory of every frame that is held, and the system would fill the same pages with zeros for the

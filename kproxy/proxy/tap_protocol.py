@@ -121,8 +121,8 @@ class TapDecoder:
         self._need = 0  # bytes that `_rest` needs for the next message
         self._begun = False
 
-    def receive_data(self, data: bytes) -> list[Message]:
-        """Take the next bytes; return the messages that they complete, in order.
+    def receive_data(self, data: bytes | memoryview) -> list[Message]:
+        """Take the next bytes; return the messages that they complete, in order. No message refers to `data`.
 
         Raises:
             ValueError: The stream has another version.
@@ -131,8 +131,9 @@ class TapDecoder:
             self._rest += data
             if len(self._rest) < self._need:
                 return []
-            data = bytes(self._rest)
-            self._rest.clear()
+            data, self._rest = memoryview(self._rest), bytearray()
+        else:
+            data = memoryview(data)
         position, end = 0, len(data)
         if not self._begun and data:
             if data[0] != VERSION:
@@ -150,7 +151,7 @@ class TapDecoder:
                 self._need = _HEAD.size + size
                 break
             position = start + size
-            payload = data[start:position]
+            payload = bytes(data[start:position])
             if kind == _DATA:
                 messages.append(TapData(connection_id, _DIRECTIONS[direction], at, payload))
             else:

@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import selectors
-import socket
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
 from dissectors.connections.events import Direction
 from kproxy.control.watched import WorkerLost
-from kproxy.inspection.inspector import Inspector
 from kproxy.live import worker_pool
-from kproxy.live.worker import Reply, Worker
+from kproxy.live.worker import Reply
 from kproxy.live.worker_pool import WorkerPool
-from kproxy.live.worker_process import WorkerProcess
-from kproxy.proxy import tap_messages, tap_protocol
+from kproxy.proxy import tap_messages
 from kproxy.trace.lines import Line, OpenLine, RequestLine
 from tests.kproxy.frames import request
+from tests.kproxy.live.local_worker import LocalWorker
 
 AT = 1_700_000_000_000_000_000
 FRAME = request("Heartbeat", 3, {"group_id": "g"})
 OPEN = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
-
-
-class LocalWorker:
-    """In place of a `WorkerProcess`. It has a connection of its own that is always readable."""
-
-    lives: ClassVar[list[bool]] = []  # of the next ones; beyond, they live
-
-    def __init__(self, run: Callable[[socket.socket], None], selector: selectors.BaseSelector) -> None:
-        self.pid = os.getpid()
-        self.lost = bool(self.lives) and not self.lives.pop(0)
-        self.unanswered = self.connections = 0
-        self.replies: deque[Any] = deque()
-        self._worker = Worker(Inspector("node-1", partial=True), encodes=False, sample=None)
-        self._decoder = tap_protocol.TapDecoder()
-        self._decoder.receive_data(bytes([tap_protocol.VERSION]))
-        self._messages: list[tap_messages.Message] = []
-        self._selector = selector
-        self._readable, self._other = socket.socketpair()
-        self._other.send(b"x")
-        selector.register(self._readable, selectors.EVENT_READ, self)
-
-    def put(self, head: bytes, payload: bytes = b"") -> None:
-        self._messages += self._decoder.receive_data(head + payload)
-        self.unanswered += 1
-
-    def send(self) -> None:
-        pass
-
-    def exchange(self, _events: int) -> None:
-        if self.lost:
-            raise WorkerLost
-        if self._messages:
-            messages, self._messages = self._messages, []
-            found = self._worker.replies(messages)
-            *replies, last = found.replies
-            self.replies.extend([*((each, {}) for each in replies), (last, found.progress)])
-            self.unanswered = 0
-
-    def close(self) -> int:
-        self._selector.unregister(self._readable)
-        self._readable.close()
-        self._other.close()
-        return 9
 
 
 class Pool:
@@ -89,7 +41,7 @@ class Pool:
     def lose(self, *lives: bool) -> None:
         """Lose the worker of connection 1; whether those that follow live."""
         LocalWorker.lives = list(lives)
-        self.pool._assigned[1].lost = True  # type: ignore[attr-defined]
+        self.pool._assignment.worker_of(1).lost = True  # type: ignore[attr-defined]
 
     def of(self, kind: type[Line]) -> list[Any]:
         return [line for line in self.lines if isinstance(line, kind)]
@@ -155,24 +107,3 @@ def test_workers_are_lost_too_often(pool: Pool) -> None:
     with pytest.raises(WorkerLost, match=r"one of 2 inspectors has ended too often \(killed by SIGKILL\)"):
         list(pool.pool.open_now())
     pool.pool._workers = [each for each in pool.pool._workers if not each.lost]  # type: ignore[attr-defined]
-
-
-def test_no_descriptor_is_left_for_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[socket.socket] = []
-    socketpair = socket.socketpair
-
-    def pair() -> tuple[socket.socket, socket.socket]:
-        made.extend(socketpair())
-        return made[0], made[1]
-
-    def fork() -> int:
-        raise OSError(errno.EMFILE, "too many")
-
-    monkeypatch.setattr(socket, "socketpair", pair)
-    monkeypatch.setattr(os, "fork", fork)
-    with (
-        selectors.DefaultSelector() as selector,
-        pytest.raises(WorkerLost, match="an inspector could not be started: too many open files"),
-    ):
-        WorkerProcess(lambda _sock: None, selector)
-    assert [each.fileno() for each in made] == [-1, -1]

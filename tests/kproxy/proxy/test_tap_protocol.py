@@ -75,3 +75,12 @@ def test_a_long_message_that_comes_byte_by_byte_is_whole_at_its_end() -> None:
 def test_refuses_a_stream_of_another_version() -> None:
     with pytest.raises(ValueError, match="version 9, not 1"):
         tap_protocol.TapDecoder().receive_data(b"\x09")
+
+
+def test_messages_do_not_change_when_the_buffer_is_read_into_again() -> None:
+    decoder = tap_protocol.TapDecoder()
+    buffer = bytearray(STREAM)
+    came = decoder.receive_data(memoryview(buffer)[:-20])
+    buffer[:-20] = bytes(len(buffer) - 20)
+    came += decoder.receive_data(memoryview(buffer)[-20:])
+    assert came == [message for _, message in MESSAGES]

@@ -1,0 +1,118 @@
+"""Assigns clients and connections to workers, and keeps what a worker must know that replaces one that has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections import addresses
+from dissectors.connections.events import Direction
+from kproxy.inspection.inspected_connection import Progress
+from kproxy.live.worker_process import WorkerProcess
+from kproxy.proxy import tap_messages
+
+#: Clients whose worker is remembered.
+_MOST_CLIENTS: Final = 100_000
+
+_NOTHING: Final = ((0, 0, True), (0, 0, True))
+
+
+class Announcements(NamedTuple):
+    """The messages for a new worker, and the bytes that no worker inspects."""
+
+    messages: list[tap_messages.Message]
+    missed: int
+
+
+class WorkerAssignment:
+    """All connections of a client, which is a host, have the same worker.
+
+    Local clients are told apart by the server as well: they are many programs on one host.
+    """
+
+    def __init__(self) -> None:
+        self._clients: BoundedDict[tuple[str, str], WorkerProcess] = BoundedDict(_MOST_CLIENTS)
+        self._assigned: dict[int, WorkerProcess] = {}  # by open connection
+        self._opened: dict[int, tap_messages.Open] = {}  # connections whose end was not replied
+        self._sent: dict[int, list[int]] = {}  # of these, bytes by direction
+
+    @property
+    def open_numbers(self) -> list[int]:
+        """The open connections, in the order in which they were opened."""
+        return list(self._assigned)
+
+    def open(self, opened: tap_messages.Open, workers: Iterable[WorkerProcess]) -> WorkerProcess:
+        """Assign a connection: to the worker of its client, or to that with the fewest connections."""
+        is_local = addresses.is_local(opened.client)
+        client = (addresses.host_of(opened.client), opened.server if is_local else "")
+        worker = self._clients.get(client) or min(workers, key=lambda each: each.connections)
+        worker.connections += 1
+        self._clients[client] = self._assigned[opened.connection_id] = worker
+        self._opened[opened.connection_id] = opened
+        self._sent[opened.connection_id] = [found[0] for found in opened.resumed or _NOTHING]
+        return worker
+
+    def worker_of(self, number: int) -> WorkerProcess:
+        """The worker of an open connection."""
+        return self._assigned[number]
+
+    def add_bytes(self, number: int, direction: Direction, size: int) -> WorkerProcess:
+        """The worker of a connection gets, or must skip, so many bytes; returns that worker."""
+        worker = self._assigned[number]
+        self._sent[number][direction] += size
+        return worker
+
+    def close(self, number: int) -> WorkerProcess:
+        """A connection has ended; returns its worker."""
+        worker = self._assigned.pop(number)
+        worker.connections -= 1
+        return worker
+
+    def forget(self, number: int) -> None:
+        """The worker has replied to the end of a connection."""
+        self._opened.pop(number, None)
+        self._sent.pop(number, None)
+
+    def replace(
+        self,
+        lost: WorkerProcess,
+        worker: WorkerProcess,
+        dropped: Sequence[tap_messages.Message],
+        progress: Mapping[int, tuple[Progress, Progress]],
+        at: int,
+    ) -> Announcements:
+        """Assign to `worker` what `lost` had.
+
+        Args:
+            lost: Has ended.
+            worker: Takes its place.
+            dropped: The messages that `lost` has not replied to.
+            progress: How far connections are inspected.
+            at: The time (ns since the epoch).
+        """
+        for client in [client for client, each in self._clients.items() if each is lost]:
+            self._clients[client] = worker
+        opens = [each for each in dropped if isinstance(each, tap_messages.Open)]
+        new = {each.connection_id for each in opens if each is self._opened[each.connection_id]}  # not announced again
+        ends = {each.connection_id: each for each in dropped if isinstance(each, tap_messages.Close)}
+        messages: list[tap_messages.Message] = []
+        missed = 0
+        for number in sorted([*ends, *(number for number, each in self._assigned.items() if each is lost)]):
+            if number not in ends:
+                self._assigned[number] = worker
+                worker.connections += 1
+            opened = self._opened[number]
+            done = progress.get(number) or [Progress(*each) for each in opened.resumed or _NOTHING]
+            gaps = [sent - each.bytes for sent, each in zip(self._sent[number], done, strict=True)]
+            if number not in new:
+                request, response = ((each.bytes, each.frames, not gap) for each, gap in zip(done, gaps, strict=True))
+                opened = opened._replace(at=at, resumed=(request, response))
+            messages.append(opened)
+            for direction, gap in zip(Direction, gaps, strict=True):
+                if gap:
+                    messages.append(tap_messages.TapGap(number, direction, at, gap, 0, restarted=True))
+            if number in ends:
+                messages.append(ends[number])
+            missed += sum(gaps)
+        return Announcements(messages, missed)

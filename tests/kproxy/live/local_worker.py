@@ -1,0 +1,58 @@
+"""A worker in this process, in place of a `WorkerProcess`."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from kproxy.control.watched import WorkerLost
+from kproxy.inspection.inspector import Inspector
+from kproxy.live.worker import Worker
+from kproxy.proxy import tap_messages, tap_protocol
+
+
+class LocalWorker:
+    """It replies when the pool waits. It has a connection of its own that is always readable."""
+
+    lives: ClassVar[list[bool]] = []  # of the next ones; beyond, they live
+
+    def __init__(self, run: Callable[[socket.socket], None], selector: selectors.BaseSelector) -> None:
+        self.pid = os.getpid()
+        self.lost = bool(self.lives) and not self.lives.pop(0)
+        self.unanswered = self.connections = 0
+        self.replies: deque[Any] = deque()
+        self._worker = Worker(Inspector("node-1", partial=True), encodes=False, sample=None)
+        self._decoder = tap_protocol.TapDecoder()
+        self._decoder.receive_data(bytes([tap_protocol.VERSION]))
+        self._messages: list[tap_messages.Message] = []
+        self._selector = selector
+        self._readable, self._other = socket.socketpair()
+        self._other.send(b"x")
+        selector.register(self._readable, selectors.EVENT_READ, self)
+
+    def put(self, head: bytes, payload: bytes = b"") -> None:
+        self._messages += self._decoder.receive_data(head + payload)
+        self.unanswered += 1
+
+    def send(self) -> None:
+        pass
+
+    def exchange(self, _events: int) -> None:
+        if self.lost:
+            raise WorkerLost
+        if self._messages:
+            messages, self._messages = self._messages, []
+            found = self._worker.replies(messages)
+            *replies, last = found.replies
+            self.replies.extend([*((each, {}) for each in replies), (last, found.progress)])
+            self.unanswered = 0
+
+    def close(self) -> int:
+        self._selector.unregister(self._readable)
+        self._readable.close()
+        self._other.close()
+        return 9

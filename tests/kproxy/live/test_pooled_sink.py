@@ -1,0 +1,90 @@
+"""What the sink of `--inspectors` does with replies, with workers in this process."""
+
+from __future__ import annotations
+
+import os
+import selectors
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dissectors.connections.events import Direction
+from dissectors.failures import Failure
+from kproxy.inspection.inspector import Inspector
+from kproxy.live import worker, worker_pool
+from kproxy.live.pooled_sink import PooledSink
+from kproxy.live.sink import InspectorOptions
+from kproxy.live.worker import OPEN, TICK, Reply, Worker, WorkerTick
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.line_outputs import OutputOptions
+from kproxy.outputs.run_summary import RunSummary
+from kproxy.proxy import tap_messages
+from kproxy.trace.encoding import parse_line
+from kproxy.trace.lines import Detail, FindingLine, OpenLine, RequestLine
+from kproxy.trace.reader import trace_files
+from tests.kproxy.frames import request
+from tests.kproxy.live.local_worker import LocalWorker
+
+AT = 1_700_000_000_000_000_000
+OPENED = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
+
+
+def data(number: int, correlation_id: int = 0) -> tap_messages.TapData:
+    frame = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=correlation_id)
+    return tap_messages.TapData(number, Direction.REQUEST, AT, frame)
+
+
+@pytest.fixture
+def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PooledSink]:
+    monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
+    monkeypatch.setattr(os, "kill", lambda *_: None)
+    options = InspectorOptions(OutputOptions(quiet=True), Selection(), Detail.SUMMARY, tmp_path, workers=2)
+    with selectors.DefaultSelector() as selector:
+        made = PooledSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
+        yield made
+        made.close()
+
+
+def tick(pid: int, in_flight: int) -> Reply:
+    return Reply(value=WorkerTick(pid, in_flight, RunSummary()))
+
+
+def test_requests_in_flight_are_those_of_the_last_tick_of_each_present_worker(
+    sink: PooledSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = tap_messages.Query(AT, TICK)
+    pids = [7, 8]
+    monkeypatch.setattr(worker_pool.WorkerPool, "pids", property(lambda _pool: pids))
+    for reply in (tick(7, 2), tick(8, 3), tick(7, 4)):
+        sink._replied(query, reply, ())
+    assert sink.in_flight == 7
+    pids[0] = 9  # 7 has ended: its connections, and so its requests, are those of 9
+    sink.tick()
+    sink._replied(query, tick(9, 4), ())
+    assert sink.in_flight == 7
+
+
+def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
+    sink: PooledSink, tmp_path: Path, internal_errors: list[Failure]
+) -> None:
+    for message in (OPENED, data(99), data(1)):  # nobody has announced 99
+        sink.observe(message)
+    sink._pool.drain()
+    sink.flush()
+    found = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
+    assert [type(line) for line in found] == [FindingLine, OpenLine, RequestLine]
+    assert [each.step for each in internal_errors] == ["inspecting a message of the relay"]
+
+
+def test_a_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "MAX_UNANSWERED", 3)
+    made = Worker(Inspector("node-1", partial=True), encodes=False, sample=None)
+    messages: list[tap_messages.Message] = [
+        OPENED,
+        *(data(1, number) for number in range(5)),
+        tap_messages.Query(AT, OPEN),
+    ]
+    [(opened, waiting)] = made.replies(messages).replies[-1].value
+    assert opened.in_flight == 5
+    assert [line.correlation_id for line in waiting] == [0, 1, 2]
