@@ -58,9 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
+    first = words[0] if words else ""
     # Loading one command takes 25 ms less than loading all.
-    is_one = bool(words) and words[0] in COMMANDS and words[0] not in _DESCRIBE_ALL
-    parser = _parser(words[:1] if is_one else COMMANDS)
+    parser = _parser((first,) if first in COMMANDS and first not in _DESCRIBE_ALL else COMMANDS)
     args = parser.parse_args(config_file.expanded(words, _command("relay").declare, COMMANDS))
     args.parse_again = partial(_parse, words)  # the configuration file may have changed
     return args
