@@ -29,6 +29,9 @@ COMMANDS = (
     "broker-features", "analyze", "schemas", "ca", "completion", "help",
 )  # fmt: skip
 
+#: Commands that need the options of all others.
+_DESCRIBE_ALL = ("completion", "help")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name); return the exit status."""
@@ -55,7 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    args = _parser().parse_args(config_file.expanded(words, _command("relay").declare, COMMANDS))
+    first = words[0] if words else ""
+    # Loading one command takes 25 ms less than loading all.
+    parser = _parser((first,) if first in COMMANDS and first not in _DESCRIBE_ALL else COMMANDS)
+    args = parser.parse_args(config_file.expanded(words, _command("relay").declare, COMMANDS))
     args.parse_again = partial(_parse, words)  # the configuration file may have changed
     return args
 
@@ -131,7 +137,8 @@ def _unknown_command(message: str) -> _Unknown | None:
     return (found[1].lower(), found[2], re.findall(r"[\w-]+", found[3])) if found else None
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the relay's options and of these commands."""
     relay = _command("relay")
     parser = _Parser(
         prog="kproxy",
@@ -143,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     relay.configure(parser)
     parser.set_defaults(run=relay.run)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
-    for name in COMMANDS:
+    for name in names:
         module = _command(name)
         child = commands.add_parser(
             name,

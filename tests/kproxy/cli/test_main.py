@@ -87,11 +87,15 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
     [
         (["--help"], ["shtab", "textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors"]),
         (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
-        (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio"]),
+        (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio", "kproxy.cli.analyze"]),
         (["rules", "--json"], ["textual", "scapy", "pyspark", "asyncio"]),
         (
             ["dissect", "--json", str(CAPTURE)],
             ["textual", "pyspark", "asyncio", "rich", "kproxy.filters", "dissectors.values.text", "kproxy.registry"],
+        ),
+        (
+            ["dissect", "--fields", "ts", str(CAPTURE)],
+            ["kproxy.cli.analyze", "dissectors.values", "dissectors.rules.helpers"],
         ),
         (["analyze", "--help"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
         (["analyze", "x", "--where", "apii=Fetch"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
