@@ -79,7 +79,7 @@ class Worker:
 
     Args:
         inspector: Makes the lines of a part of the connections.
-        encodes: Whether lines of frames without findings and groups are encoded.
+        encodes: Whether lines of frames are encoded if they have no findings, no frame and no body.
         sample: The share of connections that is inspected.
     """
 
@@ -110,8 +110,8 @@ class Worker:
     def _encoded(self, line: Line) -> AnyLine:
         if not self._encodes or not isinstance(line, FRAME_LINES):
             return line
-        if line.findings or line.frame is not None:
-            return line
+        if line.findings or line.frame is not None or line.body is not None:
+            return line  # the trace of `Detail.SUMMARY` does not get all of it
         self._summary.add(line)
         encoded = encode_line(line)
         return encoded if line.group_id is None else GroupLine(encoded)

@@ -11,7 +11,7 @@ from dissectors.connections.events import Direction, RequestReceived, ResponseRe
 from dissectors.trackers.state import SASL, ConnectionState, RunState
 from dissectors.trackers.triggers import LONG, FrameFlags
 from kproxy.inspection.inspector import Inspector
-from tests.dissectors.talking import answer, answers, beats, heartbeat
+from tests.dissectors.talking import HEARTBEAT, answer, answers, beats, heartbeat
 from tests.kproxy.frames import framed, request, response
 
 
@@ -20,7 +20,7 @@ class Observed:
 
     def __init__(self) -> None:
         self.state = ConnectionState(RunState(rules.trackers()))
-        self._connection = Connection()
+        self.connection = Connection()
 
     def client(self, frame: bytes, at: int = 1) -> None:
         self._see(Direction.REQUEST, frame, at)
@@ -29,7 +29,7 @@ class Observed:
         self._see(Direction.RESPONSE, frame, at)
 
     def _see(self, direction: Direction, data: bytes, at: int) -> None:
-        for event in self._connection.receive_data(direction, data, at=at):
+        for event in self.connection.receive_data(direction, data, at=at):
             assert isinstance(event, RequestReceived | ResponseReceived)
             self.state.observe(event)
             rules.check(event, self.state)
@@ -73,6 +73,28 @@ def test_an_error_has_none() -> None:
     observed.server(response("Heartbeat", 0, {"error_code": 27}, correlation_id=3))
     assert observed.state.plan is None
     assert observed.state.flags == FrameFlags.REFUSED
+
+
+def test_a_damaged_frame_has_none_even_if_what_is_left_of_it_decodes() -> None:
+    observed = Observed()
+    observed.client(beats(1, 2))
+    cut = heartbeat(3)
+    observed.client((len(cut) - 4 + 2).to_bytes(4, "big") + cut[4:])
+    [_, event] = observed.connection.lose_data(Direction.REQUEST, 2, at=1, reason="not captured", frames=0)
+    assert isinstance(event, RequestReceived)
+    assert event.damaged
+    assert event.message.ordinary
+    observed.state.observe(event)
+    assert observed.state.plan is None
+    assert observed.state.flags == FrameFlags.IRREGULAR
+
+
+def test_a_frame_with_a_plan_changes_the_client_id() -> None:
+    observed = Observed()
+    observed.client(beats(1, 2))
+    observed.client(request("Heartbeat", 0, HEARTBEAT, correlation_id=3, client_id="another"))
+    assert observed.state.plan is not None
+    assert observed.state.client_id == "another"
 
 
 def test_a_login_changes_the_flags_of_later_frames() -> None:

@@ -78,6 +78,24 @@ def test_a_late_answer_to_what_was_found_to_be_unanswered_ends_it() -> None:
     assert not mentioned(story + "< {}\n", 100)
 
 
+def test_the_next_request_of_a_connection_is_mentioned_at_the_same_step() -> None:
+    teller = Teller()
+    found = []
+    for story in ("> Metadata v12\n> ListGroups v2\n+6s", "< {}\n+6s"):
+        teller.tell(story)
+        found += [each.request.api for each in teller.inspector.still_waiting(at=teller.at)]
+    assert found == ["Metadata", "ListGroups"]
+
+
+def test_a_new_viewer_is_told_of_the_requests_that_were_mentioned_and_still_wait() -> None:
+    teller = Teller()
+    found = []
+    for story, again in (("> Metadata v12\n+6s", True), ("", False), ("2> ListGroups v2\n+6s", True), ("< {}", True)):
+        teller.tell(story)
+        found.append([each.request.api for each in teller.inspector.still_waiting(at=teller.at, again=again)])
+    assert found == [[], ["Metadata"], ["Metadata"], []]
+
+
 def watcher(options: OutputOptions) -> InspectionSink:
     return InspectionSink(
         InspectorOptions(options, Selection(), Detail.SUMMARY),

@@ -1,0 +1,88 @@
+"""The sink of `--inspectors N`: what needs the lines of all workers, which are in this process."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from dissectors.connections.events import Direction
+from kproxy.inspection.inspector import Inspector
+from kproxy.live import pooled_sink
+from kproxy.live.pooled_sink import PooledSink
+from kproxy.live.sink import InspectorOptions
+from kproxy.live.worker import TICK, Worker
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.line_outputs import OutputOptions
+from kproxy.proxy import tap_messages
+from kproxy.trace.lines import CloseLine, Detail, Line, ResponseLine, StallLine
+from tests.kproxy.frames import request, response
+
+AT = 1_700_000_000_000_000_000
+HOUR = 3600 * 1_000_000_000
+STRAY = response("Heartbeat", 0, {"error_code": 0}, correlation_id=9)  # C001: no request has that id
+JOIN = request("JoinGroup", 5, {"group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000})
+
+#: Gives a new worker messages and the sink its replies; returns the lines that the sink takes.
+Inspect: TypeAlias = Callable[..., list[Line]]
+
+
+class NoPool:
+    """In place of a `WorkerPool`: the test has the workers."""
+
+    def __init__(self, *_: Any) -> None:
+        self._ours, self._theirs = socket.socketpair()
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
+@pytest.fixture
+def inspect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inspect]:
+    taken: list[Line] = []
+    monkeypatch.setattr(pooled_sink, "WorkerPool", NoPool)
+    monkeypatch.setattr(PooledSink, "_take", lambda _, line: taken.append(line))
+    with selectors.DefaultSelector() as selector:
+        options = InspectorOptions(OutputOptions(), Selection(), Detail.SUMMARY, workers=2)
+        sink = PooledSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
+
+        def inspected(*messages: tap_messages.Message) -> list[Line]:
+            taken.clear()
+            worker = Worker(Inspector("node-1", partial=True), encodes=False, sample=None)
+            for message in messages:
+                [reply] = worker.replies([message]).replies
+                sink._replied(message, reply, ())
+            return [*taken]
+
+        yield inspected
+        sink._pool.close()
+
+
+def opened(number: int) -> tap_messages.Open:
+    return tap_messages.Open(number, AT, f"10.0.0.{number}:5", "10.0.1.1:9092", "127.0.0.1:9092", tls=False)
+
+
+def test_the_second_worker_to_find_a_root_cause_only_counts_it(inspect: Inspect) -> None:
+    reported, repeated = [], []
+    for number in (1, 2):
+        stray = tap_messages.TapData(number, Direction.RESPONSE, AT, STRAY)
+        for line in inspect(opened(number), stray, stray, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
+            if isinstance(line, ResponseLine):
+                reported.append([each.code for each in line.findings])
+            elif isinstance(line, CloseLine):
+                repeated.append([(each.code, each.count) for each in line.repeated])
+    assert reported == [["C001"], [], [], []]
+    assert repeated == [[("C001", 1)], [("C001", 2)]]
+
+
+def test_a_stall_has_a_line_when_the_time_has_passed(inspect: Inspect) -> None:
+    asked = tap_messages.TapData(1, Direction.REQUEST, AT, JOIN)
+    lines = inspect(opened(1), asked, tap_messages.Query(AT + HOUR, TICK))
+    assert [line.group_id for line in lines if isinstance(line, StallLine)] == ["g"]
