@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.failures import Failure
 from dissectors.messages.message import Message
-
-if TYPE_CHECKING:
-    from dissectors.values import DecodedPart
+from dissectors.values import DecodedPart
 
 #: The reason of gaps in a relay's connections: the inspector could not keep up.
 BEHIND = "the inspector was behind"

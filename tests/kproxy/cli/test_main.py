@@ -95,7 +95,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
         ),
         (
             ["dissect", "--fields", "ts", str(CAPTURE)],
-            ["kproxy.cli.analyze", "dissectors.values", "dissectors.rules.helpers"],
+            ["kproxy.cli.analyze", "dissectors.rules.helpers"],
         ),
         (["analyze", "--help"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
         (["analyze", "x", "--where", "apii=Fetch"], ["textual", "scapy", "pyspark", "pyarrow", "asyncio"]),
