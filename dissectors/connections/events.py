@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Final, TypeAlias
@@ -254,6 +255,20 @@ class InspectionFailed:
         return found
 
 
+@dataclass(slots=True)
+class JudgingLimited:
+    """The rules have not reported all that is wrong with a frame, because that would take too long.
+
+    `unfinished` are the codes of the rules that stopped when the work for the frame was used up. `withheld` counts,
+    by code, the findings beyond the most that one rule reports for a frame.
+    """
+
+    at: int
+    message: Message
+    unfinished: tuple[str, ...] = ()
+    withheld: Mapping[str, int] = field(default_factory=dict)
+
+
 Event: TypeAlias = (
     ConnectionOpened
     | RequestReceived
@@ -269,4 +284,5 @@ Event: TypeAlias = (
     | ConnectionEnded
     | DeadlinePassed
     | InspectionFailed
+    | JudgingLimited
 )

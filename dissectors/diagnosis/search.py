@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from dissectors.collector import collector_disabled
 from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
@@ -118,7 +117,7 @@ def search(frame: bytes, layout: Layout, version: int, **options: Any) -> Readin
 
     What the search has tried is freed before the garbage collector, which would traverse it, is enabled again.
     """
-    with _collector_disabled():
+    with collector_disabled():
         return Search(frame, layout, version, **options).run()
 
 
@@ -335,18 +334,6 @@ class Search:
         for _, prior, proposal, element in self._depths[:MOST_DEEP]:
             if proposal.kind not in _KINDS or proposal.field not in ALL:
                 yield proposal, element, prior
-
-
-@contextmanager
-def _collector_disabled() -> Iterator[None]:
-    """Disable the garbage collector: a search creates many objects and no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _edit(proposal: Proposal, element: int | None) -> Edit:

@@ -19,16 +19,17 @@ class ProblemPlace(TypedDict, total=False):
 def locate(message: Message, *path: str | int) -> ProblemPlace:
     """The path and span of a field of the body, or of the header if the path begins with ``header``.
 
-    A field that is not on the wire gets the span of the struct that would hold it. Each call decodes the frame again,
-    so call it only to report a problem.
+    A field that is not on the wire gets the span of the struct that would hold it. The first call for a message
+    decodes its frame again, so call it only to report a problem.
     """
+    if (tree := message.tree) is None:
+        tree = message.tree = walk_message(message)
+        message.spend(tree.size)
     names = [str(part) for part in path]
-    roots = walk_message(message).nodes
-    target = names if names[:1] == ["header"] else ["body", *names]
+    siblings = tree.nodes
     start, end = 0, len(message.frame)
-    for name in target:
-        node = next((node for node in roots if node.name == name), None)
-        if node is None:
+    for name in names if names[:1] == ["header"] else ("body", *names):
+        if (node := tree.child(siblings, name)) is None:
             break
-        start, end, roots = node.start, node.end, node.children
+        start, end, siblings = node.start, node.end, node.children
     return ProblemPlace(path=render(names), start=start, end=end)

@@ -19,10 +19,14 @@ from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import Layout, layout
 from dissectors.wire.node import Node
 from dissectors.wire.primitives import Irregularity
-from dissectors.wire.walk import DecodeWarning, walk
+from dissectors.wire.walk import MOST_NODES, DecodeWarning, walk
 
 API_VERSIONS = ApiKey.API_VERSIONS
 UNSUPPORTED_VERSION = Error.UNSUPPORTED_VERSION
+
+#: The most steps for judging a message. A step takes about a microsecond, but they are counted, not timed: the findings
+#: of a frame do not depend on the machine. The largest frames of real clusters need a tenth of them.
+MOST_STEPS = 1_000_000
 
 _HEAD = struct.Struct(">hhi").unpack_from
 _API_AND_VERSION = struct.Struct(">hh").unpack_from
@@ -85,6 +89,10 @@ def api_layouts(api_key: int, version: int) -> ApiLayouts | None:
     return layouts
 
 
+class OutOfSteps(Exception):  # not an error: the limit works
+    """Judging a message has taken all its steps."""
+
+
 class Message(Struct):
     """A decoded frame. Offsets count from its length prefix.
 
@@ -126,6 +134,20 @@ class Message(Struct):
     errors_cache: list[Any] | None = None
     #: Whether only API, version and correlation id were read (`read_head`).
     head_only: bool = False
+    #: The cache of `locate`. `dissectors.rules.check` empties it: a request in flight must not keep a tree.
+    tree: Tree | None = None
+    #: The steps that judging it may still take.
+    steps_left: int = MOST_STEPS
+
+    def spend(self, steps: int) -> None:
+        """Take steps from those that judging this message may take.
+
+        Raises:
+            OutOfSteps: It may take no more. The rule that was at work is reported as unfinished (K009).
+        """
+        self.steps_left -= steps
+        if self.steps_left < 0:
+            raise OutOfSteps
 
     @property
     def as_sent(self) -> Message:
@@ -153,7 +175,7 @@ class Message(Struct):
         return replace(
             self, body={}, end=self.body_start, layout=None, error=None, decode_warnings=(), opaque=failure.title,
             diagnosis=None, failure=failure, well_formed=False, tagged=False, may_have_errors=False, ordinary=False,
-            errors_cache=None,
+            errors_cache=None, tree=None,
         )  # fmt: skip
 
 
@@ -290,18 +312,36 @@ class Tree:
     nodes: list[Node]
     error: DecodeError | None = None
     decode_warnings: list[DecodeWarning] = field(default_factory=list)
+    #: The number of its nodes.
+    size: int = 0
+    _by_name: dict[int, dict[str, Node]] = field(default_factory=dict)
+
+    def child(self, siblings: list[Node], name: str) -> Node | None:
+        """The first of the nodes of a list in this tree that has a name, in constant time from the second call on."""
+        if len(siblings) <= _FEW:
+            return next((node for node in siblings if node.name == name), None)
+        if (by_name := self._by_name.get(id(siblings))) is None:
+            by_name = self._by_name[id(siblings)] = {node.name: node for node in reversed(siblings)}
+        return by_name.get(name)
 
 
-def walk_message(message: Message) -> Tree:
-    """Decode a message again, with the span of each field in the frame."""
+#: The number of nodes that are searched without an index.
+_FEW = 16
+
+
+def walk_message(message: Message, *, most_nodes: int = MOST_NODES) -> Tree:
+    """Decode a message again, with the span of each field in the frame.
+
+    The tree is partial, and its `error` is `TooManyElements`, if the body would have more than `most_nodes`.
+    """
     frame = message.frame
     nodes = [Node("size", 0, min(4, len(frame)), int.from_bytes(frame[:4], "big", signed=True))]
     header = walk(message.header_layout, frame, 4)
     nodes.append(Node("header", 4, header.end, children=header.nodes))
     tree = Tree(nodes, header.error, header.decode_warnings)
     if header.error is None and message.layout is not None:
-        body = walk(message.layout, frame, message.body_start)
+        body = walk(message.layout, frame, message.body_start, most_nodes=most_nodes)
         nodes.append(Node("body", message.body_start, body.end, children=body.nodes))
-        tree.error = body.error
+        tree.error, tree.size = body.error, body.size
         tree.decode_warnings = header.decode_warnings + body.decode_warnings
     return tree

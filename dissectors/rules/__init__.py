@@ -11,15 +11,17 @@ import functools
 import importlib
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
-from dissectors.connections.events import FRAME_EVENTS, InspectionFailed
+from dissectors.connections.events import FRAME_EVENTS, InspectionFailed, JudgingLimited
 from dissectors.edits import LOOSE
 from dissectors.failures import Failure
 from dissectors.findings import Finding, Problem, Severity
+from dissectors.messages.message import Message, OutOfSteps
 from dissectors.trackers import Trackers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import ALL, ANY, Dispatch, FrameFlags, Trigger
@@ -116,26 +118,78 @@ def trackers(*also: type[Any]) -> Trackers:
 _interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in rules()))
 
 
+#: The most findings of one rule for one frame; further ones are counted (K009).
+MOST_FINDINGS = 20
+
+#: The steps that a problem takes from those of its frame: finding its place, and its sentence.
+_STEPS_OF_PROBLEM = 20
+
+
 def check(event: object, connection: ConnectionState) -> list[Finding]:
     """The findings of all rules for one event, ordered by code.
 
     Each root cause is reported once per run; `connection.repeated` counts the repeats. A rule that raises becomes a
-    finding too (K007).
+    finding too (K007), and so do limits of the work for one frame (K009).
     """
     found: list[Finding] = []
+    limits: _Limits | None = None
     for each in _subscribers(event, connection):
         try:
             for problem in each.check(event, connection):
-                if _is_new_root_cause(each, problem, event, connection):
+                if limits is None:
+                    limits = _Limits(event)
+                if not limits.allow(each):
+                    connection.repeated[each.code, each.name] += 1
+                elif _is_new_root_cause(each, problem, event, connection):
+                    limits.found[each.code] += 1
                     severity = problem.severity or each.severity
                     found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
                 else:
                     connection.repeated[each.code, each.name] += 1
+        except OutOfSteps:
+            limits = limits or _Limits(event)
+            limits.unfinished.append(each.code)
         except Exception as error:  # noqa: BLE001  # a bug in one rule must not stop the others
             connection.failures.append(Failure.of(f"checking rule {each.code}", error))
+    if limits is not None:
+        found += limits.findings(event, connection)
     if connection.failures and type(event) is not InspectionFailed:
         found += failed(event, connection)
     return found
+
+
+class _Limits:
+    """What limits the findings of one event that has problems: how many one rule has, and the steps of its frame."""
+
+    def __init__(self, event: Any) -> None:
+        limited = isinstance(event, JudgingLimited)
+        self.message: Message | None = None if limited else getattr(event, "message", None)
+        self.found: Counter[str] = Counter()
+        self.unfinished: list[str] = []
+        self._withheld: Counter[str] = Counter()
+
+    def allow(self, rule: Rule) -> bool:
+        """Whether a rule may report one more finding.
+
+        Raises:
+            OutOfSteps: The work for the frame is used up.
+        """
+        if self.message is not None:
+            self.message.spend(_STEPS_OF_PROBLEM)
+        if self.found[rule.code] < MOST_FINDINGS:
+            return True
+        self._withheld[rule.code] += 1
+        return False
+
+    def findings(self, event: Any, connection: ConnectionState) -> list[Finding]:
+        """The findings about the limits. Frees what the rules have shared."""
+        message = self.message
+        for each in (message, getattr(getattr(event, "request", None), "message", None)):
+            if each is not None:
+                each.tree = None
+        if message is None or not (self.unfinished or self._withheld):
+            return []
+        return check(JudgingLimited(event.at, message, tuple(self.unfinished), self._withheld), connection)
 
 
 def _subscribers(event: object, connection: ConnectionState) -> tuple[Rule, ...]:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from dissectors.collector import collector_disabled
 from dissectors.wire.errors import DecodeError, TooManyElements
-from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, layout_of_element
+from dissectors.wire.layout import CODES, WIDTHS, Field, Layout, cached_on_owner, layout_of_element
 from dissectors.wire.node import Node
-from dissectors.wire.plausibility import plausibility_check
+from dissectors.wire.plausibility import PlausibilityCheck, plausibility_check
 from dissectors.wire.primitives import MOST_ELEMENTS, TEXT_ERRORS, uuid_text
+
+#: The most nodes of one walk. A walk takes a microsecond or two for each, and a frame may have one for each byte.
+MOST_NODES: Final = 400_000
+
+#: The most decode warnings of one walk; later ones are left out.
+MOST_WARNINGS: Final = 10_000
+
+_UNPACK: Final = {kind: struct.Struct(">" + code).unpack_from for kind, code in CODES.items()}
+#: The types without irregular values.
+_NUMBERS: Final = frozenset(WIDTHS) - {"bool", "uuid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +45,8 @@ class DecodeWarning:
 class Walked:
     """The result of a walk: a tree of spans and the same fields as plain values, both partial if `error` is set.
 
-    `end` is one past the last byte read. The leaves of the tree and the length prefixes of their parents cover every
-    byte.
+    `end` is one past the last byte read, and `size` the number of nodes. The leaves of the tree and the length
+    prefixes of their parents cover every byte.
     """
 
     nodes: list[Node]
@@ -42,9 +54,12 @@ class Walked:
     end: int
     error: DecodeError | None = None
     decode_warnings: list[DecodeWarning] = field(default_factory=list)
+    size: int = 0
 
 
-def walk(layout: Layout, frame: bytes, start: int = 0, end: int | None = None) -> Walked:
+def walk(
+    layout: Layout, frame: bytes, start: int = 0, end: int | None = None, *, most_nodes: int = MOST_NODES
+) -> Walked:
     """Read `layout` from `frame`, keeping the span of every field.
 
     Args:
@@ -52,19 +67,22 @@ def walk(layout: Layout, frame: bytes, start: int = 0, end: int | None = None) -
         frame: The whole frame, length prefix included, so that spans index into it.
         start: Offset of the first byte.
         end: One past the last byte to read; None for the end of `frame`.
+        most_nodes: The walk stops with `TooManyElements` before it makes more nodes than this.
 
     Returns:
         The fields read so far; bad bytes set `Walked.error` and never raise. Values are as in
         `dissectors.wire.decode.decode`, except that records are bytes.
     """
-    walker = _Walker(frame, start, len(frame) if end is None else end)
+    walker = _Walker(frame, start, len(frame) if end is None else end, most_nodes)
     walked = Walked([], {}, start)
-    try:
-        walker.struct(layout, walked.nodes, walked.values)
-    except DecodeError as error:
-        walked.error = error.with_traceback(None)  # the traceback would keep all callers' local variables alive
+    with collector_disabled():
+        try:
+            walker.struct(layout, walked.nodes, walked.values)
+        except DecodeError as error:
+            walked.error = error.with_traceback(None)  # the traceback would keep all callers' local variables alive
     walked.end = walker.pos
     walked.decode_warnings = walker.decode_warnings
+    walked.size = most_nodes - max(walker.nodes_left, 0)
     return walked
 
 
@@ -72,12 +90,34 @@ def _bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
+class _Step(NamedTuple):
+    """A field, and for a number how to read it."""
+
+    field: Field
+    check: PlausibilityCheck | None
+    width: int = 0
+    unpack: Callable[[bytes, int], tuple[Any, ...]] | None = None
+
+
+@cached_on_owner
+def _steps(layout: Layout) -> tuple[_Step, ...]:
+    return tuple(map(_step, layout.fields))
+
+
+@cached_on_owner
+def _step(one: Field) -> _Step:
+    if one.array or one.struct is not None or one.type not in _NUMBERS:
+        return _Step(one, plausibility_check(one))
+    return _Step(one, plausibility_check(one), WIDTHS[one.type], _UNPACK[one.type])
+
+
 class _Walker:
-    def __init__(self, data: bytes, pos: int, end: int) -> None:
+    def __init__(self, data: bytes, pos: int, end: int, most_nodes: int) -> None:
         self.data = data
         self.pos = pos
         self.end = end
-        self.elements = 0
+        self.elements_left = MOST_ELEMENTS
+        self.nodes_left = self.most_nodes = most_nodes
         self.path: list[str] = []
         self.decode_warnings: list[DecodeWarning] = []
 
@@ -89,7 +129,17 @@ class _Walker:
         return self.fail(message, offset, "" if 0 <= size <= len(self.data) else "length")
 
     def warn(self, kind: str, message: str, start: int) -> None:
-        self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
+        if len(self.decode_warnings) < MOST_WARNINGS:
+            self.decode_warnings.append(DecodeWarning(kind, message, start, self.pos, tuple(self.path)))
+
+    def make_nodes(self, count: int) -> None:
+        """Take `count` nodes from those that this walk may make."""
+        self.nodes_left -= count
+        if self.nodes_left < 0:
+            raise self.too_many(f"more than {self.most_nodes} fields")
+
+    def too_many(self, message: str) -> TooManyElements:
+        return TooManyElements(message, offset=self.pos, path=tuple(self.path))
 
     def take(self, width: int, what: str) -> bytes:
         left = self.end - self.pos
@@ -99,10 +149,27 @@ class _Walker:
         return self.data[self.pos - width : self.pos]
 
     def struct(self, layout: Layout, nodes: list[Node], values: dict[str, Any]) -> None:
-        for one in layout.fields:
-            self.field(one, nodes, values)
+        data, end = self.data, self.end
+        steps = _steps(layout)
+        self.make_nodes(len(steps))
+        for one, check, width, unpack in steps:
+            start = self.pos
+            if unpack is None or start + width > end:
+                self.field(one, nodes, values)
+                continue
+            (value,) = unpack(data, start)
+            values[one.name] = value
+            self.pos = start + width
+            nodes.append(Node(one.name, start, self.pos, value))
+            if value and check is not None and not check(value):
+                self.path.append(one.name)
+                self.warn_implausible(one, value, start)
+                self.path.pop()
         if layout.flexible:
             self.tags(layout, nodes, values)
+
+    def warn_implausible(self, one: Field, value: Any, start: int) -> None:
+        self.warn("implausible", f"{one.name} can hardly be {value!r}", start)
 
     def field(self, one: Field, nodes: list[Node], values: dict[str, Any]) -> None:
         self.path.append(one.name)
@@ -115,8 +182,9 @@ class _Walker:
                 self.struct_field(one, node, values)
             else:
                 node.value = values[one.name] = self.value(one.type, one.length, one.nullable)
-                if node.value and (check := plausibility_check(one)) is not None and not check(node.value):
-                    self.warn("implausible", f"{one.name} can hardly be {node.value!r}", node.start)
+                check = _step(one).check
+                if node.value and check is not None and not check(node.value):
+                    self.warn_implausible(one, node.value, node.start)
         except DecodeError:
             if self.pos == node.start and not node.children:
                 nodes.pop()
@@ -150,10 +218,11 @@ class _Walker:
         if count > self.end - self.pos:  # an element takes at least one byte
             left, self.pos = self.end - self.pos, node.start
             raise self.misfit(f"array of {count} elements cannot fit in {_bytes(left)}", node.start, count)
-        self.elements += count
-        if self.elements > MOST_ELEMENTS:
+        self.elements_left -= count
+        if self.elements_left < 0:
             self.pos = node.start
-            raise TooManyElements(f"more than {MOST_ELEMENTS} elements", offset=self.pos, path=tuple(self.path))
+            raise self.too_many(f"more than {MOST_ELEMENTS} elements")
+        self.make_nodes(count)
         elements: list[Any] = []
         values[one.name] = elements
         if count == 0:
@@ -209,7 +278,7 @@ class _Walker:
             if raw[0] > 1:
                 self.warn("bool", f"boolean is {raw[0]}, not 0 or 1", start)
             return raw[0] != 0
-        return struct.unpack(">" + CODES[kind], raw)[0]
+        return _UNPACK[kind](raw)[0]
 
     def presence_marker(self, encoding: str) -> tuple[int, int]:
         """Read the presence marker of a nullable struct; return it with the marker that means null."""
@@ -267,6 +336,7 @@ class _Walker:
             if count * 2 > self.end - self.pos:  # a tagged field takes at least two bytes
                 left, self.pos = self.end - self.pos, node.start
                 raise self.misfit(f"{count} tagged fields cannot fit in {_bytes(left)}", node.start, count)
+            self.make_nodes(count)
             fields = {one.tag: one for one in layout.tagged}
             last = -1
             for _ in range(count):
@@ -308,13 +378,15 @@ class _Walker:
             node.value = self.take(size, "tag")
             values.setdefault("_tags", []).append([tag, node.value])
         else:
-            inner = _Walker(self.data, self.pos, end)
+            inner = _Walker(self.data, self.pos, end, self.most_nodes)
             inner.path = self.path[:-1]
             inner.decode_warnings = self.decode_warnings
+            inner.elements_left, inner.nodes_left = self.elements_left, self.nodes_left
             try:
                 inner.field(one, node.children, values)
             finally:
                 self.pos = node.end = inner.pos
+                self.elements_left, self.nodes_left = inner.elements_left, inner.nodes_left
             if inner.pos != end and sized:
                 self.warn("tag_size", f"tag {tag} says {_bytes(size)}, its value has {size - end + inner.pos}", start)
                 self.pos = end

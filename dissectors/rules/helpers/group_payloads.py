@@ -26,6 +26,10 @@ from dissectors.wire.errors import DecodeError
 #: The most payloads of one message that are examined.
 MOST = 200
 
+#: The steps of diagnosing a payload, from those of its message: the most, and for each byte.
+_MOST_STEPS = 40_000
+_STEPS_OF_BYTE = 20
+
 #: The most bytes of payloads that are compared with one that departs.
 MOST_COMPARED = 32 << 10
 
@@ -77,8 +81,9 @@ def _find(
             yield value, (*path, one.name), field + one.name, (*rows, row), one
 
 
-def payload_departure(payload: GroupPayload) -> PayloadDiagnosis | None:
+def payload_departure(message: Message, payload: GroupPayload) -> PayloadDiagnosis | None:
     """How a payload was written, with edits of the message; None if it is whole, or if no edit explains it."""
+    message.spend(min(_MOST_STEPS, _STEPS_OF_BYTE * len(payload.data)))
     return departure(payload.data, payload.names, payload.rows, payload.field)
 
 
@@ -99,10 +104,19 @@ def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> Pa
     return max(diagnosed, key=lambda each: each.confidence, default=None)
 
 
-def departure_in(message: Message, *path: str | int, protocol_type: str | None = None) -> PayloadDiagnosis | None:
-    """`payload_departure` of the payload at a path."""
-    found = (each for each in group_payloads(message, protocol_type) if each.path == path)
-    return next((payload_departure(each) for each in found), None)
+class Departures:
+    """`payload_departure` of the payloads of one message, by their paths. The payloads are listed once."""
+
+    def __init__(self, message: Message, protocol_type: str | None = None) -> None:
+        self._message, self._protocol_type = message, protocol_type
+        self._payloads: dict[tuple[str | int, ...], GroupPayload] | None = None
+
+    def at(self, *path: str | int) -> PayloadDiagnosis | None:
+        """How the payload at a path was written."""
+        if self._payloads is None:
+            self._payloads = {each.path: each for each in group_payloads(self._message, self._protocol_type)}
+        payload = self._payloads.get(path)
+        return payload_departure(self._message, payload) if payload else None
 
 
 def _inside(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:

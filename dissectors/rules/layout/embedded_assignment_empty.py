@@ -11,7 +11,7 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import departure_in
+from dissectors.rules.helpers.group_payloads import Departures
 from dissectors.rules.helpers.layout_findings import with_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
@@ -106,6 +106,7 @@ def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Proble
     group, generation = body.get("group_id", ""), body.get("generation_id", -1)
     if not _is_consumer(body, known):
         return
+    departures = Departures(message, "consumer")
     for index, each in enumerate(body.get("assignments") or ()):
         name, data = each.get("member_id", ""), each.get("assignment") or b""
         known.sent[member := (group, generation, name)] = len(data)
@@ -117,9 +118,7 @@ def _leader_sent(event: RequestReceived, known: _Assignments) -> Iterator[Proble
                 blame="client",
                 cause=group,
             )
-            yield with_payload_diagnosis(
-                problem, departure_in(message, "assignments", index, "assignment", protocol_type="consumer")
-            )
+            yield with_payload_diagnosis(problem, departures.at("assignments", index, "assignment"))
         elif data and member in known.empty:
             del known.empty[member]
             yield Problem(
@@ -157,7 +156,7 @@ def _member_got(event: ResponseReceived, asked: dict[str, Any], known: _Assignme
         blame=None if sent or data else "client",
         cause=group,
     )
-    yield with_payload_diagnosis(problem, departure_in(message, "assignment", protocol_type="consumer"))
+    yield with_payload_diagnosis(problem, Departures(message, "consumer").at("assignment"))
 
 
 def _is_consumer(body: dict[str, Any], known: _Assignments) -> bool:

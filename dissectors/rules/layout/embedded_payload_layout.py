@@ -92,7 +92,7 @@ def embedded_payload_layout(
         if _is_reported(event, payload, known):
             groups.reported[payload.data] = None
             continue
-        if (found := payload_departure(payload)) is None:
+        if (found := payload_departure(message, payload)) is None:
             continue
         alike = [payload, *departing_likewise(payloads, found.edit)]
         for each in alike:

@@ -105,7 +105,7 @@ def test_fields_of_later_versions_are_no_error() -> None:
 
 
 def departures(message: Message, protocol_type: str | None = None) -> list[Edit]:
-    found = [payload_departure(each) for each in group_payloads(message, protocol_type)]
+    found = [payload_departure(message, each) for each in group_payloads(message, protocol_type)]
     return [each.edit for each in found if each is not None]
 
 
