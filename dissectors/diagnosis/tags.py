@@ -30,11 +30,13 @@ def of_other_version(message: Message, path: tuple[str | int, ...], tag: int) ->
     if message.layout is None or path[:1] == ("header",):
         return None
     names = tuple(part for part in path if isinstance(part, str))
-    return _find(message.layout.name, names, tag)
+    return _known(message.layout.name, names).get(tag)
 
 
 @functools.lru_cache(maxsize=1024)
-def _find(name: str, names: tuple[str, ...], tag: int) -> Known | None:
+def _known(name: str, names: tuple[str, ...]) -> dict[int, Known]:
+    """The tags of a struct in all versions of a message, each as in the first version that has it."""
+    known: dict[int, Known] = {}
     for version in versions(name):
         struct: Layout | None = layout_of(name, version)
         path = ""
@@ -42,9 +44,11 @@ def _find(name: str, names: tuple[str, ...], tag: int) -> Known | None:
             field = _field(struct, part)
             struct = field.struct if field else None
             path += f"{part}{'[]' if field and field.array else ''}."
-        if found := next((one for one in struct.tagged if one.tag == tag), None) if struct else None:
-            return Known(found.name, version, Edit.of("tag_below_version", path + found.name, tag=tag))
-    return None
+        for one in struct.tagged if struct else ():
+            assert one.tag is not None
+            edit = Edit.of("tag_below_version", path + one.name, tag=one.tag)
+            known.setdefault(one.tag, Known(one.name, version, edit))
+    return known
 
 
 def _field(struct: Layout | None, name: str) -> Field | None:

@@ -96,4 +96,6 @@ def secret_record_spans(message: Message) -> list[tuple[int, int]]:
     spans = expand_nodes(message, body)
     if message.error or message.trailing:
         spans.append((message.end, len(message.frame)))
+    if body.end < message.end:  # the tree was cut off
+        spans.append((body.end, len(message.frame)))
     return spans

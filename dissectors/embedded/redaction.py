@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from dissectors import embedded
 from dissectors.messages.message import Message, walk_message
 from dissectors.messages.sensitive import (
@@ -16,6 +18,26 @@ from dissectors.messages.sensitive import (
     withheld,
 )
 from dissectors.wire.node import Node
+
+
+class SpanSet:
+    """Half-open spans, and whether another one overlaps any of them, in the time of a binary search."""
+
+    def __init__(self, spans: list[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(spans):
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            elif start < end:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def overlap(self, start: int, end: int) -> bool:
+        """Whether any byte of ``start..end`` is in one of the spans."""
+        index = bisect_left(self._starts, end)
+        return index > 0 and start < self._ends[index - 1]
+
 
 __all__ = ["may_hold_secrets", "redact_tree", "redacted", "redacted_frame", "unreadable_secret"]
 
@@ -33,7 +55,9 @@ def redact_tree(message: Message, nodes: list[Node]) -> list[tuple[int, int]]:
     for path, names, condition in rules(message):
         _redact_nodes(body, message.body, path, names, condition, spans)
     if hidden := embedded.secret_record_spans(message):
-        _withhold(nodes, hidden)
+        _withhold(nodes, SpanSet(hidden))
+    if body.end < message.end and may_hold_secrets(message):  # a tree that was cut off
+        spans.append((body.end, len(message.frame)))
     return spans + hidden
 
 
@@ -55,13 +79,12 @@ def _redact_nodes(
             child.value = withheld(child.value)
 
 
-def _withhold(nodes: list[Node], spans: list[tuple[int, int]]) -> None:
+def _withhold(nodes: list[Node], spans: SpanSet) -> None:
     """Replace every value that overlaps these spans."""
     for node in nodes:
-        overlaps = any(node.start < end and start < node.end for start, end in spans)
-        if overlaps and isinstance(node.value, bytes):
-            node.value = withheld(node.value)
-        if overlaps:
+        if spans.overlap(node.start, node.end):
+            if isinstance(node.value, bytes):
+                node.value = withheld(node.value)
             _withhold(node.children, spans)
 
 

@@ -122,7 +122,7 @@ _interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code)
 MOST_FINDINGS = 20
 
 #: The steps that a problem takes from those of its frame: finding its place, and its sentence.
-_STEPS_OF_PROBLEM = 20
+_STEPS_OF_PROBLEM = 50
 
 
 def check(event: object, connection: ConnectionState) -> list[Finding]:

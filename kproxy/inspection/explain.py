@@ -15,7 +15,7 @@ from dissectors.findings import Finding
 from dissectors.messages import value_annotations
 from dissectors.messages.message import Message, api_name, read_request, read_response, walk_message
 from dissectors.trackers.state import ConnectionState, RunState
-from dissectors.wire.errors import DecodeError
+from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import layout
 from dissectors.wire.node import Node
 
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 
 #: The request of a response: its API key and version, or its frame. None if the frame is a request itself.
 AnsweredRequest: TypeAlias = tuple[int, int] | bytes | None
+
+
+#: The names of rows for bytes after the last field, and for bytes of fields beyond the most that are shown.
+NOT_DECODED = "(not decoded)"
+NOT_SHOWN = "(not shown)"
+
+#: The most fields that are shown. A frame of 1 MB may have a million.
+MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,8 @@ def _explain(frame: bytes, answered: AnsweredRequest) -> Explanation:
 
 
 def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Explanation:
-    tree = walk_message(message)
+    tree = walk_message(message, most_nodes=MOST_ROWS)
+    cut_off = isinstance(tree.error, TooManyElements)
     if body := next((node for node in tree.nodes if node.name == "body"), None):
         embedded.expand_nodes(message, body)
     value_annotations.annotate(tree.nodes, message)
@@ -118,8 +127,9 @@ def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Expla
     shown = bytearray(frame)
     for start, end in spans:
         shown[start:end] = bytes(end - start)
-    rows = list(_with_rest(_rows(tree.nodes, ""), len(frame)))
-    return Explanation(message, bytes(shown), embedded.presentable(message), rows, tree.error, findings)
+    rows = list(_with_rest(_rows(tree.nodes, ""), len(frame), NOT_SHOWN if cut_off else NOT_DECODED))
+    error = message.error if cut_off else tree.error
+    return Explanation(message, bytes(shown), embedded.presentable(message), rows, error, findings)
 
 
 def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:
@@ -164,14 +174,14 @@ def _rows(nodes: list[Node], prefix: str, *, decompressed: bool = False) -> Iter
         yield from _rows(node.children, path, decompressed=inside)
 
 
-def _with_rest(rows: Iterator[ExplainedRow], size: int) -> Iterator[ExplainedRow]:
-    """The rows, and one for bytes after the last field."""
+def _with_rest(rows: Iterator[ExplainedRow], size: int, name: str) -> Iterator[ExplainedRow]:
+    """The rows, and one with a name for bytes after the last field."""
     end = 0
     for row in rows:
         end = max(end, row.end)
         yield row
     if end < size:
-        yield ExplainedRow("(not decoded)", end, size, None, None)
+        yield ExplainedRow(name, end, size, None, None)
 
 
 def is_request(frame: bytes) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 from dissectors.wire.paths import render
 from kproxy.inspection.event_lines import finding_entry
-from kproxy.inspection.explain import ExplainedRow, Explanation
+from kproxy.inspection.explain import NOT_DECODED, NOT_SHOWN, ExplainedRow, Explanation
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.findings import as_json, best_first, full_rows
 from kproxy.outputs.text import Piece, painter, value_text
@@ -112,7 +112,7 @@ def _rows(frame: bytes, row: ExplainedRow, path: int, value: int) -> list[list[P
     shown = frame[row.start : min(row.end, row.start + MAX_BYTES)]
     within = not frame
     chunks = [shown[at : at + WIDTH] for at in range(0, len(shown), WIDTH)] or [b""]
-    style = "warning" if row.path == "(not decoded)" else "" if row.counts else "name"
+    style = "warning" if row.path in (NOT_DECODED, NOT_SHOWN) else "" if row.counts else "name"
     made: list[list[Piece]] = []
     for number, chunk in enumerate(chunks):
         start = row.start + number * WIDTH
@@ -129,7 +129,7 @@ def _rows(frame: bytes, row: ExplainedRow, path: int, value: int) -> list[list[P
 
 def _value(row: ExplainedRow) -> str:
     value: Any = row.value
-    if row.path == "(not decoded)":
+    if row.path in (NOT_DECODED, NOT_SHOWN):
         return ""
     if row.counts:
         return f"({value})"
