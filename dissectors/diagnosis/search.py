@@ -133,7 +133,7 @@ class Search:
         elements: By array of the body: elements that may be the only ones written wrong.
         words: Strings from the request or the connection.
         usual: What `habits` gives for the edits that the same peer has made before.
-        work: The most fields to read.
+        work: The most fields to read; None for `WORK`.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class Search:
         elements: dict[str, list[int]] | None = None,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[Habit] = frozenset(),
-        work: int = WORK,
+        work: int | None = None,
     ) -> None:
         self._reads, self._left = reads, left
         self._elements = elements or {}
@@ -156,7 +156,7 @@ class Search:
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
         self._pair = FrameLayouts.of(layout)
-        self._frame = FrameReading(frame, words, work if self._size < LARGE else WORK_LARGE)
+        self._frame = FrameReading(frame, words, (work or WORK) if self._size < LARGE else WORK_LARGE)
         self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
         self._prefix = 0.0  # extrapolated cost of the right layout, if its beginning decodes
         self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit

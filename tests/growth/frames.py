@@ -1,92 +1,181 @@
-"""Frames of any API version of which one part can be made as large as wanted."""
+"""Frames of any API version of which one part is as large as wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from dissectors import schemas
+from dissectors.messages.message import api_layouts
+from dissectors.records.encode import encode as encode_batches
+from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.primitives import uuid_text
+from tests.kproxy.frames import framed
 
-#: The path of the part that grows: names of fields, from the body or from ``header``.
+#: The path of a part of a message: names of fields, or `TAGS` for the tag buffer of a struct.
 Path = tuple[str, ...]
 
 TAGS = "_tags"
 _FIRST_UNKNOWN_TAG = 10_000
+_NOWHERE: Path = ("nowhere",)
+
+
+def _batch(number: int, **fields: Any) -> bytes:
+    return encode_batches([{"records": [{"key": b"k", "value": b"v", **fields}] * number}])
+
+
+def _subscription(topics: int) -> bytes:
+    names = b"".join(len(name).to_bytes(2, "big") + name for name in (b"topic-%d" % at for at in range(topics)))
+    return b"\0\0" + topics.to_bytes(4, "big") + names + bytes(4)
+
+
+#: What a field of bytes holds, of a size.
+BYTES: dict[str, Callable[[int], bytes]] = {
+    "empty": lambda size: bytes(size - 1),
+    "zeros": bytes,
+    "subscription": _subscription,
+    "short subscription": lambda size: _subscription(size)[:-1],
+}
+
+#: What a field of records holds, of a size.
+RECORDS: dict[str, Callable[[int], bytes]] = {
+    "garbage": lambda size: b"x" * size,
+    "records": _batch,
+    "batches": lambda size: _batch(1) * size,
+    "headers": lambda size: _batch(1, headers=[{"key": f"h{at}", "value": b"v"} for at in range(size)]),
+    "damaged batches": lambda size: (_batch(1)[:-1] + b"w") * size,
+}
+
+#: What else is done to the frame, without its length prefix.
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "right": lambda frame: frame,
+    "cut": lambda frame: frame[:-1],
+    "wedged": lambda frame: frame[:20] + bytes(4) + frame[20:],
+    "extended": lambda frame: frame + bytes(2),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Growing:
-    """A part of a message that grows.
+    """A frame with a part that grows.
 
     Args:
-        path: Its place: an array, a string, bytes, records, or the tag buffer of a struct.
-        errors: Whether error codes are set, each time another one.
+        api: Kafka's name.
+        version: Its version.
+        is_request: Whether the part is in the request, or in the response.
+        path: The place of the part.
+        content: Of `BYTES` or `RECORDS`: what fields of bytes and records hold.
+        damage: Of `DAMAGE`: what else is wrong.
     """
 
+    api: str
+    version: int
+    is_request: bool
     path: Path
-    errors: bool = False
+    content: str
+    damage: str
 
     def __str__(self) -> str:
-        return ".".join(self.path) + (" with errors" if self.errors else "")
+        kind = "request" if self.is_request else "response"
+        return f"{self.api} v{self.version} {kind}: {'.'.join(self.path)}, {self.content}, {self.damage}"
+
+    def exchange(self, size: int) -> tuple[bytes, bytes]:
+        """A request and its response, one of them with that many elements, bytes, records or tags in the part."""
+        found = schemas.api_by_name(self.api)
+        assert found is not None
+        known = api_layouts(found.key, self.version)
+        assert known is not None
+        grown, plain = _Values(self, size), _Values(self, 1, at=_NOWHERE)
+        header = {
+            "request_api_key": found.key,
+            "request_api_version": self.version,
+            "correlation_id": 7,
+            "client_id": "c",
+        }
+        request = encode(known.request_header, header)
+        request += encode(known.request, (grown if self.is_request else plain).struct(known.request))
+        response = encode(known.response_header, {"correlation_id": 7})
+        response += encode(known.response, (plain if self.is_request else grown).struct(known.response))
+        damaged = DAMAGE[self.damage]
+        if self.is_request:
+            return framed(damaged(request)), framed(response)
+        return framed(request), framed(damaged(response))
 
 
 def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:
-    """All parts of a message that can grow."""
+    """All parts of a message that can grow: arrays, strings, bytes, records and tag buffers."""
     if layout.flexible:
         yield (*path, TAGS)
     for one in (*layout.fields, *layout.tagged):
-        place = (*path, one.name)
         if one.array or one.type in ("string", "bytes", "records"):
-            yield place
+            yield (*path, one.name)
         if one.struct is not None:
-            yield from parts(one.struct, place)
+            yield from parts(one.struct, (*path, one.name))
 
 
-class Values:
-    """Makes the values of a message: every array has one element but the one that grows.
+def growing(api: str, version: int, *, is_request: bool) -> Iterator[Growing]:
+    """Every way in which a message can grow."""
+    found = schemas.api_by_name(api)
+    assert found is not None
+    known = api_layouts(found.key, version)
+    assert known is not None
+    layout = known.request if is_request else known.response
+    types = _types(layout)
+    contents = (*(RECORDS if "records" in types else ()), *(BYTES if "bytes" in types else ())) or ("zeros",)
+    for path in parts(layout):
+        for content in contents:
+            for damage in DAMAGE:
+                yield Growing(api, version, is_request, path, content, damage)
 
-    All values differ, so that nothing counts as a repeat.
-    """
 
-    def __init__(self, growing: Growing, size: int, *, payload: Any = None) -> None:
-        self._growing, self._size = growing, size
+def _types(layout: Layout) -> set[str]:
+    fields = (*layout.fields, *layout.tagged)
+    return {one.type for one in fields}.union(*(_types(one.struct) for one in fields if one.struct is not None))
+
+
+class _Values:
+    """The values of a message: every array has one element but the one that grows. No two values are equal."""
+
+    def __init__(self, growing: Growing, size: int, *, at: Path | None = None) -> None:
+        self._path = growing.path if at is None else at
+        self._size = size
+        self._content = growing.content
         self._numbers = count(1)
-        self._payload = payload
 
     def struct(self, layout: Layout, path: Path = ()) -> dict[str, Any]:
-        """The values of a struct at a path. Its tagged fields are on the wire if they hold the part that grows."""
-        made = {one.name: self._field(one, (*path, one.name)) for one in layout.fields}
-        grows = self._growing.path
-        for one in layout.tagged:
-            if grows[: len(path) + 1] == (*path, one.name):
-                made[one.name] = self._field(one, (*path, one.name))
-        if (*path, TAGS) == grows:
+        """The values of a struct. Of its tagged fields, it has the one that grows or in which something does."""
+        on_path = [one for one in layout.tagged if self._path[: len(path) + 1] == (*path, one.name)]
+        made = {one.name: self._field(one, (*path, one.name)) for one in (*layout.fields, *on_path)}
+        if (*path, TAGS) == self._path:
             made[TAGS] = [[_FIRST_UNKNOWN_TAG + index, b"x"] for index in range(self._size)]
         return made
 
     def _field(self, one: Field, path: Path) -> Any:
-        number = self._size if path == self._growing.path else 1
+        size = self._size if path == self._path else 1
         if not one.array:
-            return self._value(one, path, number)
-        return [self._value(one, path, 1) for _ in range(number)]
+            return self._value(one, path, size)
+        return [self._value(one, path, 1) for _ in range(size)]
 
     def _value(self, one: Field, path: Path, size: int) -> Any:
-        number = next(self._numbers)
         if one.struct is not None:
             return self.struct(one.struct, path)
-        if one.name == "error_code" or one.name.endswith("_error_code"):
-            return number % 100 + 1 if self._growing.errors else 0
-        if one.name == "protocol_type":
-            return "consumer"
-        if one.type == "string":
-            return f"{one.name}-{number}" + "x" * (size - 1)
-        if one.type in ("bytes", "records"):
-            return self._payload(size) if self._payload else bytes(size)
-        if one.type == "bool":
-            return False
-        if one.type == "uuid":
-            return uuid_text(number.to_bytes(16, "big"))
-        return float(number) if one.type == "float64" else number % 100
+        number = next(self._numbers)
+        if one.name.endswith("error_code"):
+            return number % 100 + 1
+        match one.type:
+            case "string":
+                return "consumer" if one.name == "protocol_type" else f"{one.name}-{number}{'x' * (size - 1)}"
+            case "bytes":
+                return BYTES.get(self._content, bytes)(size)
+            case "records":
+                return RECORDS.get(self._content, bytes)(size)
+            case "uuid":
+                return uuid_text(number.to_bytes(16, "big"))
+            case "bool":
+                return False
+            case "float64":
+                return float(number)
+        return number % 100

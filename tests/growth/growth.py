@@ -1,0 +1,42 @@
+"""Whether the work for a frame grows no faster than the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dissectors.diagnosis import payloads, search
+from tests.growth.frames import Growing
+from tests.growth.work import explained, inspect, lines_run
+
+#: The sizes of the part that grows. At the first, the square of the size is clearly more than the rest of the work.
+SMALL, LARGE = 200, 400
+
+#: The most by which the work may grow: twice, and a little for what grows with the logarithm.
+MOST_GROWTH = 2.3
+
+#: The fields that the search for a diagnosis may read: few, so that it does not hide the rest. Its limit is fixed.
+_SEARCH = 1_000
+
+
+@contextmanager
+def short_searches() -> Iterator[None]:
+    """Limit the search for a diagnosis, which reads a frame under many layouts, to little work."""
+    before = search.WORK, search.WORK_LARGE, payloads.WORK
+    search.WORK = search.WORK_LARGE = payloads.WORK = _SEARCH
+    try:
+        yield
+    finally:
+        search.WORK, search.WORK_LARGE, payloads.WORK = before
+
+
+def growth(growing: Growing) -> float:
+    """By what factor the work grows if the part has twice the size; at most 1 if there is hardly any work."""
+    exchanges = growing.exchange(SMALL), growing.exchange(LARGE)
+
+    def work(exchange: tuple[bytes, bytes]) -> int:
+        return lines_run(lambda: (inspect(*exchange), explained(*exchange, is_request=growing.is_request)))
+
+    work(growing.exchange(1))  # compiles and caches
+    before, after = map(work, exchanges)
+    return after / before

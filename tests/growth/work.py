@@ -1,0 +1,60 @@
+"""The work that kproxy does for a frame, as the number of its lines of Python that run: the same on any machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import dissectors
+import kproxy
+from dissectors.connections.events import Direction
+from kproxy.inspection.explain import explain
+from kproxy.inspection.inspector import Inspector
+from kproxy.trace.lines import Detail
+
+_PACKAGES = tuple(str(Path(str(package.__file__)).parent) for package in (dissectors, kproxy))
+_COMPILED = "<"  # the decoders that are generated
+
+
+def inspect(request: bytes, response: bytes, detail: Detail = Detail.FULL) -> None:
+    """Inspect an exchange as behind a relay."""
+    inspector = Inspector("growth", detail)
+    inspector.open(1, "10.0.0.9:50001", "10.0.0.1:9092", at=0)
+    inspector.data(1, Direction.REQUEST, request, at=1)
+    inspector.data(1, Direction.RESPONSE, response, at=2)
+    for _ in inspector.close_all(at=3, how="fin"):
+        pass
+
+
+def explained(request: bytes, response: bytes, *, is_request: bool) -> None:
+    """Explain one frame of an exchange, as `kproxy explain` does."""
+    if is_request:
+        explain(request)
+    else:
+        explain(response, request=request)
+
+
+def lines_run(function: Callable[[], Any]) -> int:
+    """The number of lines of kproxy that a call runs."""
+    number = 0
+
+    def called(frame: FrameType, _event: str, _argument: object) -> Any:
+        name = frame.f_code.co_filename
+        return count if name.startswith(_PACKAGES) or name.startswith(_COMPILED) else None
+
+    def count(_frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal number
+        if event == "line":
+            number += 1
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return number
