@@ -20,6 +20,7 @@ Path = tuple[str, ...]
 
 TAGS = "_tags"
 _FIRST_UNKNOWN_TAG = 10_000
+_HEADER: Path = ("header",)
 _NOWHERE: Path = ("nowhere",)
 
 
@@ -88,21 +89,18 @@ class Growing:
         assert found is not None
         known = api_layouts(found.key, self.version)
         assert known is not None
-        grown, plain = _Values(self, size), _Values(self, 1, at=_NOWHERE)
-        header = {
-            "request_api_key": found.key,
-            "request_api_version": self.version,
-            "correlation_id": 7,
-            "client_id": "c",
-        }
-        request = encode(known.request_header, header)
-        request += encode(known.request, (grown if self.is_request else plain).struct(known.request))
-        response = encode(known.response_header, {"correlation_id": 7})
-        response += encode(known.response, (plain if self.is_request else grown).struct(known.response))
+        request, response = (
+            _Values(self, size, at=None if is_request == self.is_request else _NOWHERE) for is_request in (True, False)
+        )
+        header = request.struct(known.request_header, _HEADER)
+        header |= {"request_api_key": found.key, "request_api_version": self.version, "correlation_id": 7}
+        sent = encode(known.request_header, header) + encode(known.request, request.struct(known.request))
+        header = response.struct(known.response_header, _HEADER) | {"correlation_id": 7}
+        answered = encode(known.response_header, header) + encode(known.response, response.struct(known.response))
         damaged = DAMAGE[self.damage]
         if self.is_request:
-            return framed(damaged(request)), framed(response)
-        return framed(request), framed(damaged(response))
+            return framed(damaged(sent)), framed(answered)
+        return framed(sent), framed(damaged(answered))
 
 
 def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:
@@ -122,10 +120,10 @@ def growing(api: str, version: int, *, is_request: bool) -> Iterator[Growing]:
     assert found is not None
     known = api_layouts(found.key, version)
     assert known is not None
-    layout = known.request if is_request else known.response
+    header, layout = (known.request_header, known.request) if is_request else (known.response_header, known.response)
     types = _types(layout)
     contents = (*(RECORDS if "records" in types else ()), *(BYTES if "bytes" in types else ())) or ("zeros",)
-    for path in parts(layout):
+    for path in (*parts(header, _HEADER), *parts(layout)):
         for content in contents:
             for damage in DAMAGE:
                 yield Growing(api, version, is_request, path, content, damage)
