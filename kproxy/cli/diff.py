@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options, options
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
 from kproxy.outputs.stderr import warn
 
@@ -35,7 +36,8 @@ examples:
   kproxy diff localhost:9092 localhost:19092 --html page.html
   kproxy diff localhost:9092 localhost:19092 --requests requests.txt
 
-exit status: 0 no difference, 1 at least one, 2 usage error or unreadable input, 3 a broker cannot be reached,
+exit status: 0 no difference, 1 at least one, 2 usage error or unreadable input
+(also if only some lines of a trace cannot be read; all others are compared), 3 a broker cannot be reached,
 5 an input has no Kafka request
 """
 
@@ -76,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("A and B must both be files, or both be brokers: record the broker first, or replay the file")
     if args.requests and not live[0]:
         raise UserError("--requests is for two live brokers: A and B are files")
-    a, b = _live(args) if live[0] else (_recorded(name, args) for name in (args.a, args.b))
+    damage = InputDamage()
+    a, b = _live(args) if live[0] else (_recorded(name, args, damage) for name in (args.a, args.b))
     compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
     (write_json if args.json else write_text)(compared, sys.stdout)
     if args.html:
@@ -86,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
             Path(args.html).write_text(comparison_page(compared), encoding="utf-8")
         except OSError as error:
             raise UserError(f"--html {args.html}: {error.strerror}; choose another file") from None
-    return FINDINGS if compared.differences else CLEAN
+    return damage.status(FINDINGS if compared.differences else CLEAN)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -114,12 +117,14 @@ def _kinds(option: str, given: list[str]) -> frozenset[ValueKind]:
     return frozenset(known[each] for each in wanted)
 
 
-def _recorded(name: str, args: argparse.Namespace) -> RecordedTraffic:
+def _recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
     from kproxy.capture.recordings import read_recording
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
 
-    lines = read_recording(Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog)
+    lines = read_recording(
+        Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog, damaged=damage
+    )
     traffic = traffic_of(name, lines, text=args.text_may_differ)
     if traffic.lacks_bodies:
         raise UserError(f"{name} has no bodies: record the trace with --detail full, or pass the capture itself")

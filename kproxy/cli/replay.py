@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options, options
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
 from kproxy.outputs.stderr import warn
 
@@ -31,8 +32,9 @@ examples:
   kproxy replay capture.pcap localhost:9092 -f 'api!=DeleteTopics'
   kproxy replay capture.pcap localhost:9092 --json | jq 'select(.outcome == "different")'
 
-exit status: 0 all responses are as captured, 1 at least one differs or is missing, 2 usage error or unreadable input,
-3 the broker cannot be reached, 5 no request to send
+exit status: 0 all responses are as captured, 1 at least one differs or is missing, 2 usage error or unreadable input
+(also if only some lines of a trace cannot be read; all others are used), 3 the broker cannot be reached,
+5 no request to send
 """
 
 
@@ -67,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
         client_options.tls_of(args),
         client_options.login_of(args),
     )
-    steps = _steps(args)
+    damage = InputDamage()
+    steps = _steps(args, damage)
 
     import asyncio
 
@@ -111,11 +114,11 @@ def run(args: argparse.Namespace) -> int:
     asyncio.run(play())
     report.end()
     if report.counts[ReplayOutcome.DIFFERENT]:
-        return FINDINGS
-    return CLEAN if report.sent else NOTHING
+        return damage.status(FINDINGS)
+    return damage.status(CLEAN if report.sent else NOTHING)
 
 
-def _steps(args: argparse.Namespace) -> list[Step]:
+def _steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
     from kproxy.outputs.line_outputs import filter_for
     from kproxy.replay.reading import read_steps
     from kproxy.trace.encoding import as_mapping
@@ -124,7 +127,7 @@ def _steps(args: argparse.Namespace) -> list[Step]:
     if named is not None and named.reads_records:
         raise UserError("kproxy replay does not decode records: filter by other fields")
     wanted = None if named is None else lambda line: named.matches(as_mapping(line))
-    return read_steps(Path(args.file), warn, wanted, ports=frozenset(args.port), keylog=args.keylog)
+    return read_steps(Path(args.file), warn, wanted, ports=frozenset(args.port), keylog=args.keylog, damaged=damage)
 
 
 def _speed(text: str) -> float | None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kproxy.cli import broker_options, command_line, options, payload_options, relay
-from kproxy.errors import CLEAN, UserError
+from kproxy.errors import CLEAN, USAGE, UserError
+from kproxy.outputs.stderr import warn
 
 if TYPE_CHECKING:
     from kproxy.browse.sources.child_proxy import ChildProxy
@@ -37,7 +38,8 @@ examples:
 
 Press ? for the keys. kproxy dissect prints the same information as text.
 
-exit status: 0 closed by the user, 2 usage error or nothing to show, 3 upstream unreachable
+exit status: 0 closed by the user, 2 usage error, nothing to show, or a trace with lines that cannot be read,
+3 upstream unreachable
 """
 #: Running proxies: the name and a description of each.
 Choices = list[tuple[str, str]]
@@ -91,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
         app.run()
     finally:
         source.close()
-    return app.return_code or 0
+    if bad := app.session.bad:
+        warn(f"{bad} line{'s' * (bad != 1)} could not be read; kproxy dissect names the first ones")
+    return app.return_code or (USAGE if bad else CLEAN)
 
 
 def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
