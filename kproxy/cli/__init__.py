@@ -62,6 +62,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     # Loading one command takes 25 ms less than loading all.
     parser = _parser((first,) if first in COMMANDS and first not in _DESCRIBE_ALL else COMMANDS)
     args = parser.parse_args(config_file.expanded(words, _command("relay").declare, COMMANDS))
+    if first not in COMMANDS and args.run is not _command("relay").run:
+        command = next(word for word in words if word in COMMANDS)
+        raise UserError(f"{first} before {command} would be ignored: pass the options of a command after its name")
     args.parse_again = partial(_parse, words)  # the configuration file may have changed
     return args
 
@@ -148,7 +151,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("-V", "--version", action="version", version=f"kproxy {__version__}")
     relay.configure(parser)
-    parser.set_defaults(run=relay.run)
+    parser.set_defaults(run=relay.run, default_of=parser.get_default)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
     for name in names:
         module = _command(name)
@@ -160,7 +163,7 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.configure(child)
-        child.set_defaults(run=module.run, root=parser)
+        child.set_defaults(run=module.run, root=parser, default_of=child.get_default)
     return parser
 
 

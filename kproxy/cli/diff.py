@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options, options
+from kproxy.cli.combinations import refuse
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
 from kproxy.outputs.stderr import warn
@@ -78,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("A and B must both be files, or both be brokers: record the broker first, or replay the file")
     if args.requests and not live[0]:
         raise UserError("--requests is for two live brokers: A and B are files")
+    if live[0]:
+        refuse(args, ("port", "keylog"), "is for captures: A and B are brokers")
+    else:
+        refuse(args, client_options.DESTINATIONS, "is for live brokers: A and B are files")
     damage = InputDamage()
     a, b = _live(args) if live[0] else (_recorded(name, args, damage) for name in (args.a, args.b))
     compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
@@ -145,7 +150,8 @@ def _live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
     tls, login = client_options.tls_of(args), client_options.login_of(args)
     a, b = (RecordedBroker(client_options.address_of(name), args.timeout, tls, login) for name in (args.a, args.b))
     asyncio.run(send_to_both(a, b, planned))
-    made = (traffic_of(name, each.lines, about_clients=False) for name, each in ((args.a, a), (args.b, b)))
+    text = args.text_may_differ
+    made = (traffic_of(name, each.lines, about_clients=False, text=text) for name, each in ((args.a, a), (args.b, b)))
     return next(made), next(made)
 
 

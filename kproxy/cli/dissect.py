@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kproxy.cli import options, payload_options
+from kproxy.cli.combinations import given, refuse
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
 from kproxy.outputs.streams import is_of_output
@@ -110,6 +111,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
+    _check(args)
     selection = options.selection_of(args)
     payload_options.record_values_of(args)
     inputs = [*_inputs(args.files)]
@@ -157,6 +159,21 @@ def run(args: argparse.Namespace) -> int:
     if (nothing or args.findings) and not is_report:
         say(f"kproxy: {output.analysed.sentence}")
     return USAGE if output.analysed.unreadable else NOTHING if nothing and status == CLEAN else status
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that others leave without effect.
+
+    Raises:
+        UserError: There are some.
+    """
+    shown = given(args, ("html", "findings", "fields", "json"))
+    if shown is not None:
+        refuse(args, ("verbose", "quiet"), f"is for text: leave it out with {shown}")
+    if shown in ("--html", "--findings"):
+        refuse(args, ("detail",), f"has no effect with {shown}, which always shows the bytes of frames: leave it out")
+    if shown is None and not (args.verbose or args.payloads or args.frames):
+        refuse(args, ("detail",), "needs -v, --json or --fields: other text has no bodies of frames")
 
 
 def dissect_input(
@@ -270,6 +287,8 @@ def _lines(
                         f"{shown} is a trace, and --payloads decodes the records of captures only: pass --payloads to "
                         "the proxy that writes the trace, and leave it out here"
                     )
+                if args.files == [name]:
+                    refuse(args, ("port", "keylog", "detail"), f"is for captures, and {shown} is a trace: leave it out")
                 yield from traced.lines
                 output.end()
             else:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import options, payload_options
+from kproxy.cli.combinations import refuse
 from kproxy.errors import CLEAN, FINDINGS, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
 
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if args.hex == ["-"]:
         text = sys.stdin.read(_MAX_INPUT)
         if args.json and text.lstrip().startswith("{"):
+            refuse(args, ("request", "api"), "is for one frame: put it into each line")
             return _lines(text, selection, record_values)
     else:
         text = " ".join(args.hex)

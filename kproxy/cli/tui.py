@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kproxy.cli import broker_options, command_line, options, payload_options, relay
+from kproxy.cli.combinations import refuse
 from kproxy.errors import CLEAN, USAGE, UserError
 from kproxy.outputs.stderr import warn
 
@@ -135,21 +136,26 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     payload_options.record_values_of(args)
     source = _opened(args, choose)
     try:
-        _check_payloads(args, source)
+        _check_options(args, source)
     except UserError:
         source.close()
         raise
     return source
 
 
-def _check_payloads(args: argparse.Namespace, source: Source) -> None:
+def _check_options(args: argparse.Namespace, source: Source) -> None:
     from kproxy.browse.sources.capture_child import DissectedSource
     from kproxy.browse.sources.child_proxy import ChildProxySource
+    from kproxy.browse.sources.proxy import ProxySource
 
     if isinstance(source, DissectedSource):
         payload_options.check_filter(args)
-    elif args.payloads and not isinstance(source, ChildProxySource):
-        raise UserError("this source is a trace: pass --payloads to the proxy that writes it")
+    else:
+        if args.payloads and not isinstance(source, ChildProxySource):
+            raise UserError("this source is a trace: pass --payloads to the proxy that writes it")
+        refuse(args, ("port", "keylog"), "is for captures: leave it out")
+    if not isinstance(source, ProxySource):
+        refuse(args, ("keep",), "is for a running proxy: leave it out")
 
 
 def _opened(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:
@@ -206,6 +212,7 @@ def start_child_proxy(
         raise UserError(f"{args.sources[0]}: pass a source to read or --listen to start a proxy, not both")
     if args.no_control:
         raise UserError("--no-control cannot be used here: the view reads the proxy's control socket")
+    refuse(args, ("port", "keylog"), "is for captures, and this starts a proxy: leave it out")
     payload_options.check_filter(args)
     proxy_options += command_line.options_of(args, payload_options.configure)
     from kproxy.browse.sources.child_proxy import ChildProxy

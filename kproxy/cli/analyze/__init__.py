@@ -12,6 +12,7 @@ from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
 from kproxy.cli.analyze.lines import line_selection
 from kproxy.cli.analyze.session import is_short, is_tiny, spark_for
 from kproxy.cli.analyze.tables import analyze
+from kproxy.cli.combinations import refuse
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, UserError
 
@@ -133,6 +134,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace, converts: bool) -> None:
+    if converts or args.out or args.format in ("json", "csv") or args.html:
+        refuse(args, ("rows",), "is for tables as text: leave it out")
+    if args.repair:
+        refuse(args, ("port", "keylog"), "is for captures: --repair reads none")
     if converts:
         unused = [
             name for name in ("job", "where", "since", "until", "sample", "html", "follow") if getattr(args, name)
