@@ -16,8 +16,6 @@ examples:
   kproxy broker-features
   kproxy broker-features Fetch
   kproxy broker-features --json
-
-exit status: 0 shown, 2 unknown API
 """
 
 

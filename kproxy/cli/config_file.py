@@ -91,7 +91,7 @@ def _unknown(key: str, known: list[str]) -> str:
     from kproxy.filters.errors import nearest
 
     near = nearest(key, known)
-    return f"unknown option {key!r}" + (f"; did you mean {near}?" if near else "; see kproxy --help")
+    return f"unknown option {key!r}" + (f"; did you mean {near}?" if near else "; see kproxy help relay")
 
 
 def _words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats: bool) -> Iterator[str]:

@@ -36,10 +36,6 @@ examples:
   kproxy diff kafka.jsonl gateway.jsonl --may-differ offset --ignore S
   kproxy diff localhost:9092 localhost:19092 --html page.html
   kproxy diff localhost:9092 localhost:19092 --requests requests.txt
-
-exit status: 0 no difference, 1 at least one, 2 usage error or unreadable input
-(also if only some lines of a trace cannot be read; all others are compared), 3 a broker cannot be reached,
-5 an input has no Kafka request
 """
 
 

@@ -38,9 +38,6 @@ examples:
   kproxy dissect --html capture.pcap > page.html
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
-exit status: 0 decoded, 1 a finding of at least --fail-on, 2 usage error or unreadable input
-(also if only some lines of a trace cannot be read; all others are shown),
-5 nothing analysed: no input has a Kafka frame (no packets, no Kafka, or TLS without keys); a finding takes precedence
 If a frame triggers a bug in kproxy, it gets finding K007 (an error), and decoding continues with the next frame.
 """
 
@@ -288,7 +285,7 @@ def _lines(
                         "the proxy that writes the trace, and leave it out here"
                     )
                 if args.files == [name]:
-                    refuse(args, ("port", "keylog", "detail"), f"is for captures, and {shown} is a trace: leave it out")
+                    refuse(args, ("port", "keylog"), f"is for captures, and {shown} is a trace: leave it out")
                 yield from traced.lines
                 output.end()
             else:

@@ -35,7 +35,6 @@ examples:
   kproxy explain --payloads --schemas schemas/ - < produce.hex
   kproxy explain --json - < frames.jsonl        # {"id", "frame", "request"?, "type"?, "api_key"?, "version"?} a line
 
-exit status: 0 decoded to the last byte, 1 decoding failed or a finding of at least --fail-on, 2 usage error
 If a frame triggers a bug in kproxy, it gets finding K007 (status 1), and the next frame is decoded.
 The length prefix may be missing, as in many logs: a note reports it (--json: "length_prefix": "missing"), and offsets
 count from the first byte given.

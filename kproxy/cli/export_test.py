@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kproxy.comparison.traffic import RecordedExchange
     from kproxy.trace.lines import RequestLine, ResponseLine
 
-HELP = "write a pytest file that reproduces an exchange of a trace or capture"
+HELP = "write a pytest file that reproduces a recorded exchange"
 
 _ID = re.compile(r"#?(.+):(-?\d+)")
 _EXAMPLES = """
@@ -31,9 +31,6 @@ examples:
   kproxy export-test gateway.pcap 0:2 --output test_metadata.py
   pytest --kproxy-target localhost:9092 test_metadata.py
   KPROXY_TARGET=localhost:9092 pytest test_metadata.py
-
-exit status: 0 written, 2 usage error, unreadable input (also if only some lines of a trace cannot be read), or a
-request with a secret, 5 no such exchange
 """
 
 

@@ -29,8 +29,6 @@ examples:
   kproxy probe localhost:9092 --skip versions/unknown-api
   kproxy probe --list                             # every check
   kproxy probe --list --only versions             # with their pages: add --verbose
-
-exit status: 0 no check failed, 1 at least one failed, 2 usage error, 3 the broker cannot be reached, 5 no check applied
 """
 
 

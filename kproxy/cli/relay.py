@@ -33,9 +33,6 @@ examples:
 
 Point clients at the listener. Clients then connect to the addresses that brokers advertise (advertised.listeners):
 unless these lead back to kproxy, it sees only the bootstrap connection. --advertise rewrites these addresses.
-
-exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 3 upstream unreachable,
-4 the inspector failed: traffic was relayed to the end, but the trace is incomplete, even if it was restarted
 """
 
 

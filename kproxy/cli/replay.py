@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.address import Address
     from kproxy.replay.captured import Step
 
-HELP = "send captured requests to a broker again, and compare the responses"
+HELP = "send captured requests again, and compare the responses"
 
 _EXAMPLES = """
 Each request is sent after the responses that it followed in the capture, on as many connections as there. kproxy
@@ -31,10 +31,6 @@ examples:
   kproxy replay kproxy-trace/ localhost:9092                     # recorded with kproxy --detail raw
   kproxy replay capture.pcap localhost:9092 -f 'api!=DeleteTopics'
   kproxy replay capture.pcap localhost:9092 --json | jq 'select(.outcome == "different")'
-
-exit status: 0 all responses are as captured, 1 at least one differs or is missing, 2 usage error or unreadable input
-(also if only some lines of a trace cannot be read; all others are used), 3 the broker cannot be reached,
-5 no request to send
 """
 
 

@@ -24,8 +24,6 @@ examples:
   kproxy rules --json
 
 Rules marked "offline" run in kproxy analyze only, not on live traffic.
-
-exit status: 0 shown, 2 unknown rule, or no rule has these words
 """
 
 

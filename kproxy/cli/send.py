@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kproxy.client.plan import PlannedRequest
     from kproxy.outputs.finding_selection import Selection
 
-HELP = "send requests to a broker, and show them and the responses byte by byte"
+HELP = "send requests to a broker, and show both sides byte by byte"
 
 _MAX_INPUT = 64 << 20
 _COMPLETION: dict[str, str | dict[str, str]] = {
@@ -58,9 +58,6 @@ examples:
   kproxy send localhost:9092 - < requests.jsonl          # {"api", "version"?, "body"?, "edit"?} a line
   kproxy send --encode Metadata -v 0 topics=orders | xxd -r -p | nc localhost 9092 | xxd |
       kproxy explain --api Metadata --version 0 -
-
-exit status: 0 every response arrived and decoded, 1 a response is missing, wrong, or has a finding of at least
---fail-on, 2 usage error, 3 the broker cannot be reached
 """
 
 

@@ -38,9 +38,6 @@ examples:
   tcpdump -i lo -w - port 9092 | kproxy tui -
 
 Press ? for the keys. kproxy dissect prints the same information as text.
-
-exit status: 0 closed by the user, 2 usage error, nothing to show, or a trace with lines that cannot be read,
-3 upstream unreachable
 """
 #: Running proxies: the name and a description of each.
 Choices = list[tuple[str, str]]

@@ -16,7 +16,7 @@ from kproxy.cli.combinations import refuse
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, UserError
 
-HELP = "aggregate traces and captures into tables and reports (Spark)"
+HELP = "aggregate traces into tables and reports (Spark)"
 
 _EXAMPLES = """
 examples:
@@ -30,9 +30,6 @@ examples:
 
 Any path that Spark reads works. Traces are converted to Parquet before each run. For large traces, or on a cluster,
 convert them once with "kproxy analyze convert".
-
-exit status: 0 done, 2 usage error or unreadable input (also if only some lines of a trace cannot be read; all others
-are analyzed)
 """
 _CONVERT = "convert"
 _STORED = ("parquet", "delta", "iceberg")

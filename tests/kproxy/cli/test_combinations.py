@@ -51,7 +51,6 @@ BUILT_IN = "--listen 0 --upstream "
         (f"dissect --html --detail raw {CAPTURE}", "--detail has no effect with --html"),
         (f"dissect --findings --detail full {CAPTURE}", "--detail has no effect with --findings"),
         (f"dissect --detail full {CAPTURE}", "--detail needs -v, --json or --fields: "),
-        ("dissect --json --detail full t.jsonl", "--detail is for captures, and t.jsonl is a trace: leave it out"),
         ("dissect --port 9092 t.jsonl", "--port is for captures, and t.jsonl is a trace: leave it out"),
         ("dissect --keylog k t.jsonl", "--keylog is for captures, and t.jsonl is a trace: leave it out"),
         ("explain --json --request 00 - < {}", "--request is for one frame: put it into each line"),

@@ -153,7 +153,7 @@ def test_a_secret_would_be_found() -> None:
     [
         (), ("-v",), ("--json", "--detail", "full"), ("--json", "--detail", "raw"), ("-v", "--detail", "raw"),
         ("--findings",), ("--findings", "--format", "json"), ("--findings", "--format", "sarif"),
-        ("--findings", "--format", "junit"), 
+        ("--findings", "--format", "junit"),
     ],
     ids=" ".join,
 )  # fmt: skip
