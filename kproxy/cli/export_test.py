@@ -23,9 +23,9 @@ HELP = "write a pytest file that reproduces a recorded exchange"
 
 _ID = re.compile(r"#?(.+):(-?\d+)")
 _EXAMPLES = """
-ID is a connection and a correlation id, as kproxy dissect shows them and kproxy diff names exchanges: #0:12. In a
-shell, quote it or leave out the #. The test sends the recorded request and fails while the response has the findings
-of the recorded one. It needs kproxy, whose pytest plugin has the fixture kproxy_exchange.
+ID is a connection and a correlation id, as kproxy diff names exchanges: #0:12. kproxy dissect shows both in each row:
+#0 > Metadata v9 #12. In a shell, quote it or leave out the #. The test sends the recorded request and fails while the
+response has the findings of the recorded one. It needs kproxy, whose pytest plugin has the fixture kproxy_exchange.
 
 examples:
   kproxy export-test gateway.pcap 0:2 --output test_metadata.py
