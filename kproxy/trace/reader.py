@@ -58,7 +58,7 @@ def open_trace(
     plain = _start(start)
     # If the first bytes do not tell (a pipe, an empty file), the name decides; proxies compress with zstd.
     is_trace = plain.startswith(b"{") if plain else name.endswith(SUFFIXES) or start.startswith(ZSTD_MAGIC)
-    return OpenedInput(read_trace(source, name, warn, damaged or warn) if is_trace else None, source)
+    return OpenedInput(read_trace(source, name, warn, damaged) if is_trace else None, source)
 
 
 def _start(data: bytes) -> bytes:
@@ -72,16 +72,20 @@ def _start(data: bytes) -> bytes:
 
 
 def read_trace(
-    source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
+    source: io.BufferedReader[Any],
+    name: str,
+    warn: Callable[[str], None],
+    damaged: Callable[[str], None] | None = None,
 ) -> Iterator[Line]:
     """The lines of one open trace file.
 
     Invalid lines are skipped, and `damaged` is called once with their number and the first of them. An incomplete last
-    line is skipped, too; for that, `warn` is called.
+    line is skipped, too; for that, `warn` is called, which is also the default of `damaged`.
 
     Raises:
         TraceError: The first line is not a trace line, or is of a newer format.
     """
+    damaged = damaged or warn
     bad = count = 0
     named: list[str] = []
     for number, raw in _numbered_lines(source, name, warn, damaged):
