@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-#: Exit statuses of every command.
+#: Exit statuses of every command; `kproxy.outputs.exit_statuses` describes them.
 CLEAN, FINDINGS, USAGE, UNREACHABLE, UNWATCHED, NOTHING = 0, 1, 2, 3, 4, 5
+INTERRUPTED = 128 + 2  # as shells report SIGINT
 
 
 class UserError(Exception):

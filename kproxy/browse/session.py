@@ -39,7 +39,7 @@ class BrowseSession:
     visible: VisibleRows = field(init=False)
     _matching: Matching = field(init=False)
     notes: dict[int, Note] = field(init=False, default_factory=dict)
-    bad: int = field(init=False, default=0)  # lines that are not trace lines
+    bad: int = field(init=False, default=0)  # lines that are not trace lines, without an incomplete last one
     version: int = field(init=False, default=0)  # changes when lines are read
     _lines: Iterator[tuple[int, bytes]] | None = field(init=False, default=None)
 
@@ -85,7 +85,8 @@ class BrowseSession:
         for count, (place, raw) in enumerate(self._lines):
             line = parse_partial(raw)
             if line is None:
-                self.bad += 1
+                # Without a newline, it is the last line of a run that was killed.
+                self.bad += self.source.store.read(place + len(raw), 1) == b"\n"
             else:
                 at = time_of(line.ts)
                 row = index.add(line, place, len(raw), at)

@@ -24,6 +24,7 @@ def read_recording(
     ports: frozenset[int] = frozenset(),
     keylog: str | None = None,
     findings: bool = True,
+    damaged: Callable[[str], None] | None = None,
 ) -> Iterator[Line]:
     """The lines of traces as they are, and those that a proxy would have written for captures.
 
@@ -34,6 +35,7 @@ def read_recording(
         ports: Kafka's ports in a capture; by default, Kafka is detected by content.
         keylog: The path of a key log to decrypt the TLS of a capture.
         findings: Whether captures are examined for findings.
+        damaged: Called instead of `warn` if lines of a trace are lost, other than the end of a killed run.
 
     Raises:
         UserError: While iterating: there is no file, or one cannot be read.
@@ -45,7 +47,7 @@ def read_recording(
     for each in files:
         try:
             with each.open("rb") as file:
-                opened = open_trace(file, str(each), warn)
+                opened = open_trace(file, str(each), warn, damaged)
                 if opened.lines is not None:
                     yield from opened.lines
                     continue

@@ -16,13 +16,17 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from types import ModuleType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kproxy import __version__
 from kproxy.cli import config_file
-from kproxy.errors import USAGE, UserError
-from kproxy.outputs import streams
+from kproxy.cli.overview import overview
+from kproxy.errors import INTERRUPTED, USAGE, UserError
+from kproxy.outputs import exit_statuses, streams
 from kproxy.outputs.stderr import warn
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 #: Commands in the order of the help.
 COMMANDS = (
@@ -60,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         warn(f"the output is incomplete: {streams.error_text(error)}")
         return USAGE
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     return status
 
 
@@ -69,6 +73,9 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     # Loading one command takes 25 ms less than loading all.
     parser = _parser((first,) if first in COMMANDS and first not in _DESCRIBE_ALL else COMMANDS)
     args = parser.parse_args(config_file.expanded(words, _command("relay").declare, COMMANDS))
+    if first not in COMMANDS and args.run is not _command("relay").run:
+        command = next(word for word in words if word in COMMANDS)
+        raise UserError(f"{first} before {command} would be ignored: pass the options of a command after its name")
     args.parse_again = partial(_parse, words)  # the configuration file may have changed
     return args
 
@@ -85,6 +92,11 @@ class _Parser(argparse.ArgumentParser):
 
     _given: Sequence[str] = ()
 
+    @property
+    def more(self) -> str:
+        """The command that shows the options."""
+        return f"{self.prog} --help"
+
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         self._given = sys.argv[1:] if args is None else args
         return super().parse_known_args(args, namespace)
@@ -92,12 +104,12 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         unknown = self._unknown_option(message) or _unknown_command(message)
         if unknown is None:
-            self.exit(USAGE, f"kproxy: {message}; see {self.prog} --help\n")
+            self.exit(USAGE, f"kproxy: {message}; see {self.more}\n")
         from kproxy.filters.errors import nearest
 
         kind, written, known = unknown
         near = nearest(written, known)
-        what = f"did you mean {near}?" if near else f"see {self.prog} --help"
+        what = f"did you mean {near}?" if near else f"see {self.more if kind == 'option' else f'{self.prog} --help'}"
         self.exit(USAGE, f"kproxy: unknown {kind} {written}; {what}\n")
 
     def _unknown_option(self, message: str) -> _Unknown | None:
@@ -110,6 +122,18 @@ class _Parser(argparse.ArgumentParser):
             if _OPTION.fullmatch(option) and option not in known:
                 return "option", option, [each for each in known if each.startswith("--")]
         return None
+
+
+class _Root(_Parser):
+    """Shows an overview as its help: `kproxy help relay` has the options."""
+
+    @property
+    def more(self) -> str:
+        return "kproxy help relay"
+
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        commands = ((name, _command(name).HELP) for name in COMMANDS)
+        self._print_message(overview(commands), file or sys.stdout)
 
 
 class _Command(_Parser):
@@ -146,16 +170,7 @@ def _unknown_command(message: str) -> _Unknown | None:
 
 def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the relay's options and of these commands."""
-    relay = _command("relay")
-    parser = _Parser(
-        prog="kproxy",
-        description="Wire-level inspecting proxy and protocol debugger for Apache Kafka.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("-V", "--version", action="version", version=f"kproxy {__version__}")
-    relay.configure(parser)
-    parser.set_defaults(run=relay.run)
+    parser = relay_parser(_Root)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
     for name in names:
         module = _command(name)
@@ -167,7 +182,24 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
             allow_abbrev=False,
         )
         module.configure(child)
-        child.set_defaults(run=module.run, root=parser)
+        child.epilog = (child.epilog or "") + exit_statuses.sentence(name)
+        child.set_defaults(run=module.run, root=parser, default_of=child.get_default)
+    return parser
+
+
+def relay_parser(kind: type[_Parser] = _Parser) -> _Parser:
+    """The parser of the relay's options, without commands."""
+    relay = _command("relay")
+    parser = kind(
+        prog="kproxy",
+        description="Relay traffic between clients and brokers, and inspect it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"kproxy {__version__}")
+    relay.configure(parser)
+    parser.epilog = (parser.epilog or "") + exit_statuses.sentence("relay")
+    parser.set_defaults(run=relay.run, default_of=parser.get_default)
     return parser
 
 

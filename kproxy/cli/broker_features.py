@@ -16,8 +16,6 @@ examples:
   kproxy broker-features
   kproxy broker-features Fetch
   kproxy broker-features --json
-
-exit status: 0 shown, 2 unknown API
 """
 
 
@@ -37,7 +35,10 @@ def run(args: argparse.Namespace) -> int:
     if args.api is not None:
         one = next((each for each in found if each.api.lower() == args.api.lower()), None)
         if one is None:
-            raise UserError(f"the built-in broker does not serve {args.api!r}; kproxy broker-features lists its APIs")
+            from kproxy.filters.errors import suggestion
+
+            near = suggestion(args.api, [each.api for each in found]) or "kproxy broker-features lists its APIs"
+            raise UserError(f"the built-in broker does not serve {args.api!r}; {near}")
         page = f"{one.text}\n\nVersions: {one.versions}."
         print(json.dumps(dataclasses.asdict(one), indent=2) if args.json else page)  # noqa: T201
         return CLEAN

@@ -141,10 +141,11 @@ def _check(args: argparse.Namespace) -> None:
             line(args.kafka)
     except ValueError as error:
         raise UserError(str(error)) from None
-    if args.advertise:
-        raise UserError("--advertise HOST is for other brokers: use --advertised HOST:PORT with the built-in broker")
-    if args.advertise is not None and args.advertised:
-        raise UserError("--advertise and --advertised cannot be used together: pass only --advertised HOST:PORT")
+    if args.advertise is not None:
+        raise UserError(
+            "--advertise is for other brokers: the built-in broker advertises the addresses of --listen, or those of "
+            "--advertised HOST:PORT"
+        )
     if args.fsync and not args.data:
         raise UserError("--fsync needs --data DIR: without it, data is only in memory")
     if args.data and args.data.exists() and not args.data.is_dir():
@@ -152,6 +153,8 @@ def _check(args: argparse.Namespace) -> None:
     tls.check_for_broker(args)
     if args.user and not args.sasl:
         raise UserError("--user needs --sasl MECHANISM: without it, clients do not log in")
+    if args.super_user and not args.acls:
+        raise UserError("--super-user needs --acls: without them, everybody may do everything")
     for each in args.super_user or ():
         if not each.startswith("User:"):
             raise UserError(f"invalid --super-user {each!r}: use User:NAME")

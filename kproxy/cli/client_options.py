@@ -19,6 +19,10 @@ _PASSWORD = "KPROXY_SASL_PASSWORD"  # noqa: S105
 _NEED_TLS = ("ca", "cert", "key", "sni", "insecure")
 
 
+#: All options here, as attributes of what argparse returns.
+DESTINATIONS = ("timeout", "tls", *_NEED_TLS, "sasl_mechanism", "sasl_username", "sasl_password_file")
+
+
 def configure(parser: options.OptionGroup) -> None:
     """Declare the options."""
     group = parser.add_argument_group("connection")

@@ -1,14 +1,15 @@
 """``--config-file``: the options of the relay as a TOML file, such as kproxy.toml.
 
 A key is the long name of an option, without the two hyphens. A value is text, a number, true for an option without a
-value, or a list for an option that may be repeated. Options on the command line replace those of the file.
+value, or a list for an option that may be repeated. Options on the command line replace those of the file, and those
+that exclude them: ``--no-trace`` replaces ``trace``.
 """
 
 from __future__ import annotations
 
 import argparse
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,13 @@ from kproxy.cli.options import OptionGroup
 from kproxy.errors import UserError
 
 OPTION: Final = "--config-file"
+#: Options, and those that have no effect beside them or cannot be combined with them.
+_EXCLUDED: Final = {
+    "no-trace": ("trace", "strict-trace", "compress"),
+    "no-control": ("control",),
+    "json": ("verbose", "quiet"),
+    "replay": ("upstream", "advertise", "cap-versions", "no-check"),
+}
 
 
 def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], commands: Sequence[str]) -> list[str]:
@@ -39,17 +47,27 @@ def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], c
     by_name = {each.option_strings[-1].removeprefix("--"): each for each in declared.actions if each.option_strings}
     by_name.pop(OPTION.removeprefix("--"), None)
     given = {word.partition("=")[0] for word in own if word.startswith("-")}
+    replaced = {name for option in given for name in _excluded(option, by_name)}
     found: list[str] = []
     for key, value in _read(path).items():
         action = by_name.get(key)
         if action is None:
             raise UserError(f"{path}: {_unknown(key, list(by_name))}")
-        if given.isdisjoint(action.option_strings):
+        if key not in replaced and given.isdisjoint(action.option_strings):
             found += _words(path, key, value, action, repeats=f"--{key}" in declared.repeated)
     return [*found, *words]
 
 
+def _excluded(option: str, by_name: Mapping[str, argparse.Action]) -> Iterator[str]:
+    """The options that an option of the command line excludes."""
+    name = next((name for name, action in by_name.items() if option in action.option_strings), None)
+    yield from _EXCLUDED.get(name or "", ())
+    yield from (each for each, excluded in _EXCLUDED.items() if name in excluded)
+
+
 def _path(words: Sequence[str]) -> Path | None:
+    if sum(word.partition("=")[0] == OPTION for word in words) > 1:
+        raise UserError(f"{OPTION} is given twice: pass one file")
     for index, word in enumerate(words):
         option, equals, value = word.partition("=")
         if option == OPTION:
@@ -73,7 +91,7 @@ def _unknown(key: str, known: list[str]) -> str:
     from kproxy.filters.errors import nearest
 
     near = nearest(key, known)
-    return f"unknown option {key!r}" + (f"; did you mean {near}?" if near else "; see kproxy --help")
+    return f"unknown option {key!r}" + (f"; did you mean {near}?" if near else "; see kproxy help relay")
 
 
 def _words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats: bool) -> Iterator[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options, options
+from kproxy.cli.combinations import refuse
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
 from kproxy.outputs.stderr import warn
 
@@ -34,9 +36,6 @@ examples:
   kproxy diff kafka.jsonl gateway.jsonl --may-differ offset --ignore S
   kproxy diff localhost:9092 localhost:19092 --html page.html
   kproxy diff localhost:9092 localhost:19092 --requests requests.txt
-
-exit status: 0 no difference, 1 at least one, 2 usage error or unreadable input, 3 a broker cannot be reached,
-5 an input has no Kafka request
 """
 
 
@@ -76,7 +75,12 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("A and B must both be files, or both be brokers: record the broker first, or replay the file")
     if args.requests and not live[0]:
         raise UserError("--requests is for two live brokers: A and B are files")
-    a, b = _live(args) if live[0] else (_recorded(name, args) for name in (args.a, args.b))
+    if live[0]:
+        refuse(args, ("port", "keylog"), "is for captures: A and B are brokers")
+    else:
+        refuse(args, client_options.DESTINATIONS, "is for live brokers: A and B are files")
+    damage = InputDamage()
+    a, b = _live(args) if live[0] else (_recorded(name, args, damage) for name in (args.a, args.b))
     compared = compare_traffic(a, b, may_differ=may_differ, complete=live[0], shows=shows)
     (write_json if args.json else write_text)(compared, sys.stdout)
     if args.html:
@@ -86,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
             Path(args.html).write_text(comparison_page(compared), encoding="utf-8")
         except OSError as error:
             raise UserError(f"--html {args.html}: {error.strerror}; choose another file") from None
-    return FINDINGS if compared.differences else CLEAN
+    return damage.status(FINDINGS if compared.differences else CLEAN)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -114,12 +118,14 @@ def _kinds(option: str, given: list[str]) -> frozenset[ValueKind]:
     return frozenset(known[each] for each in wanted)
 
 
-def _recorded(name: str, args: argparse.Namespace) -> RecordedTraffic:
+def _recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
     from kproxy.capture.recordings import read_recording
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
 
-    lines = read_recording(Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog)
+    lines = read_recording(
+        Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog, damaged=damage
+    )
     traffic = traffic_of(name, lines, text=args.text_may_differ)
     if traffic.lacks_bodies:
         raise UserError(f"{name} has no bodies: record the trace with --detail full, or pass the capture itself")
@@ -140,7 +146,8 @@ def _live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
     tls, login = client_options.tls_of(args), client_options.login_of(args)
     a, b = (RecordedBroker(client_options.address_of(name), args.timeout, tls, login) for name in (args.a, args.b))
     asyncio.run(send_to_both(a, b, planned))
-    made = (traffic_of(name, each.lines, about_clients=False) for name, each in ((args.a, a), (args.b, b)))
+    text = args.text_may_differ
+    made = (traffic_of(name, each.lines, about_clients=False, text=text) for name, each in ((args.a, a), (args.b, b)))
     return next(made), next(made)
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kproxy.cli import options, payload_options
+from kproxy.cli.combinations import given, refuse
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
+from kproxy.outputs.streams import is_of_output
 
 if TYPE_CHECKING:
     from kproxy.capture.kafka_flows import Dissector
@@ -36,17 +38,19 @@ examples:
   kproxy dissect --html capture.pcap > page.html
   tcpdump -i lo -w - port 9092 | kproxy dissect -
 
-exit status: 0 decoded, 1 a finding of at least --fail-on, 2 usage error or unreadable input,
-5 nothing analysed: no input has a Kafka frame (no packets, no Kafka, or TLS without keys); a finding takes precedence
 If a frame triggers a bug in kproxy, it gets finding K007 (an error), and decoding continues with the next frame.
 """
 
 
 class Outcome(NamedTuple):
-    """Whether an input has a finding of at least `--fail-on`, and whether it cannot be read."""
+    """Whether an input has a finding of at least `--fail-on`, and whether it, or some of its lines, cannot be read."""
 
     has_finding: bool
     is_unreadable: bool
+
+
+class _NoCapture(UserError):
+    """An option does not apply to a trace, so that the command cannot do what was asked for."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -104,6 +108,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
+    _check(args)
     selection = options.selection_of(args)
     payload_options.record_values_of(args)
     inputs = [*_inputs(args.files)]
@@ -121,7 +126,6 @@ def run(args: argparse.Namespace) -> int:
         summary = RunSummary()
     status = CLEAN
     flow_ids = itertools.count()  # so that connections of different captures have distinct ids
-    unreadable = False
     if args.jobs > 1 and len(inputs) > 1:
         from kproxy.cli.dissect_jobs import outcomes
 
@@ -131,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
         done = (dissect_input(*each, flow_ids, args, output, selection, add=add) for each in inputs)
     for outcome in done:
         status = FINDINGS if outcome.has_finding else status
-        unreadable = unreadable or outcome.is_unreadable
+        output.analysed.unreadable += outcome.is_unreadable
     output.close()
     for sentence in output.warnings:
         warn(sentence)
@@ -151,7 +155,22 @@ def run(args: argparse.Namespace) -> int:
     is_report = args.findings and not args.json and args.format in (None, "text")
     if (nothing or args.findings) and not is_report:
         say(f"kproxy: {output.analysed.sentence}")
-    return USAGE if unreadable else NOTHING if nothing and status == CLEAN else status
+    return USAGE if output.analysed.unreadable else NOTHING if nothing and status == CLEAN else status
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that others leave without effect.
+
+    Raises:
+        UserError: There are some.
+    """
+    shown = given(args, ("html", "findings", "fields", "json"))
+    if shown is not None:
+        refuse(args, ("verbose", "quiet"), f"is for text: leave it out with {shown}")
+    if shown in ("--html", "--findings"):
+        refuse(args, ("detail",), f"has no effect with {shown}, which always shows the bytes of frames: leave it out")
+    if shown is None and not (args.verbose or args.payloads or args.frames):
+        refuse(args, ("detail",), "needs -v, --json or --fields: other text has no bodies of frames")
 
 
 def dissect_input(
@@ -167,24 +186,29 @@ def dissect_input(
     """Write the lines of one input to `output`; give each also to `add`.
 
     Raises:
-        UserError: The input was named, and cannot be read.
+        UserError: The input was named, and cannot be read, or an option does not apply to it.
     """
     output.begin(display_name(name))
     output.analysed.begin(display_name(name))
     write, fails_for = output.write, selection.fails_for
     has_finding = is_unreadable = False
+
+    def damaged(sentence: str) -> None:
+        nonlocal is_unreadable
+        is_unreadable = True
+        _report(output, sentence)
+
     try:
-        for line in selection.filter(_lines(name, flow_ids, args, output)):
+        for line in selection.filter(_lines(name, flow_ids, args, output, damaged)):
             if add is not None:
                 add(line)
             if write(line) and fails_for(line):
                 has_finding = True
     except UserError as error:
-        if was_named:
+        if was_named or isinstance(error, _NoCapture):
             output.flush()  # the lines of earlier inputs
             raise
-        is_unreadable = True
-        _report(output, str(error))
+        damaged(str(error))
     return Outcome(has_finding, is_unreadable)
 
 
@@ -239,7 +263,9 @@ def display_name(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
-def _lines(name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output) -> Iterator[Line]:
+def _lines(
+    name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output, damaged: Callable[[str], None]
+) -> Iterator[Line]:
     from kproxy.io.pipe import Piped
     from kproxy.trace.reader import open_trace
 
@@ -251,15 +277,22 @@ def _lines(name: str, flow_ids: Iterator[int], args: argparse.Namespace, output:
     with source:
         shown = display_name(name)
         try:
-            traced = open_trace(source, shown, partial(_report, output))
+            traced = open_trace(source, shown, partial(_report, output), damaged)
             if traced.lines is not None:
                 if args.payloads:
-                    raise UserError(f"{shown}: --payloads reads captures, and this is a trace")
+                    raise _NoCapture(
+                        f"{shown} is a trace, and --payloads decodes the records of captures only: pass --payloads to "
+                        "the proxy that writes the trace, and leave it out here"
+                    )
+                if args.files == [name]:
+                    refuse(args, ("port", "keylog"), f"is for captures, and {shown} is a trace: leave it out")
                 yield from traced.lines
                 output.end()
             else:
                 yield from _captured(traced.source, shown, flow_ids, args, output)
         except OSError as error:
+            if is_of_output(error):  # of `output.end`, or of a flush while a pipe is empty
+                raise
             raise UserError(f"{shown}: {error.strerror or error}") from None
 
 

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import options, payload_options
+from kproxy.cli.combinations import refuse
 from kproxy.errors import CLEAN, FINDINGS, USAGE, UserError
 from kproxy.outputs.stderr import say, warn
 
@@ -34,7 +35,6 @@ examples:
   kproxy explain --payloads --schemas schemas/ - < produce.hex
   kproxy explain --json - < frames.jsonl        # {"id", "frame", "request"?, "type"?, "api_key"?, "version"?} a line
 
-exit status: 0 decoded to the last byte, 1 decoding failed or a finding of at least --fail-on, 2 usage error
 If a frame triggers a bug in kproxy, it gets finding K007 (status 1), and the next frame is decoded.
 The length prefix may be missing, as in many logs: a note reports it (--json: "length_prefix": "missing"), and offsets
 count from the first byte given.
@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.hex == ["-"]:
         text = sys.stdin.read(_MAX_INPUT)
         if args.json and text.lstrip().startswith("{"):
+            refuse(args, ("request", "api"), "is for one frame: put it into each line")
             return _lines(text, selection, record_values)
     else:
         text = " ".join(args.hex)

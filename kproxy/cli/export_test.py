@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import options
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, NOTHING, UserError
 from kproxy.outputs.stderr import warn
 
@@ -18,20 +19,18 @@ if TYPE_CHECKING:
     from kproxy.comparison.traffic import RecordedExchange
     from kproxy.trace.lines import RequestLine, ResponseLine
 
-HELP = "write a pytest file that reproduces an exchange of a trace or capture"
+HELP = "write a pytest file that reproduces a recorded exchange"
 
 _ID = re.compile(r"#?(.+):(-?\d+)")
 _EXAMPLES = """
-ID is a connection and a correlation id, as kproxy dissect shows them and kproxy diff names exchanges: #0:12. In a
-shell, quote it or leave out the #. The test sends the recorded request and fails while the response has the findings
-of the recorded one. It needs kproxy, whose pytest plugin has the fixture kproxy_exchange.
+ID is a connection and a correlation id, as kproxy diff names exchanges: #0:12. kproxy dissect shows both in each row:
+#0 > Metadata v9 #12. In a shell, quote it or leave out the #. The test sends the recorded request and fails while the
+response has the findings of the recorded one. It needs kproxy, whose pytest plugin has the fixture kproxy_exchange.
 
 examples:
   kproxy export-test gateway.pcap 0:2 --output test_metadata.py
   pytest --kproxy-target localhost:9092 test_metadata.py
   KPROXY_TARGET=localhost:9092 pytest test_metadata.py
-
-exit status: 0 written, 2 usage error, unreadable input, or a request with a secret, 5 no such exchange
 """
 
 
@@ -57,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.inspection.explain import explain
     from kproxy.outputs.exported_test import exported_test
 
-    exchange = _exchange(args)
+    damage = InputDamage()
+    exchange = _exchange(args, damage)
     frame = _frame(exchange.request, args.recording)
     if sensitive.may_hold_secrets(read_request(frame)):
         raise UserError(
@@ -73,15 +73,15 @@ def run(args: argparse.Namespace) -> int:
     text = exported_test(command, explain(frame), response)
     if args.output is None:
         sys.stdout.write(text)
-        return CLEAN
+        return damage.status(CLEAN)
     try:
         Path(args.output).write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"--output {args.output}: {error.strerror}; choose another file") from None
-    return CLEAN
+    return damage.status(CLEAN)
 
 
-def _exchange(args: argparse.Namespace) -> RecordedExchange:
+def _exchange(args: argparse.Namespace, damage: InputDamage) -> RecordedExchange:
     from kproxy.capture.recordings import read_recording
     from kproxy.comparison.traffic import traffic_of
     from kproxy.trace.lines import Detail
@@ -90,7 +90,9 @@ def _exchange(args: argparse.Namespace) -> RecordedExchange:
     if found is None:
         raise UserError(f"invalid exchange {args.exchange!r}: use CONNECTION:CORRELATION_ID, e.g. 0:12")
     connection, correlation_id = found[1], int(found[2])
-    lines = read_recording(Path(args.recording), Detail.RAW, warn, ports=frozenset(args.port), keylog=args.keylog)
+    lines = read_recording(
+        Path(args.recording), Detail.RAW, warn, ports=frozenset(args.port), keylog=args.keylog, damaged=damage
+    )
     traffic = traffic_of(args.recording, lines)
     for each in (each for connection in traffic.connections for each in connection.exchanges):
         names = each.request.connection_id, each.request.connection_id.rpartition("-")[2]

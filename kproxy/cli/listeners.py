@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kproxy.cli import broker_listeners, broker_options, tls
@@ -10,7 +11,11 @@ from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from kproxy.broker import BrokerOptions
+    from kproxy.proxy.address import Address
     from kproxy.proxy.listener import Listener
+
+#: Names of the addresses that a port alone stands for.
+_LOOPBACK = (None, "localhost", "127.0.0.1")
 
 #: What a new configuration changes in a running proxy; nodes of the built-in broker keep their addresses.
 _RELOADED = frozenset({"listen", "upstream", *tls.DESTINATIONS})
@@ -60,12 +65,28 @@ def of_upstreams(args: argparse.Namespace) -> list[Listener]:
 
     policy = tls.policy_of(args)
     try:
-        return [
+        found = [
             Listener(parse_listen(listen), parse_upstream(upstream), policy)
             for listen, upstream in zip(args.listen, args.upstream, strict=True)
         ]
     except ValueError as error:
         raise UserError(str(error)) from None
+    _check_distinct([each.listen for each in found])
+    return found
+
+
+def _check_distinct(addresses: Sequence[Address]) -> None:
+    """Refuse an address that is listened on twice; port 0 is another one each time."""
+    from kproxy.proxy.address import TcpAddress
+
+    seen = set()
+    for each in addresses:
+        key: object = each
+        if isinstance(each, TcpAddress):
+            key = None if each.port == 0 else (None if each.host in _LOOPBACK else each.host, each.port)
+        if key is not None and key in seen:
+            raise UserError(f"--listen {each} is given twice: give each listener an address of its own")
+        seen.add(key)
 
 
 def of_broker(
@@ -82,6 +103,7 @@ def of_broker(
     policy = tls.policy_of(secured or args)
     policies = [policy if each.tls else PLAINTEXT for each in listeners_of(broker) for _ in range(broker.brokers)]
     addresses = broker_listeners.addresses(args, broker.brokers)
+    _check_distinct(addresses)
     return [Listener(each, each, policy) for each, policy in zip(addresses, policies, strict=True)]
 
 
@@ -103,4 +125,5 @@ def of_replay(args: argparse.Namespace) -> list[Listener]:
     for text, address in zip(args.listen, addresses, strict=True):
         if not isinstance(address, TcpAddress):
             raise UserError(f"--listen {text}: --replay needs a TCP port to advertise to clients")
+    _check_distinct(addresses)
     return [Listener(each, each, policy) for each in addresses]

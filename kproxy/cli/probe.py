@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options
+from kproxy.cli.combinations import refuse
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ examples:
   kproxy probe localhost:9092 --skip versions/unknown-api
   kproxy probe --list                             # every check
   kproxy probe --list --only versions             # with their pages: add --verbose
-
-exit status: 0 no check failed, 1 at least one failed, 2 usage error, 3 the broker cannot be reached, 5 no check applied
 """
+
+
+_RUN = ("write", "prefix", "at_once", "strict", "json", "junit", "html", *client_options.DESTINATIONS)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,12 +64,19 @@ def run(args: argparse.Namespace) -> int:
 
     selected = _selected(args.only, args.skip)
     if args.list:
+        refuse(args, _RUN, "has no effect with --list, which runs no check")
+        if args.address is not None:
+            raise UserError(f"{args.address}: --list asks no broker: leave out the address")
         from kproxy.outputs.probe_report import listing
 
         sys.stdout.writelines(listing(selected, pages=args.verbose))
         return CLEAN
     if args.address is None:
         raise UserError("pass the broker's address, e.g. kproxy probe localhost:9092, or --list")
+    if not args.write:
+        refuse(args, ("prefix",), "needs --write: other checks create nothing")
+    if args.json or args.junit == "-":
+        refuse(args, ("verbose",), f"is for text: leave it out with {'--json' if args.json else '--junit -'}")
     if args.at_once < 1:
         raise UserError(f"--at-once {args.at_once}: use 1 or more")
     address, tls, login = (

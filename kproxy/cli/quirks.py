@@ -7,7 +7,7 @@ import json
 
 from kproxy.errors import CLEAN, UserError
 
-HELP = "list the bugs that the built-in broker can reproduce (--quirk)"
+HELP = "list the bugs that the built-in broker can reproduce"
 
 _EXAMPLES = """
 examples:

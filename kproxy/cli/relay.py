@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kproxy.cli import broker_options, config_file, listeners, options, payload_options, tls
+from kproxy.cli.combinations import refuse
 from kproxy.cli.rewriting import rewriting_of
 from kproxy.errors import CLEAN, UNWATCHED, UserError
 
@@ -32,12 +33,10 @@ examples:
 
 Point clients at the listener. Clients then connect to the addresses that brokers advertise (advertised.listeners):
 unless these lead back to kproxy, it sees only the bootstrap connection. --advertise rewrites these addresses.
-
-exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 3 upstream unreachable,
-4 the inspector failed: traffic was relayed to the end, but the trace is incomplete, even if it was restarted
 """
 
 
+_TRACE: Final = "kproxy-trace"
 #: More cannot be fed by one relay.
 MOST_INSPECTORS: Final = 64
 
@@ -97,8 +96,7 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         group.add_argument(
             "--trace",
             metavar="DIR",
-            default="kproxy-trace",
-            help="write the trace to this directory (default: %(default)s)",
+            help=f"write the trace to this directory (default: {_TRACE})",
         ),
         options.DIRECTORY,
     )
@@ -151,6 +149,7 @@ def run(args: argparse.Namespace) -> int:
     """Relay until a signal stops it; return the exit status."""
     if not args.listen and not args.upstream:
         raise UserError("nothing to do: pass --listen and --upstream, or a command; see kproxy --help")
+    _check(args)
     broker = broker_options.options_of(args)
     answers = None if args.replay is None else _answers(args)
     if broker is None and answers is None and len(args.listen) != len(args.upstream):
@@ -173,7 +172,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         bound = listeners.of_upstreams(args) if broker is None else listeners.of_broker(args, broker)
     rewriting = rewriting_of(args, bound)
-    directory = None if args.no_trace else _trace_directory(Path(args.trace))
+    directory = None if args.no_trace else _trace_directory(Path(args.trace or _TRACE))
     control = _control(args)
     watched = run_live(
         bound,
@@ -204,6 +203,25 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN if watched else UNWATCHED
 
 
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that others leave without effect.
+
+    Raises:
+        UserError: There are some.
+    """
+    if args.no_trace:
+        refuse(args, ("trace", "strict_trace", "compress"), "needs a trace: leave out --no-trace")
+        if args.no_control and not (args.json or args.verbose or args.payloads):
+            refuse(
+                args, ("detail",), "is for the trace and viewers: leave out --no-trace or --no-control, or pass --json"
+            )
+    if args.json:
+        refuse(args, ("verbose", "quiet"), "is for text: leave it out with --json, or select lines with -f")
+    if args.replay is not None or broker_options.BUILT_IN in args.upstream:
+        upstream = "with --replay" if args.replay is not None else "with the built-in broker"
+        refuse(args, ("no_check",), f"is about upstreams, and {upstream} there is none: leave it out")
+
+
 def _answers(args: argparse.Namespace) -> CapturedAnswers:
     from kproxy.outputs.stderr import warn
     from kproxy.replay.answers import CapturedAnswers
@@ -211,9 +229,9 @@ def _answers(args: argparse.Namespace) -> CapturedAnswers:
 
     if not args.listen:
         raise UserError("--replay needs an address to listen on: pass --listen PORT")
-    for name in ("upstream", "advertise"):
-        if getattr(args, name) not in (None, []):
-            raise UserError(f"--replay takes the place of the brokers: leave out --{name}")
+    for name in ("upstream", "advertise", "cap_versions"):
+        if getattr(args, name) not in (None, [], False):
+            raise UserError(f"--replay takes the place of the brokers: leave out --{name.replace('_', '-')}")
     answers = CapturedAnswers(read_steps(Path(args.replay), warn))
     if not answers:
         raise UserError(f"--replay {args.replay}: no request that can be answered")

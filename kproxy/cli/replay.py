@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli import client_options, options
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, UserError
 from kproxy.outputs.stderr import warn
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from kproxy.proxy.address import Address
     from kproxy.replay.captured import Step
 
-HELP = "send captured requests to a broker again, and compare the responses"
+HELP = "send captured requests again, and compare the responses"
 
 _EXAMPLES = """
 Each request is sent after the responses that it followed in the capture, on as many connections as there. kproxy
@@ -30,9 +31,6 @@ examples:
   kproxy replay kproxy-trace/ localhost:9092                     # recorded with kproxy --detail raw
   kproxy replay capture.pcap localhost:9092 -f 'api!=DeleteTopics'
   kproxy replay capture.pcap localhost:9092 --json | jq 'select(.outcome == "different")'
-
-exit status: 0 all responses are as captured, 1 at least one differs or is missing, 2 usage error or unreadable input,
-3 the broker cannot be reached, 5 no request to send
 """
 
 
@@ -67,7 +65,8 @@ def run(args: argparse.Namespace) -> int:
         client_options.tls_of(args),
         client_options.login_of(args),
     )
-    steps = _steps(args)
+    damage = InputDamage()
+    steps = _steps(args, damage)
 
     import asyncio
 
@@ -111,11 +110,11 @@ def run(args: argparse.Namespace) -> int:
     asyncio.run(play())
     report.end()
     if report.counts[ReplayOutcome.DIFFERENT]:
-        return FINDINGS
-    return CLEAN if report.sent else NOTHING
+        return damage.status(FINDINGS)
+    return damage.status(CLEAN if report.sent else NOTHING)
 
 
-def _steps(args: argparse.Namespace) -> list[Step]:
+def _steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
     from kproxy.outputs.line_outputs import filter_for
     from kproxy.replay.reading import read_steps
     from kproxy.trace.encoding import as_mapping
@@ -124,7 +123,7 @@ def _steps(args: argparse.Namespace) -> list[Step]:
     if named is not None and named.reads_records:
         raise UserError("kproxy replay does not decode records: filter by other fields")
     wanted = None if named is None else lambda line: named.matches(as_mapping(line))
-    return read_steps(Path(args.file), warn, wanted, ports=frozenset(args.port), keylog=args.keylog)
+    return read_steps(Path(args.file), warn, wanted, ports=frozenset(args.port), keylog=args.keylog, damaged=damage)
 
 
 def _speed(text: str) -> float | None:

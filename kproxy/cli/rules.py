@@ -11,7 +11,7 @@ from kproxy.errors import CLEAN, UserError
 if TYPE_CHECKING:
     from kproxy.outputs.rulebook import RulebookEntry
 
-HELP = "list the diagnostic rules, or explain one"
+HELP = "list or search the diagnostic rules, or explain one"
 
 _SEVERITIES = ("info", "warning", "error")
 _EXAMPLES = """
@@ -19,19 +19,21 @@ examples:
   kproxy rules                   # all rules
   kproxy rules L                 # codes that begin with L
   kproxy rules S error           # codes that begin with S, severity error only
+  kproxy rules rebalance         # rules with this word in their name or page, the most relevant first
   kproxy rules C001              # one rule: why it matters, usual cause, example, similar findings, sources
   kproxy rules --json
 
 Rules marked "offline" run in kproxy analyze only, not on live traffic.
-
-exit status: 0 shown, 2 unknown rule
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "which", nargs="*", metavar="WHICH", help="rule code, rule name, code prefix (L, S0) or severity"
+        "which",
+        nargs="*",
+        metavar="WHICH",
+        help="rule code, rule name, code prefix (L, S0), severity, or words to search for",
     )
     parser.add_argument(
         "--json", action="store_true", help="print JSON: an array, or an object with the full page for one rule"
@@ -56,18 +58,22 @@ def _chosen(which: list[str]) -> list[RulebookEntry]:
     from kproxy.outputs import rulebook
 
     severities = {word.lower() for word in which if word.lower() in _SEVERITIES}
-    prefixes = []
+    prefixes, wanted = [], []
     for word in which:
-        if word.lower() not in _SEVERITIES:
-            prefix = rulebook.prefix(word)
-            if prefix is None:
-                raise UserError(f"{word}: {rulebook.unknown(word)}")
+        if (prefix := rulebook.prefix(word)) is not None:
             prefixes.append(prefix)
-    return [
+        elif word.lower() not in _SEVERITIES:
+            if not rulebook.search([word]):
+                raise UserError(f"{word}: {rulebook.unknown(word)}")
+            wanted.append(word)
+    found = [
         entry
-        for entry in rulebook.entries()
+        for entry in (rulebook.search(wanted) if wanted else rulebook.entries())
         if entry.code.startswith(tuple(prefixes) or "") and (not severities or entry.severity in severities)
     ]
+    if wanted and not found:
+        raise UserError(f"no rule is about all of {', '.join(which)}; use fewer words")
+    return found
 
 
 def _as_json(entry: RulebookEntry) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kproxy.cli import options
 from kproxy.errors import CLEAN, FINDINGS, UserError
+from kproxy.outputs import exit_statuses
 
 if TYPE_CHECKING:
     from dissectors.schemas.importer.lines import Row
@@ -32,8 +33,6 @@ examples:
   kproxy schemas import 3.9.1 4.4.0
   kproxy schemas import 3.9.1 4.4.0 --jars ~/.m2/repository
   kproxy schemas import --check                 # check the releases in the data, write nothing
-
-exit status: 0 done (with --check: up to date), 1 with --check: the data would change, 2 import failed
 """
 _EXAMPLES_OF_LINES = """
 A release replaces other releases of its line (4.4.1 replaces 4.4.0). Lines that are not named stay unchanged.
@@ -41,8 +40,6 @@ A release replaces other releases of its line (4.4.1 replaces 4.4.0). Lines that
 examples:
   kproxy schemas lines 2.8.2
   kproxy schemas lines --check                  # check the releases in the data, write nothing
-
-exit status: as for kproxy schemas import
 """
 
 
@@ -75,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         child.add_argument(
             "--json", action="store_true", help='print one JSON object: {"notes": [...], "changes": [...]}'
         )
-        child.epilog = examples
+        child.epilog = examples + exit_statuses.sentence("schemas")
         child.set_defaults(make=make)
 
 

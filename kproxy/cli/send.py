@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import client_options, options
+from kproxy.cli.combinations import refuse
 from kproxy.errors import CLEAN, FINDINGS, UserError
 from kproxy.outputs.stderr import warn
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kproxy.client.plan import PlannedRequest
     from kproxy.outputs.finding_selection import Selection
 
-HELP = "send requests to a broker, and show them and the responses byte by byte"
+HELP = "send requests to a broker, and show both sides byte by byte"
 
 _MAX_INPUT = 64 << 20
 _COMPLETION: dict[str, str | dict[str, str]] = {
@@ -57,9 +58,6 @@ examples:
   kproxy send localhost:9092 - < requests.jsonl          # {"api", "version"?, "body"?, "edit"?} a line
   kproxy send --encode Metadata -v 0 topics=orders | xxd -r -p | nc localhost 9092 | xxd |
       kproxy explain --api Metadata --version 0 -
-
-exit status: 0 every response arrived and decoded, 1 a response is missing, wrong, or has a finding of at least
---fail-on, 2 usage error, 3 the broker cannot be reached
 """
 
 
@@ -102,7 +100,13 @@ def run(args: argparse.Namespace) -> int:
     if args.timeout <= 0:
         raise UserError(f"--timeout {args.timeout:g}: use a positive number of seconds")
     words = list(args.words)
+    if args.raw:
+        refuse(args, ("edit", "client_id", "api_version"), "has no effect with --raw, which sends bytes as they are")
+        if words if args.encode else len(words) > 1:
+            raise UserError("--raw sends bytes as they are: pass no API or fields with it")
     if args.encode:
+        sent = ("json", "select", "ignore", "fail_on", *client_options.DESTINATIONS)
+        refuse(args, sent, "has no effect with --encode, which sends nothing")
         frames = _raw(args) if args.raw else encoded(_planned(args, words), args.client_id)
         print("\n".join(each.hex() for each in frames))  # noqa: T201
         return CLEAN
@@ -114,8 +118,6 @@ def run(args: argparse.Namespace) -> int:
         client_options.login_of(args),
     )
     raw = _raw(args) if args.raw else None
-    if raw is not None and (len(words) > 1 or args.edit):
-        raise UserError("--raw sends bytes as they are: pass no API, fields or --edit with it")
     planned = [] if raw is not None else _planned(args, words[1:])
 
     import asyncio

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kproxy.cli import broker_options, command_line, options, payload_options, relay
-from kproxy.errors import CLEAN, UserError
+from kproxy.cli.combinations import refuse
+from kproxy.errors import CLEAN, USAGE, UserError
+from kproxy.outputs.stderr import warn
 
 if TYPE_CHECKING:
     from kproxy.browse.sources.child_proxy import ChildProxy
@@ -36,8 +38,6 @@ examples:
   tcpdump -i lo -w - port 9092 | kproxy tui -
 
 Press ? for the keys. kproxy dissect prints the same information as text.
-
-exit status: 0 closed by the user, 2 usage error or nothing to show, 3 upstream unreachable
 """
 #: Running proxies: the name and a description of each.
 Choices = list[tuple[str, str]]
@@ -91,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
         app.run()
     finally:
         source.close()
-    return app.return_code or 0
+    if bad := app.session.bad:
+        warn(f"{bad} line{'s' * (bad != 1)} could not be read; kproxy dissect names the first ones")
+    return app.return_code or (USAGE if bad else CLEAN)
 
 
 def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
@@ -131,21 +133,26 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
     payload_options.record_values_of(args)
     source = _opened(args, choose)
     try:
-        _check_payloads(args, source)
+        _check_options(args, source)
     except UserError:
         source.close()
         raise
     return source
 
 
-def _check_payloads(args: argparse.Namespace, source: Source) -> None:
+def _check_options(args: argparse.Namespace, source: Source) -> None:
     from kproxy.browse.sources.capture_child import DissectedSource
     from kproxy.browse.sources.child_proxy import ChildProxySource
+    from kproxy.browse.sources.proxy import ProxySource
 
     if isinstance(source, DissectedSource):
         payload_options.check_filter(args)
-    elif args.payloads and not isinstance(source, ChildProxySource):
-        raise UserError("this source is a trace: pass --payloads to the proxy that writes it")
+    else:
+        if args.payloads and not isinstance(source, ChildProxySource):
+            raise UserError("this source is a trace: pass --payloads to the proxy that writes it")
+        refuse(args, ("port", "keylog"), "is for captures: leave it out")
+    if not isinstance(source, ProxySource):
+        refuse(args, ("keep",), "is for a running proxy: leave it out")
 
 
 def _opened(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Source:
@@ -202,6 +209,7 @@ def start_child_proxy(
         raise UserError(f"{args.sources[0]}: pass a source to read or --listen to start a proxy, not both")
     if args.no_control:
         raise UserError("--no-control cannot be used here: the view reads the proxy's control socket")
+    refuse(args, ("port", "keylog"), "is for captures, and this starts a proxy: leave it out")
     payload_options.check_filter(args)
     proxy_options += command_line.options_of(args, payload_options.configure)
     from kproxy.browse.sources.child_proxy import ChildProxy

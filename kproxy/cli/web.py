@@ -31,8 +31,6 @@ examples:
 
 Open the printed address. It contains an access token, which is new on every start. Each browser window is a separate
 session (at most eight); a proxy started here is shared by all of them.
-
-exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error, nothing to show or unusable address, 3 upstream unreachable
 """
 _PORT = "8092"
 

@@ -35,9 +35,13 @@ class Counts:
 
 @dataclass(slots=True)
 class AnalysedInputs:
-    """Counts packets, Kafka connections and Kafka frames of each input, before any filter."""
+    """Counts packets, Kafka connections and Kafka frames of each input, before any filter.
+
+    `unreadable` is the number of inputs that could not be read, or not completely.
+    """
 
     files: dict[str, Counts] = field(default_factory=dict)
+    unreadable: int = 0
     _now: Counts = field(default_factory=Counts)
 
     def begin(self, name: str) -> None:
@@ -74,7 +78,8 @@ class AnalysedInputs:
     def sentence(self) -> str:
         """A sentence about what was analysed."""
         if self.is_nothing:
-            return f"nothing was analysed: no Kafka frame was found ({self})"
+            why = "no Kafka frame was found" if self.unreadable < len(self.files) else "no input could be read"
+            return f"nothing was analysed: {why} ({self})"
         return f"analysed: {self}"
 
 

@@ -110,6 +110,27 @@ def prefix(text: str) -> str | None:
     return text.upper() if any(entry.code.startswith(text.upper()) for entry in entries()) else None
 
 
+def search(words: Iterable[str]) -> list[RulebookEntry]:
+    """The rules whose name or page has all these words, in any form (rebalance, rebalances, rebalancing).
+
+    First those with the words in their name, then in their summary, then with the most occurrences in their page.
+    """
+    stems = [_stem(word) for word in words]
+    found = [entry for entry in entries() if all(stem in f"{entry.name} {entry.page}".lower() for stem in stems)]
+
+    def rank(entry: RulebookEntry) -> tuple[int, ...]:
+        name, summary, page = ([text.lower().count(stem) for stem in stems]
+                               for text in (entry.name, entry.summary, entry.page))  # fmt: skip
+        return -sum(map(bool, name)), -sum(map(bool, summary)), -sum(page)
+
+    return sorted(found, key=rank)
+
+
+def _stem(word: str) -> str:
+    """A word without the ending of its plural, participle or noun, if enough remains of it."""
+    return re.sub(r"(?<=....)(e[sd]?|ing|s)$", "", word.lower())
+
+
 def unknown(text: str) -> str:
     """A sentence about an unknown code or name, with similar ones."""
     names = {name: entry for entry in entries() for name in (entry.code, entry.name)}

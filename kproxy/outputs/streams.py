@@ -7,7 +7,8 @@ import os
 import sys
 from typing import Final
 
-_UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_UNWRITABLE: Final = _NO_ROOM | {errno.EIO}
 
 
 def open_closed() -> None:
@@ -22,6 +23,11 @@ def open_closed() -> None:
 def is_unwritable(error: OSError) -> bool:
     """Whether the error is due to the disk and not to kproxy."""
     return error.errno in _UNWRITABLE
+
+
+def is_of_output(error: OSError) -> bool:
+    """Whether only writing can have failed like this: the error is not about the file that is being read."""
+    return isinstance(error, BrokenPipeError) or error.errno in _NO_ROOM
 
 
 def error_text(error: OSError) -> str:

@@ -51,6 +51,8 @@ RECORD_CHARACTERS = 400
 
 #: Expected and actual value are shown if they have at most this many characters together.
 SIDES_CHARACTERS = 80
+#: Columns for the name of a frame and its correlation id; longer ones move the rest of their row.
+_NAME_WIDTH = 28
 #: The APIs of responses that accept a login; None is a SASL token without a header.
 _LOGIN = frozenset({"SaslAuthenticate", None})
 
@@ -61,7 +63,7 @@ class TextOutput:
     Args:
         file: The output; with colours only if it is a terminal and NO_COLOR is not set.
         quiet: Write only findings and gaps.
-        verbose: Also write correlation ids, addresses, and bodies.
+        verbose: Also write the client of responses, what was rewritten, and bodies.
         above: Returns rows to write before those of a line.
     """
 
@@ -103,7 +105,7 @@ class TextOutput:
 
     def _waiting_row(self, waiting: WaitingResponse, ts: str) -> list[Piece]:
         request, seconds, others, _ = waiting
-        text = f"still waiting for {_name(request)} #{request.correlation_id} ({seconds} s)"
+        text = f"still waiting for {_name(request)}{_identity(request)} ({seconds} s)"
         more = f"; {others} more wait{'s' * (others == 1)} behind it" if others else ""
         return [*_where(ts, request.connection_id), (". ", "warning"), (text, "warning"), (more, "dim")]
 
@@ -155,9 +157,9 @@ class TextOutput:
     def _frame(self, line: RequestLine | ResponseLine) -> Iterator[Piece]:
         request = isinstance(line, RequestLine)
         yield ("> " if request else "< "), "request" if request else "response"
-        yield f"{_name(line):<26}", "name"
-        if self._verbose:
-            yield f"id {'' if line.correlation_id is None else line.correlation_id:<8} ", "dim"
+        name, identity = _name(line), _identity(line)
+        yield name, "name"
+        yield identity.ljust(_NAME_WIDTH - len(name)), "dim"
         yield f"{size(line.size):>9}", ""
         yield f"{'' if request else duration(getattr(line, 'latency_us', None)):>10}  ", ""
         yield from self._facts(line)
@@ -200,6 +202,11 @@ def _where(ts: str, connection_id: str) -> list[Piece]:
 
 def _name(line: RequestLine | ResponseLine) -> str:
     return f"{line.api} v{line.api_version}" if line.api else "?"
+
+
+def _identity(line: RequestLine | ResponseLine) -> str:
+    """The correlation id after the name of a frame."""
+    return "" if line.correlation_id is None else f" #{line.correlation_id}"
 
 
 def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:

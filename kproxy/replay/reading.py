@@ -18,6 +18,7 @@ def read_steps(
     *,
     ports: frozenset[int] = frozenset(),
     keylog: str | None = None,
+    damaged: Callable[[str], None] | None = None,
 ) -> list[Step]:
     """The steps of a trace, a capture, or a directory of these.
 
@@ -27,12 +28,14 @@ def read_steps(
         wanted: Whether to send the request of this line; None sends all.
         ports: See there.
         keylog: See there.
+        damaged: See there.
 
     Raises:
         UserError: It cannot be read, is damaged, or is a trace without the bytes of requests.
     """
     try:
-        steps = steps_of(read_recording(path, Detail.RAW, warn, ports=ports, keylog=keylog, findings=False), wanted)
+        lines = read_recording(path, Detail.RAW, warn, ports=ports, keylog=keylog, findings=False, damaged=damaged)
+        steps = steps_of(lines, wanted)
     except ValueError as error:  # base64 or a time
         raise UserError(f"{path}: a line is damaged: {error}") from None
     exchanges = [step.exchange for step in steps if step.exchange is not None]

@@ -13,10 +13,13 @@ import msgspec
 from kproxy.errors import UserError
 from kproxy.io.compression import DAMAGE, ZSTD_MAGIC, decompress
 from kproxy.trace.encoding import parse_line
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FORMAT, Line
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".jsonl.part", ".jsonl.zst.part")
 _CHUNK = 1 << 20
+#: The most invalid lines that a message names.
+_MAX_NAMED = 3
 
 
 class TraceError(UserError):
@@ -36,8 +39,16 @@ class OpenedInput:
     source: io.BufferedReader[Any]
 
 
-def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> OpenedInput:
+def open_trace(
+    file: BinaryIO, name: str, warn: Callable[[str], None], damaged: Callable[[str], None] | None = None
+) -> OpenedInput:
     """Detect whether an open file is a trace, without seeking. An empty file with the name of a trace is one.
+
+    Args:
+        file: The open file.
+        name: Its name, for messages.
+        warn: Called, while the lines are read, with a sentence about an incomplete end: that of a killed run.
+        damaged: Called with a sentence about lost lines elsewhere. By default `warn`.
 
     Raises:
         TraceError: While the lines are read, like `read_trace`.
@@ -47,7 +58,7 @@ def open_trace(file: BinaryIO, name: str, warn: Callable[[str], None]) -> Opened
     plain = _start(start)
     # If the first bytes do not tell (a pipe, an empty file), the name decides; proxies compress with zstd.
     is_trace = plain.startswith(b"{") if plain else name.endswith(SUFFIXES) or start.startswith(ZSTD_MAGIC)
-    return OpenedInput(read_trace(source, name, warn) if is_trace else None, source)
+    return OpenedInput(read_trace(source, name, warn, damaged) if is_trace else None, source)
 
 
 def _start(data: bytes) -> bytes:
@@ -60,27 +71,38 @@ def _start(data: bytes) -> bytes:
     return data.lstrip()
 
 
-def read_trace(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[Line]:
+def read_trace(
+    source: io.BufferedReader[Any],
+    name: str,
+    warn: Callable[[str], None],
+    damaged: Callable[[str], None] | None = None,
+) -> Iterator[Line]:
     """The lines of one open trace file.
 
-    Invalid lines and an incomplete last line are skipped; `warn` is called once for each of the two.
+    Invalid lines are skipped, and `damaged` is called once with their number and the first of them. An incomplete last
+    line is skipped, too; for that, `warn` is called, which is also the default of `damaged`.
 
     Raises:
         TraceError: The first line is not a trace line, or is of a newer format.
     """
+    damaged = damaged or warn
     bad = count = 0
-    for number, raw in enumerate(raw_lines(source, name, warn), 1):
+    named: list[str] = []
+    for number, raw in _numbered_lines(source, name, warn, damaged):
+        count += 1
         try:
             line = parse_line(raw)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if number == 1:
+            if count == 1:
                 raise TraceError(_error_text(name, raw, error)) from None
             bad += 1
+            if bad <= _MAX_NAMED:
+                named.append(f"line {number}: {safe(str(error))}")
             continue
-        count += 1
         yield line
     if bad:
-        warn(f"{name}: {bad} of {bad + count} lines could not be read and were skipped")
+        more = [f"and {bad - _MAX_NAMED} more"] if bad > _MAX_NAMED else []
+        damaged(f"{name}: {bad} of {count} lines could not be read and were skipped: {'; '.join(named + more)}")
 
 
 def _error_text(name: str, raw: bytes, error: Exception) -> str:
@@ -95,21 +117,34 @@ def _error_text(name: str, raw: bytes, error: Exception) -> str:
 
 def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
     """The undecoded lines of one open trace file, valid or not, without an incomplete last line."""
+    return (line for _, line in _numbered_lines(source, name, warn, warn))
+
+
+def _numbered_lines(
+    source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
+) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty, with their numbers in the file, from 1."""
     rest = b""
-    for chunk in _plain(source, name, warn):
+    before = 0
+    for chunk in _plain(source, name, warn, damaged):
         lines = (rest + chunk).split(b"\n")
         rest = lines.pop()
-        yield from filter(None, lines)
+        for number, line in enumerate(lines, before + 1):
+            if line:
+                yield number, line
+        before += len(lines)
     if rest:
         try:
             parse_line(rest)
         except (msgspec.DecodeError, UnicodeDecodeError):
             warn(f"{name}: the last line is incomplete and was skipped")
         else:
-            yield rest
+            yield before + 1, rest
 
 
-def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
+def _plain(
+    source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
+) -> Iterator[bytes]:
     """Decompressed chunks. If compressed data is damaged, everything before the damage is returned."""
     compressed = decompress(source, source.peek(4))
     file = compressed.file if compressed else source
@@ -117,4 +152,5 @@ def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None
         while chunk := file.read1(_CHUNK):
             yield chunk
     except (EOFError, *DAMAGE) as error:
-        warn(f"{name}: compressed data ends early ({error}); everything before that point was read")
+        report = warn if isinstance(error, EOFError) else damaged
+        report(f"{name}: compressed data ends early ({error}); everything before that point was read")

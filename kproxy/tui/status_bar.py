@@ -55,7 +55,7 @@ class Bar(Static):
         if waiting := index.waiting():
             text.append(f"  {waiting} waiting", "yellow")
         if session.bad:
-            text.append(f"  {session.bad} bad lines", "yellow")
+            text.append(f"  {session.bad} bad line{'s' * (session.bad != 1)} (kproxy dissect names them)", "yellow")
         if paused:
             text.append("  PAUSED", "reverse")
         elif follows:

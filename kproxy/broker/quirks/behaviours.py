@@ -10,6 +10,7 @@ from dissectors import schemas
 from kproxy.broker.errors import Error
 from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.rebuilt_records import LOSSES, rebuilt
+from kproxy.filters.errors import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ def _error(quirk: Quirk, name: str) -> None:
     try:
         code = int(Error[name.upper()])
     except KeyError:
-        raise ValueError(f"unknown error {name!r}; use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER") from None
+        near = suggestion(name, [each.name for each in Error]) or "use Kafka's name, e.g. NOT_LEADER_OR_FOLLOWER"
+        raise ValueError(f"unknown error {name!r}; {near}") from None
 
     def before(response: ServedResponse) -> None:
         if response.api == "Produce":  # a rejected batch must not be stored

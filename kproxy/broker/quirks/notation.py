@@ -17,6 +17,7 @@ from dissectors.wire.layout import layout
 from kproxy.broker.quirks.behaviours import BEHAVIOURS
 from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.sets import SETS
+from kproxy.filters.errors import suggestion
 
 _VERSIONS: Final = re.compile(r"(\d+)(?:(-)(\d+)|(\+))?")
 _CONDITIONS: Final = re.compile(r"(.*?)((?:,(?:client|topic|probability|times)=[^,]*)*)", re.DOTALL)
@@ -36,7 +37,7 @@ def parse(text: str) -> list[Quirk]:
     if text in SETS:
         return [_one(each) for each in SETS[text].quirks]
     if ":" not in text:
-        raise QuirkError(f"unknown quirk {text!r}; kproxy quirks lists them")
+        raise QuirkError(f"unknown quirk {text!r}; {suggestion(text, SETS) or 'kproxy quirks lists them'}")
     return [_one(text)]
 
 
@@ -45,7 +46,8 @@ def _one(text: str) -> Quirk:
     assert found is not None
     api, _, rest = found[1].partition(":")
     if api != "*" and schemas.api_by_name(api) is None:
-        raise QuirkError(f"quirk {text!r}: unknown API {api!r}")
+        near = suggestion(api, [each.name for each in schemas.apis()]) or "kproxy broker-features lists them"
+        raise QuirkError(f"quirk {text!r}: unknown API {api!r}; {near}")
     versions: range | None = None
     if match := _VERSIONS.fullmatch(rest.partition(":")[0]):
         low = int(match[1])
@@ -72,7 +74,8 @@ def _act(quirk: Quirk, rest: str) -> None:
     elif rest.startswith("{") or kind_of(name):
         _write_under(quirk, edit_of(rest))
     else:
-        raise ValueError(f"unknown kind {name!r}; use one of {', '.join((*BEHAVIOURS, *KIND_NAMES))}")
+        kinds = (*BEHAVIOURS, *KIND_NAMES)
+        raise ValueError(f"unknown kind {name!r}; {suggestion(name, kinds) or 'use one of ' + ', '.join(kinds)}")
 
 
 def _write_under(quirk: Quirk, make: EditMaker) -> None:

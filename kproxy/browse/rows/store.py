@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+from kproxy.browse.rows.partial_parse import parse_partial
+
 #: Bytes read at once.
 _CHUNK: Final = 1 << 16
 
@@ -158,12 +160,12 @@ class Spool:
         self._end += len(lines)
 
     def end(self) -> None:
-        """Note that the input is complete; the last line may lack a newline.
+        """Note that the input is complete; the last line may lack a newline, or its rest: then it is dropped.
 
         Raises:
             OSError: The disk is full.
         """
-        if self._rest:
+        if self._rest and parse_partial(bytes(self._rest)) is not None:
             self.append(b"\n")
 
     def _begin(self) -> None:

@@ -12,9 +12,11 @@ from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
 from kproxy.cli.analyze.lines import line_selection
 from kproxy.cli.analyze.session import is_short, is_tiny, spark_for
 from kproxy.cli.analyze.tables import analyze
+from kproxy.cli.combinations import refuse
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import CLEAN, UserError
 
-HELP = "aggregate traces and captures into tables and reports (Spark)"
+HELP = "aggregate traces into tables and reports (Spark)"
 
 _EXAMPLES = """
 examples:
@@ -28,8 +30,6 @@ examples:
 
 Any path that Spark reads works. Traces are converted to Parquet before each run. For large traces, or on a cluster,
 convert them once with "kproxy analyze convert".
-
-exit status: 0 done, 2 usage error or unreadable input
 """
 _CONVERT = "convert"
 _STORED = ("parquet", "delta", "iceberg")
@@ -112,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
     if converts:
         args.traces = args.traces[1:]
     _check(args, converts)
+    damage = InputDamage()
     settings = dict(_setting(each) for each in args.conf)
     selection = line_selection(args)
     if args.follow:
@@ -121,15 +122,19 @@ def run(args: argparse.Namespace) -> int:
         if args.repair:
             repair_table(spark, args)
         elif converts:
-            convert_files(spark, args)
+            convert_files(spark, args, damage)
         elif args.follow:
             follow_traces(spark, args, selection)
         else:
-            analyze(spark, args, selection)
-    return CLEAN
+            analyze(spark, args, selection, damage)
+    return damage.status(CLEAN)
 
 
 def _check(args: argparse.Namespace, converts: bool) -> None:
+    if converts or args.out or args.format in ("json", "csv") or args.html:
+        refuse(args, ("rows",), "is for tables as text: leave it out")
+    if args.repair:
+        refuse(args, ("port", "keylog"), "is for captures: --repair reads none")
     if converts:
         unused = [
             name for name in ("job", "where", "since", "until", "sample", "html", "follow") if getattr(args, name)

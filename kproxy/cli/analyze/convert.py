@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kproxy.cli.analyze.lines import decoding, warn_empty, warn_unread
+from kproxy.cli.damage import InputDamage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
+def convert_files(spark: SparkSession, args: argparse.Namespace, damage: InputDamage) -> None:
     """Convert new files, and report their number."""
     from kproxy.outputs.stderr import say, warn
     from kproxy.spark.ingest.convert import batches, convert, grown
@@ -24,8 +26,9 @@ def convert_files(spark: SparkSession, args: argparse.Namespace) -> None:
         warn(f"{file.path} has grown since it was converted; the new lines were skipped: convert only complete files")
     with progress(spark, "convert"):
         added = convert(
-            spark, files, args.out, decoding(args), form=args.format, made=warn_unread, waiting=_waiting(args)
-        )
+            spark, files, args.out, decoding(args), form=args.format, made=partial(warn_unread, damage),
+            waiting=_waiting(args),
+        )  # fmt: skip
     count = sum(len(batch.files) for batch in added)
     say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines added to {args.out}")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import operator
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
@@ -91,18 +93,36 @@ def decoding(args: argparse.Namespace) -> CaptureOptions:
     return CaptureOptions(frozenset(args.port), args.keylog)
 
 
-def warn_unread(batch: TableBatch) -> None:
-    """Warn about lines and files of a batch that could not be read."""
+def warn_unread(damage: InputDamage, batch: TableBatch) -> None:
+    """Warn about lines and files of a batch that could not be read.
+
+    They are damage, apart from the last lines of runs that were killed.
+    """
     from kproxy.outputs.stderr import warn
     from kproxy.trace.formatting import safe
 
     if batch.corrupt:
+        report = damage if batch.corrupt > sum(map(_has_incomplete_end, batch.corrupt_files)) else warn
         some = f", as in {safe(batch.example)}" if batch.example else ""
         files = f"; {_listed(batch.corrupt_files, ', ')} have such lines" if len(batch.corrupt_files) > 1 else ""
-        warn(f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and were skipped{some}{files}")
+        report(
+            f"{batch.corrupt} of {batch.corrupt + batch.lines} lines could not be read and were skipped{some}{files}"
+        )
     if batch.damaged:
         count = f"{batch.damaged_files} of {len(batch.files)} files could not be read completely"
         warn(f"{count}: {_listed(batch.damaged, '; ')}")
+
+
+def _has_incomplete_end(uri: str) -> bool:
+    """Whether a local file ends within a line."""
+    from kproxy.spark.ingest.decode import local_path
+
+    try:
+        with local_path(uri).open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False
 
 
 def warn_empty(path: str) -> None:

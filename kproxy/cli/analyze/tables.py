@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kproxy.cli.analyze.lines import LineSelection, condition, decoding, warn_empty, warn_unread
+from kproxy.cli.damage import InputDamage
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from kproxy.spark.ingest.lines import Lines
 
 
-def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection) -> None:
+def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection, damage: InputDamage) -> None:
     """Write the requested tables, the report, or both."""
     from kproxy.outputs.stderr import say
     from kproxy.spark import jobs
@@ -35,7 +36,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
         with progress(spark, "read"):
             opened = open_lines(
                 spark, args.traces, decoding(args), period=period, where=condition(selection),
-                made=warn_unread, empty=warn_empty,
+                made=partial(warn_unread, damage), empty=warn_empty,
             )  # fmt: skip
             lines = stack.enter_context(opened)
             stack.enter_context(shared(lines.rows, jobs.names() if args.html else wanted))

@@ -228,6 +228,10 @@ def test_half_of_the_answers() -> None:
     ("text", "says"),
     [
         ("nonsense", "unknown quirk 'nonsense'; kproxy quirks lists them"),
+        ("go-gatway", "unknown quirk 'go-gatway'; did you mean 'go-gateway'?"),
+        ("Fech:drop", "quirk 'Fech:drop': unknown API 'Fech'; did you mean 'Fetch'?"),
+        ("Fetch:dely:5", "unknown kind 'dely'; did you mean 'delay'?"),
+        ("Fetch:error:NOT_LEADER", "unknown error 'NOT_LEADER'; did you mean 'NOT_LEADER_OR_FOLLOWER'?"),
         ("Foo:drop", "quirk 'Foo:drop': unknown API 'Foo'"),
         ("Fetch:moved:nope:last", "quirk 'Fetch:moved:nope:last': FetchResponse has no nope"),
         ("Fetch:moved:responses", "field_moved takes FIELD:PLACE, not responses"),

@@ -1,10 +1,14 @@
 """The index: rows, their states, and what is let go."""
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.browse.rows.index import MOST_WAITING, RowIndex, RowState, time_of
+from kproxy.browse.rows.store import FileStore
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine, GapLine
 from kproxy.trace.timestamps import timestamp
@@ -135,6 +139,24 @@ def test_lines_that_are_none_are_counted() -> None:
     session.source.spool.append(b"nonsense\n{}\n\n")
     read(session)
     assert session.bad == 2
+
+
+def test_the_incomplete_last_line_of_a_killed_run_is_no_bad_line(tmp_path: Path) -> None:
+    torn = b'no line\n{"v": 1, "ki'
+    (tmp_path / "t").write_bytes(torn)
+    store = FileStore(os.open(tmp_path / "t", os.O_RDONLY))
+    store.end()
+    source = Given()
+    source.store = store
+    session = BrowseSession(source)
+    read(session)
+    store.close()
+    packed = BrowseSession(Given())
+    assert isinstance(packed.source, Given)
+    packed.source.spool.append(torn)
+    packed.source.spool.end()
+    read(packed)
+    assert (session.bad, packed.bad) == (1, 1)
 
 
 def test_times() -> None:

@@ -205,7 +205,7 @@ NOT_THE_BROKER = "needs the built-in broker: pass --upstream without a value"
         ([*BUILT_IN, "--registry-listen", "unix:r"], "--registry-listen does not take 'unix:r': use [HOST:]PORT"),
         ([*BUILT_IN, "--sasl", "PLAIN", "--user", "alice"], "invalid --user: use NAME:PASSWORD"),
         ([*BUILT_IN, "--user", "alice:secret"], "--user needs --sasl MECHANISM"),
-        ([*BUILT_IN, "--super-user", "alice"], "invalid --super-user 'alice': use User:NAME"),
+        ([*BUILT_IN, "--acls", "--super-user", "alice"], "invalid --super-user 'alice': use User:NAME"),
         ([*BUILT_IN, "--tls-cert", "c.pem"], "--tls-cert and --tls-key must be used together"),
         ([*BUILT_IN, "--tls-key", "k.pem"], "--tls-cert and --tls-key must be used together"),
         (["--upstream"], "pass --listen PORT"),

@@ -1,5 +1,6 @@
 """The command line itself: help, wrong usage, what it imports."""
 
+import argparse
 import re
 import subprocess
 import sys
@@ -7,27 +8,60 @@ from pathlib import Path
 
 import pytest
 
-from kproxy import __version__
-from kproxy.cli import COMMANDS
+from kproxy import __version__, errors
+from kproxy.cli import COMMANDS, relay
+from kproxy.cli.command_line import DeclaredOptions
+from kproxy.outputs import exit_statuses
 from tests.kproxy.cli.conftest import Run
 
 CAPTURE = Path(__file__).parents[3] / "captures" / "find-coordinator-v0-right.pcap.gz"
 
 
-@pytest.mark.parametrize("command", [[], ["dissect"], ["explain"], ["rules"], ["analyze"]])
-def test_help_has_examples_and_exit_statuses(kproxy: Run, command: list[str]) -> None:
-    done = kproxy(*command, "--help")
-    assert done.returncode == 0
-    assert "examples:" in done.stdout
-    assert "exit status:" in done.stdout
+@pytest.mark.parametrize("command", ["relay", *COMMANDS])
+def test_help_has_the_exit_statuses_of_the_one_table(kproxy: Run, command: str) -> None:
+    done = kproxy("help", command)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = " ".join(done.stdout.split())
+    assert "exit status: " in text
+    for status, meaning in exit_statuses.OF_COMMANDS[command].items():
+        assert f"{status} {meaning}" in text
+    assert "examples:" in done.stdout or command in ("schemas",)
 
 
-def test_the_help_names_every_command(kproxy: Run) -> None:
+def test_the_table_of_exit_statuses_is_whole(kproxy: Run) -> None:
+    statuses = {errors.CLEAN, errors.FINDINGS, errors.USAGE, errors.UNREACHABLE, errors.UNWATCHED, errors.NOTHING}
+    assert {*exit_statuses.MEANINGS} == statuses | {errors.INTERRUPTED}
+    assert {*exit_statuses.OF_COMMANDS} == {"relay", *COMMANDS}
+    assert {status for each in exit_statuses.OF_COMMANDS.values() for status in each} == statuses
+    shown = " ".join(kproxy("help", "exit-codes").stdout.split())
+    for each in (exit_statuses.MEANINGS, *exit_statuses.OF_COMMANDS.values()):
+        assert all(f"{status} {meaning}" in shown for status, meaning in each.items())
+    page = (Path(__file__).parents[3] / "docs/exit-codes.md").read_text()
+    assert page == exit_statuses.markdown(), "run: python -m kproxy.outputs.exit_statuses docs/exit-codes.md"
+
+
+def test_the_help_is_a_screen_that_begins_with_the_commands(kproxy: Run) -> None:
     done = kproxy("help")
     assert (done.returncode, done.stdout) == (0, kproxy("--help").stdout)
-    named = re.findall(r"^    (\S+) ", done.stdout.partition("commands:")[2], re.MULTILINE)
+    lines = done.stdout.splitlines()
+    assert 24 <= len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    named = re.findall(r"^  ([\w-]+)  ", done.stdout.partition("commands:")[2].partition("\n\n")[0], re.MULTILINE)
     assert tuple(named) == COMMANDS
-    assert "schemas" in named
+    for line in lines:
+        if found := re.match(r"  kproxy help ([a-z-]+)", line):
+            assert kproxy("help", found[1]).returncode == 0
+
+
+def test_the_help_of_the_relay_has_every_option(kproxy: Run) -> None:
+    declared = DeclaredOptions()
+    relay.declare(declared)
+    shown = kproxy("help", "relay").stdout
+    for action in declared.actions:
+        assert (action.option_strings[-1] in shown) == (action.help != argparse.SUPPRESS)
+    for part in ("built-in broker", "TLS:", "examples:", "--version"):
+        assert part in shown
+    assert "commands:" not in shown
 
 
 @pytest.mark.parametrize("command", [["dissect"], ["schemas", "import"], ["help"]])
@@ -55,11 +89,12 @@ def test_without_anything_to_do_it_says_what_to_give(kproxy_process: Run) -> Non
         (["--listen", "0", "--upstream", "h"], "--upstream"),
         (["--listen", "0", "--upstream", "h:1", "-f", "apii=Fetch"], "unknown field 'apii'"),
         (["--listen", "0", "--upstream", "h:1", "--ignore", "L9"], "--ignore L9: unknown rule"),
-        (["--bogus"], "unknown option --bogus; see kproxy --help"),
-        (["--listen", "1", "-x"], "unknown option -x; see kproxy --help"),
+        (["--bogus"], "unknown option --bogus; see kproxy help relay"),
+        (["--listen", "1", "-x"], "unknown option -x; see kproxy help relay"),
         (["bogus"], "unknown command bogus; see kproxy --help"),
         (["--upsteam", "b:9092", "--listen", "9092"], "unknown option --upsteam; did you mean --upstream?"),
         (["disect", "x"], "unknown command disect; did you mean dissect?"),
+        (["help", "exit-code"], "unknown command exit-code; did you mean exit-codes?"),
         (["help", "disect"], "unknown command disect; did you mean dissect?"),
         (["dissect", "--fitler=api", "x"], "unknown option --fitler; did you mean --filter?"),
         (["dissect", "x", "--jsno"], "unknown option --jsno; did you mean --json?"),
@@ -85,6 +120,8 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
 @pytest.mark.parametrize(
     ("args", "heavy"),
     [
+        (["help", "relay"], ["textual", "scapy", "pyspark"]),
+        (["help", "exit-codes"], ["textual", "scapy", "pyspark"]),
         (["--help"], ["shtab", "textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors"]),
         (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
         (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio", "kproxy.cli.analyze"]),

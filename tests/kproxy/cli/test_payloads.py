@@ -349,9 +349,14 @@ def test_options_that_cannot_be_used(kproxy: Run, capture: Path, options: list[s
 def test_a_trace_has_no_bytes_of_records(kproxy: Run, capture: Path, tmp_path: Path) -> None:
     trace = tmp_path / "a.jsonl"
     trace.write_text(kproxy("dissect", "--json", capture).stdout)
-    done = kproxy("dissect", "--payloads", trace)
-    assert done.returncode == 2
-    assert done.stderr == f"kproxy: {trace}: --payloads reads captures, and this is a trace\n"
+    for named in (trace, tmp_path, "."):
+        done = kproxy("dissect", "--payloads", named)
+        assert done.returncode == 2
+        assert done.stderr.endswith(
+            "a.jsonl is a trace, and --payloads decodes the records of captures only: pass --payloads to the proxy "
+            "that writes the trace, and leave it out here\n"
+        )
+        assert done.stderr.count("\n") == 1
 
 
 def test_schemas_in_the_traffic_itself(kproxy: Run, tmp_path: Path) -> None:

@@ -92,3 +92,28 @@ def test_a_rule_that_there_is_not_is_one_sentence_and_status_2(kproxy: Run, whic
     assert done.stderr.startswith(f"kproxy: {said}")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_a_word_finds_the_rules_about_it_the_most_relevant_first(kproxy: Run) -> None:
+    found = [row.split()[:2] for row in kproxy("rules", "rebalance").stdout.splitlines()]
+    codes = [code for code, _ in found]
+    assert found[0] == ["S012", "rebalance-storm"]  # in its name
+    about = [entry for entry in rulebook.entries() if "rebalanc" in (entry.name + entry.page).lower()]
+    assert len(about) > 5
+    assert set(codes) == {entry.code for entry in about}
+    in_summary = [entry.code for entry in about if "rebalanc" in entry.summary.lower()]
+    assert set(codes[1 : 1 + len(in_summary)]) <= {*in_summary, "S012"}
+    for form in ("Rebalances", "rebalancing"):
+        assert [row.split()[:2] for row in kproxy("rules", form).stdout.splitlines()] == found
+
+
+def test_words_codes_and_severities_narrow_each_other(kproxy: Run) -> None:
+    both = json.loads(kproxy("rules", "--json", "rebalance", "timeout").stdout)
+    assert both
+    assert all("rebalanc" in each["page"].lower() and "timeout" in each["page"].lower()
+               for code in both for each in [json.loads(kproxy("rules", "--json", code["code"]).stdout)])  # fmt: skip
+    errors = json.loads(kproxy("rules", "--json", "rebalance", "S", "error").stdout)
+    assert errors
+    assert {(each["code"][0], each["severity"]) for each in errors} == {("S", "error")}
+    done = kproxy("rules", "rebalance", "P")
+    assert (done.returncode, done.stderr) == (2, "kproxy: no rule is about all of rebalance, P; use fewer words\n")

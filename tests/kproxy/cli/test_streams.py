@@ -1,14 +1,19 @@
 """Standard streams that are full, closed, or whose reader has left: a sentence where there is room for one, no more."""
 
+import errno
+import io
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from kproxy.cli import main
 from kproxy.control.paths import running
 from tests.kproxy.captures_made import CAPTURES
 from tests.kproxy.cli.test_relay import ANSWER, ASKED, Broker, traced, until
@@ -26,6 +31,13 @@ COMMANDS = [
     ["explain", "000000130012000000000007000674657374657200"],
     ["rules"],
     ["rules", "L001"],
+    ["rules", "rebalance"],
+    ["help"],
+    ["completion", "bash"],
+    ["diff", CAPTURE, CAPTURE],
+    ["export-test", CAPTURE, "0:2"],
+    ["probe", "--list"],
+    ["send", "--encode", "Metadata", "-v", "0"],
     ["quirks"],
     ["broker-features"],
 ]  # fmt: skip
@@ -56,6 +68,43 @@ def test_a_reader_that_has_left_is_no_error(args: list[str]) -> None:
         )
     assert done.returncode == 0
     assert b"BrokenPipe" not in done.stderr
+
+
+class _Leaving(io.TextIOWrapper):
+    """A standard output whose reader leaves after some characters, or whose disk is full then."""
+
+    def __init__(self, file: IO[bytes], room: int, error: OSError) -> None:
+        super().__init__(file, encoding="utf-8", write_through=True)  # type: ignore[arg-type]
+        self.room, self.error, self.count = room, error, 0
+
+    def write(self, text: str) -> int:
+        self.count += len(text)
+        if self.count > self.room:
+            raise self.error
+        return super().write(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(BrokenPipeError(errno.EPIPE, "Broken pipe"), 0), (OSError(errno.ENOSPC, "No space left"), 2)]
+)
+def test_wherever_the_output_ends_no_input_is_blamed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, status: int
+) -> None:
+    names = ("find-coordinator-v0-right", "metadata-retry-loop")
+    inputs = [str(CAPTURES / f"{name}.pcap.gz") for name in names]
+    for filtered in ([], ["-f", "api=FindCoordinator"]):
+        with tempfile.TemporaryFile() as file, _Leaving(file, 1 << 20, error) as whole, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", whole)
+            assert main(["dissect", "--fail-on", "never", *filtered, *inputs]) == 0
+            size = whole.count
+        capsys.readouterr()
+        for room in range(0, size, 40):
+            with tempfile.TemporaryFile() as file, monkeypatch.context() as patch:
+                patch.setattr(sys, "stdout", _Leaving(file, room, error))
+                assert main(["dissect", "--fail-on", "never", *filtered, *inputs]) == status
+            err = capsys.readouterr().err
+            assert not any(name in err for name in names)
+            assert err == ("" if status == 0 else "kproxy: the output is incomplete: no space left\n")
 
 
 def test_closed_streams_lead_nowhere() -> None:

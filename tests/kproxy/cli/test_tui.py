@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -45,6 +46,18 @@ def in_terminal(*words: object) -> tuple[int, str]:
             said += more
     os.close(ours)
     return done.returncode, said.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(("bad", "status"), [(0, 0), (1, 2), (2, 2)])
+def test_lines_that_could_not_be_read_are_in_the_exit_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bad: int, status: int
+) -> None:
+    app = SimpleNamespace(session=SimpleNamespace(bad=bad), run=lambda: None, return_code=None)
+    monkeypatch.setattr(tui, "app_of", lambda args, source: app)
+    monkeypatch.setattr(tui, "_check_terminal", lambda: None)
+    assert main(["tui", str(CAPTURE)]) == status
+    said = f"kproxy: {bad} line{'s' * (bad > 1)} could not be read; kproxy dissect names the first ones\n"
+    assert capsys.readouterr().err == (said if bad else "")
 
 
 def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:

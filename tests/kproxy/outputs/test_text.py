@@ -2,6 +2,7 @@
 
 import io
 
+import msgspec
 import pytest
 
 from kproxy.outputs.text import TextOutput, topics
@@ -41,7 +42,7 @@ def text(line: Line, **options: bool) -> str:
 
 def test_a_request_is_one_aligned_row() -> None:
     expected = (
-        "03:41:00.123    #12 > Produce v9                   1.5 KB            "
+        "03:41:00.123    #12 > Produce v9 #7                  1.5 KB            "
         "shop  orders[0,1] 12 records 1.4 KB  acks=-1\n"
     )
     assert text(REQUEST) == expected
@@ -49,7 +50,7 @@ def test_a_request_is_one_aligned_row() -> None:
 
 def test_a_response_shows_latency_throttling_errors_and_its_findings_below() -> None:
     row, finding, hint = text(RESPONSE).splitlines()
-    assert row.startswith("03:41:00.123    #12 < Produce v9                     90 B    2.1 ms  ")
+    assert row.startswith("03:41:00.123    #12 < Produce v9 #7                    90 B    2.1 ms  ")
     assert row.endswith("throttled 50 ms  NOT_LEADER_OR_FOLLOWER")
     assert finding.split() == ["L001", "trailing-bytes", "3", "bytes", "left", "[bytes", "80..83]"]
     assert hint.strip() == "hint: drop them"
@@ -173,3 +174,12 @@ def test_many_topics_are_counted() -> None:
 
 def test_printable_text_stays() -> None:
     assert safe("Grüße, 注文") == "Grüße, 注文"
+
+
+def test_long_names_and_ids_move_the_rest_and_a_frame_without_id_has_none() -> None:
+    long = msgspec.structs.replace(REQUEST, api="GetTelemetrySubscriptions", api_version=0, correlation_id=2**31 - 1)
+    assert " > GetTelemetrySubscriptions v0 #2147483647   1.5 KB  " in text(long)
+    unknown = msgspec.structs.replace(REQUEST, api=None, correlation_id=None)
+    assert text(unknown).index("1.5 KB") == text(REQUEST).index("1.5 KB")
+    assert "#" not in text(unknown).partition(" > ")[2]
+    assert text(REQUEST, verbose=True).count("#7") == 1

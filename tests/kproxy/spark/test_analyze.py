@@ -128,7 +128,7 @@ def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
     path = write(tmp_path / "in" / "x.jsonl", (trace / "x.jsonl").read_bytes())
     bad = write(tmp_path / "in" / "y.jsonl", b"a\x1b[2Jb\n")
     status, _, err = analyze("convert", tmp_path / "in", "--out", table)
-    assert status == 0
+    assert status == 2
     assert err.splitlines() == [
         f"kproxy: 1 of 5 lines could not be read and were skipped, as in file:{bad}: a\\x1b[2Jb",
         f"2 of 2 files were new: 4 lines added to {table}",
@@ -143,6 +143,15 @@ def test_convert_says_what_was_new_what_has_grown_and_what_was_no_line(
     assert analyze("convert", tmp_path / "in", "--out", table)[2].splitlines()[0] == said
 
 
+def test_the_incomplete_end_of_a_killed_run_is_no_damage(analyze: Analyze, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    write(folder / "killed.jsonl", text_of(request(), request())[:-9])
+    status, _, err = analyze("convert", folder, "--out", tmp_path / "table")
+    assert (status, err.count("1 of 2 lines could not be read and were skipped")) == (0, 1)
+    write(folder / "damaged.jsonl", text_of(request()) + b"no line\n" + text_of(request())[:-9])
+    assert analyze("convert", folder, "--out", tmp_path / "table")[0] == 2
+
+
 def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: Analyze, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     traces = [write(folder / f"{name}.jsonl", b"no line\nno line either\n" + text_of(request())) for name in "ab"]
@@ -151,7 +160,7 @@ def test_convert_counts_lines_and_files_apart_and_names_every_bad_file(analyze: 
     empty = [write(folder / "deep" / "empty.pcap", b""), write(folder / "e mpty.pcapng.1.zst", b"")]
     empty[1].write_bytes(b"")
     status, out, err = analyze("convert", folder, "--out", tmp_path / "table")
-    assert (status, out) == (0, "")
+    assert (status, out) == (2, "")
     empties, (bad_lines, bad_files, said) = err.splitlines()[:-3], err.splitlines()[-3:]
     assert sorted(empties) == [f"kproxy: {path} is empty (0 bytes) and was skipped" for path in empty[:1]]
     assert bad_lines == (

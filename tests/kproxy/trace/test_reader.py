@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from kproxy.trace import reader
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import GapLine
 from kproxy.trace.reader import TraceError, open_trace, trace_files
@@ -20,9 +21,9 @@ def made(count: int) -> bytes:
     return bytes(out)
 
 
-def read(data: bytes) -> tuple[list[int], list[str]]:
+def read(data: bytes, damaged: list[str] | None = None) -> tuple[list[int], list[str]]:
     said: list[str] = []
-    opened = open_trace(io.BytesIO(data), "t.jsonl", said.append)
+    opened = open_trace(io.BytesIO(data), "t.jsonl", said.append, None if damaged is None else damaged.append)
     assert opened.lines is not None
     return [line.bytes for line in opened.lines], said  # type: ignore[union-attr]
 
@@ -54,10 +55,36 @@ def test_a_cut_compressed_file_gives_what_stands_before_the_cut(pack) -> None:
     assert len(said) <= 2
 
 
-def test_lines_that_are_none_are_counted() -> None:
-    numbers, said = read(made(1) + b"garbage\n{}\n" + made(1))
-    assert numbers == [0, 0]
-    assert said == ["t.jsonl: 2 of 4 lines could not be read and were skipped"]
+def test_lines_that_are_none_are_counted_and_the_first_are_named_with_their_numbers_in_the_file() -> None:
+    damaged: list[str] = []
+    bad = b"garbage\n\n{}\n" + made(1) + b'{"kind": "\x1b[2J"}\n\xff\n[]\n'
+    assert read(made(1) + bad + made(2)[:-1], damaged) == ([0, 0, 0, 1], [])
+    [sentence] = damaged
+    assert sentence.startswith("t.jsonl: 5 of 9 lines could not be read and were skipped: line 2: JSON is malformed: ")
+    assert "; line 4: Object missing required field `kind`; line 6: " in sentence
+    assert sentence.endswith("; and 2 more")
+    assert sentence.isprintable()
+
+
+def test_line_numbers_go_on_over_chunks_and_lines_that_cross_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_CHUNK", 64)
+    for rows in range(8):
+        damaged: list[str] = []
+        assert read(made(rows + 1) + b"no\n" + made(1), damaged)[1] == []
+        assert f": line {rows + 2}: " in damaged[0]
+
+
+def test_the_end_of_a_killed_run_is_no_damage_and_a_wrong_byte_is() -> None:
+    for killed in (made(3)[:-9], gzip.compress(made(3))[:-12], zstandard.compress(made(3) * 9)[:-12]):
+        damaged: list[str] = []
+        _, said = read(killed, damaged)
+        assert damaged == []
+        assert all("incomplete" in each or "ends early" in each for each in said)
+    wrong = bytearray(gzip.compress(made(1)) + gzip.compress(made(9)))
+    wrong[-6] ^= 0xFF  # the checksum
+    damaged = []
+    assert read(bytes(wrong), damaged)[1] == []
+    assert "compressed data ends early (CRC check failed" in damaged[0]
 
 
 def test_json_that_is_no_trace_is_refused() -> None:

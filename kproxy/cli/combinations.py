@@ -1,0 +1,30 @@
+"""Options that another option would leave without effect: these are refused, so that nothing is ignored silently."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+from kproxy.errors import UserError
+
+#: Options whose name is not that of their attribute.
+_NAMES = {"verbose": "-v", "quiet": "-q", "filter": "-f", "api_version": "-v"}
+
+
+def given(args: argparse.Namespace, options: Iterable[str]) -> str | None:
+    """The first of these options that was passed, as on the command line. `options` are attributes of `args`."""
+    default_of = getattr(args, "default_of", lambda _: None)
+    for name in options:
+        if (value := getattr(args, name, None)) not in (None, False, []) and value != default_of(name):
+            return _NAMES.get(name, f"--{name.replace('_', '-')}")
+    return None
+
+
+def refuse(args: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    """Refuse options that would have no effect; `why` is the rest of the sentence.
+
+    Raises:
+        UserError: One of them was passed.
+    """
+    if (option := given(args, options)) is not None:
+        raise UserError(f"{option} {why}")

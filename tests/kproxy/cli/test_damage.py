@@ -1,0 +1,83 @@
+"""Traces with lines that cannot be read: commands name the first, use all others, and end with status 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kproxy.broker.threaded import BrokerThread
+from tests.kproxy.captures_made import CAPTURES
+from tests.kproxy.cli.conftest import Run
+
+CAPTURE = CAPTURES / "metadata-v1-throttle-first.pcap.gz"
+SAID = "2 of 14 lines could not be read and were skipped: line 3: JSON is malformed: "
+
+
+@pytest.fixture
+def damaged(kproxy: Run, tmp_path: Path) -> Path:
+    """A trace with two invalid lines."""
+    lines = kproxy("dissect", "--json", "--detail", "raw", CAPTURE).stdout.splitlines(keepends=True)
+    return _write(tmp_path / "in" / "damaged.jsonl", [*lines[:2], "garbage\n", *lines[2:9], "[]\n", *lines[9:]])
+
+
+@pytest.fixture
+def killed(damaged: Path) -> Path:
+    """The trace of a run that was killed while it wrote its last line."""
+    lines = [line for line in damaged.read_text().splitlines(keepends=True) if len(line) > 10]
+    return _write(damaged.parents[1] / "killed" / "killed.jsonl", [*lines[:-1], lines[-1][:-9]])
+
+
+def _write(path: Path, lines: list[str]) -> Path:
+    path.parent.mkdir()
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("options", [(), ("-q",), ("--json",), ("--fields", "ts"), ("--findings",), ("--html",)])
+def test_dissect(kproxy: Run, damaged: Path, killed: Path, options: tuple[str, ...]) -> None:
+    for path in (damaged, damaged.parent):
+        done = kproxy("dissect", *options, path)
+        assert done.returncode == 2
+        assert f"damaged.jsonl: {SAID}" in done.stderr
+        assert len(done.stdout) > 20  # the other lines
+    done = kproxy("dissect", "--fail-on", "never", *options, killed)
+    assert done.returncode == 0
+    assert "killed.jsonl: the last line is incomplete and was skipped\n" in done.stderr
+
+
+def test_several_files_and_several_processes(kproxy: Run, damaged: Path, killed: Path) -> None:
+    for options in ((), ("--json", "-j", "2")):
+        done = kproxy("dissect", "--fail-on", "never", *options, killed, damaged, CAPTURE)
+        assert (done.returncode, done.stderr.count(SAID)) == (2, 1)
+
+
+def test_diff(kproxy: Run, damaged: Path, killed: Path) -> None:
+    done = kproxy("diff", damaged, CAPTURE)
+    assert done.returncode == 2
+    assert f"damaged.jsonl: {SAID}" in done.stderr
+    assert "no differences" in done.stdout
+    assert kproxy("diff", killed, CAPTURE).returncode == 0
+
+
+def test_export_test(kproxy: Run, damaged: Path, killed: Path) -> None:
+    done = kproxy("export-test", damaged, "0:2")
+    assert done.returncode == 2
+    assert "def test_" in done.stdout
+    assert kproxy("export-test", killed, "0:2").returncode == 0
+
+
+@pytest.mark.kproxy_broker(topics={"orders": 1})
+def test_replay(kproxy: Run, kproxy_broker: BrokerThread, damaged: Path, killed: Path) -> None:
+    statuses = [kproxy("replay", path, kproxy_broker.bootstrap, "--speed", "max").returncode
+                for path in (damaged, killed)]  # fmt: skip
+    assert statuses == [2, 1]
+
+
+def test_a_directory_of_which_nothing_can_be_read_is_not_said_to_have_no_kafka_frames(
+    kproxy: Run, tmp_path: Path
+) -> None:
+    _write(tmp_path / "in" / "a.pcap", ["no capture"])
+    done = kproxy("dissect", tmp_path / "in")
+    assert done.returncode == 2
+    assert done.stderr.endswith("nothing was analysed: no input could be read (1 file, 0 connections, 0 frames)\n")
