@@ -16,6 +16,7 @@ from kproxy.broker.frames import Head, Unreadable, read_body, read_head, respons
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, ConnectingClient, Request
+from kproxy.broker.unstored import unstored, writes
 
 if TYPE_CHECKING:
     from kproxy.broker.broker import NodeListener
@@ -184,15 +185,21 @@ class ClientConnection(asyncio.Protocol):
     async def _call_handler(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
         server = self._server
         request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
+        journal = server.cluster.journal
+        before = journal.changes
         try:
             response = handler(request)
-            return await self._awaited(response) if inspect.isawaitable(response) else response
+            if inspect.isawaitable(response):
+                response = await self._awaited(response)
+            if journal.changes != before and writes(request):
+                try:
+                    await journal.synced()
+                except Refused:
+                    return unstored(request, response)
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
-            if isinstance(error, Refused) and error.error is Error.KAFKA_STORAGE_ERROR:
-                self.close(f"{_name(head)}: {error}")  # a full disk: what cannot be stored gets no response
-            else:
-                self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
+            self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
+        return response
 
     async def _awaited(self, response: Awaitable[Any]) -> Any:
         """Wait for the result; None, closing the connection, if the client has left. Responses keep their order."""

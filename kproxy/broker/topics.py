@@ -162,21 +162,32 @@ class Topics:
         """Create a topic with these replicas for each partition; the first replica is the leader.
 
         Raises:
-            Refused: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION.
+            Refused: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR.
         """
         check_name(name)
         if name in self._by_name:
             raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self._add(name, new_uuid(), replicas, internal=internal)
         self._store(topic)
+        if not self._cluster.journal.is_stored:  # else its records would be acknowledged, and lost with it in a restart
+            self.delete(topic)
+            raise Refused(Error.KAFKA_STORAGE_ERROR, f"Topic '{name}' cannot be stored.")
         self.changed.notify()
         return topic
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
-        """Add partitions to a topic."""
+        """Add partitions to a topic.
+
+        Raises:
+            Refused: KAFKA_STORAGE_ERROR.
+        """
         first = len(topic.partitions)
-        topic.partitions += [self._partition(topic, index, each) for index, each in enumerate(replicas, first)]
+        self._add_partitions(topic, replicas)
         self._store(topic)
+        if not self._cluster.journal.is_stored:  # as in `create`
+            self._remove_partitions(topic, first)
+            self._store(topic)
+            raise Refused(Error.KAFKA_STORAGE_ERROR, f"The partitions of topic '{topic.name}' cannot be stored.")
         self.changed.notify()
 
     def delete(self, topic: Topic) -> None:
@@ -214,9 +225,24 @@ class Topics:
 
     def _add(self, name: str, topic_id: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
         topic = Topic(name, topic_id, [], internal)
-        topic.partitions = [self._partition(topic, index, each) for index, each in enumerate(replicas)]
+        self._add_partitions(topic, replicas)
         self._by_name[name] = self._by_id[topic_id] = topic
         return topic
+
+    def _add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
+        """Add all of them, or none."""
+        first = len(topic.partitions)
+        try:
+            for index, each in enumerate(replicas, first):
+                topic.partitions.append(self._partition(topic, index, each))
+        except Refused:
+            self._remove_partitions(topic, first)
+            raise
+
+    def _remove_partitions(self, topic: Topic, first: int) -> None:
+        for partition in topic.partitions[first:]:
+            partition.log.close()
+        del topic.partitions[first:]
 
     def _load(self, name: str, stored: Mapping[str, Any]) -> None:
         """Restore a stored topic: unknown brokers are removed from replicas, leaders start a new epoch."""

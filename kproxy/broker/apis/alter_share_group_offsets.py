@@ -22,7 +22,7 @@ from kproxy.broker.topics import Topics
 
 
 @api("AlterShareGroupOffsets")
-async def alter_share_group_offsets(request: Request) -> Body:
+def alter_share_group_offsets(request: Request) -> Body:
     """Return the results once the change is durable."""
     group_id = request.body["group_id"]
     try:
@@ -38,7 +38,6 @@ async def alter_share_group_offsets(request: Request) -> Body:
         return {"error_code": refused.error, "error_message": refused.message}
     groups.store(group)
     topics = [_topic(request, group, each) for each in request.body["topics"]]
-    await request.cluster.journal.synced()
     return {"responses": topics}
 
 

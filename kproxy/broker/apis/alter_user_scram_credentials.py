@@ -19,7 +19,7 @@ _MECHANISMS: Final = {code: (name, digest) for name, (code, digest) in SCRAM.ite
 
 
 @api("AlterUserScramCredentials")
-async def alter_user_scram_credentials(request: Request) -> Body:
+def alter_user_scram_credentials(request: Request) -> Body:
     """Return one result per user."""
     credentials = request.cluster.part(Credentials)
     altered: dict[str, Callable[[], None]] = {}
@@ -38,7 +38,6 @@ async def alter_user_scram_credentials(request: Request) -> Body:
     for name, alter in altered.items():
         alter()
         results[name] = {"error_message": None}
-    await request.cluster.journal.synced()
     return {"results": [{"user": name, **result} for name, result in results.items()]}
 
 

@@ -17,12 +17,11 @@ from kproxy.broker.security.acls import Acl, Acls, closes, codes
 
 
 @api("CreateAcls")
-async def create_acls(request: Request) -> Body:
+def create_acls(request: Request) -> Body:
     """Return the result for each ACL, in request order."""
     if closes(request.session, request.body["creations"]):
         return None
     results = [_created(request, entry) for entry in request.body["creations"]]
-    await request.cluster.journal.synced()
     return {"results": results}
 
 

@@ -16,7 +16,7 @@ from kproxy.broker.security.acls import Acl, Acls, check_filter, closes, read_fi
 
 
 @api("DeleteAcls")
-async def delete_acls(request: Request) -> Body:
+def delete_acls(request: Request) -> Body:
     """Return the deleted ACLs for each filter; an ACL that two filters match is in both results."""
     if closes(request.session, request.body["filters"]):
         return None
@@ -25,7 +25,6 @@ async def delete_acls(request: Request) -> Body:
     results = [_delete_matching(request, acls, entry, found) for entry in request.body["filters"]]
     for each in found:
         acls.delete(each)
-    await request.cluster.journal.synced()
     return {"filter_results": results}
 
 

@@ -17,10 +17,9 @@ from kproxy.broker.request import Request
 
 
 @api("DeleteGroups")
-async def delete_groups(request: Request) -> Body:
+def delete_groups(request: Request) -> Body:
     """Return one result per group."""
     results = [_deleted(request, each) for each in dict.fromkeys(request.body["groups_names"])]
-    await request.cluster.journal.synced()
     return {"results": results}
 
 

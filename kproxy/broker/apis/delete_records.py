@@ -20,14 +20,14 @@ _HIGH_WATERMARK: Final = -1
 
 
 @api("DeleteRecords")
-async def delete_records(request: Request) -> Body:
+def delete_records(request: Request) -> Body:
     """Return the new start offset of each partition."""
     return {
         "topics": [
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": each["partition_index"]} | await _result(request, topic["name"], each)
+                    {"partition_index": each["partition_index"]} | _result(request, topic["name"], each)
                     for each in topic["partitions"]
                 ],
             }
@@ -36,10 +36,9 @@ async def delete_records(request: Request) -> Body:
     }
 
 
-async def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     try:
         log = _deleted(request, name, entry)
-        await request.cluster.journal.synced()
     except Refused as refused:
         return {"low_watermark": -1, "error_code": refused.error}
     return {"low_watermark": log.start_offset, "error_code": Error.NONE}

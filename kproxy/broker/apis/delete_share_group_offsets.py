@@ -21,7 +21,7 @@ from kproxy.broker.topics import Topics
 
 
 @api("DeleteShareGroupOffsets")
-async def delete_share_group_offsets(request: Request) -> Body:
+def delete_share_group_offsets(request: Request) -> Body:
     """Return the results once the change is durable."""
     group_id = request.body["group_id"]
     try:
@@ -34,7 +34,6 @@ async def delete_share_group_offsets(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     topics = [_topic(request, group_id, each["topic_name"]) for each in request.body["topics"]]
-    await request.cluster.journal.synced()
     return {"responses": topics}
 
 

@@ -18,7 +18,7 @@ from kproxy.broker.shares.states import ShareStates
 
 
 @api("DeleteShareGroupState")
-async def delete_share_group_state(request: Request) -> Body:
+def delete_share_group_state(request: Request) -> Body:
     """Return the results once the change is durable."""
 
     def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -26,6 +26,4 @@ async def delete_share_group_state(request: Request) -> Body:
         request.cluster.part(ShareStates).forget(request.body["group_id"], part)
         return {}
 
-    response = responses(request, one)
-    await request.cluster.journal.synced()
-    return response
+    return responses(request, one)

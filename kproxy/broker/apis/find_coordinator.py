@@ -59,7 +59,10 @@ def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
     except Refused as refused:
         return _refused(refused.error)
     if request.cluster.part(Topics).named(_STATE[kind]) is None:
-        request.cluster.part(AutoCreation).now(_STATE[kind])
+        try:
+            request.cluster.part(AutoCreation).now(_STATE[kind])
+        except Refused:  # e.g. the disk is full
+            return _refused(Error.COORDINATOR_NOT_AVAILABLE)
     node = coordinator(request.cluster, key)
     return {"node_id": node.id, **request.endpoint(node)}
 

@@ -20,7 +20,7 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
 @api("InitializeShareGroupState")
-async def initialize_share_group_state(request: Request) -> Body:
+def initialize_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
     states, group = request.cluster.part(ShareStates), request.body["group_id"]
 
@@ -31,6 +31,4 @@ async def initialize_share_group_state(request: Request) -> Body:
         states.initialize(group, part, entry["state_epoch"], entry["start_offset"])
         return {}
 
-    response = responses(request, one)
-    await request.cluster.journal.synced()
-    return response
+    return responses(request, one)

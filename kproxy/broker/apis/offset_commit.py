@@ -18,7 +18,7 @@ from kproxy.broker.request import Request
 
 
 @api("OffsetCommit")
-async def offset_commit(request: Request) -> Body:
+def offset_commit(request: Request) -> Body:
     """Return the result for each partition once the commit is durable."""
     rows = OffsetRows(request)
     with rows.refusing(list(rows)):
@@ -27,7 +27,6 @@ async def offset_commit(request: Request) -> Body:
     if valid:
         with rows.refusing(valid):
             _commit(request, rows, valid)
-    await request.cluster.journal.synced()
     return {"topics": rows.response_topics()}
 
 

@@ -16,7 +16,7 @@ from kproxy.broker.request import Request
 
 
 @api("OffsetDelete")
-async def offset_delete(request: Request) -> Body:
+def offset_delete(request: Request) -> Body:
     """Return the result for each partition, or one error for all."""
     group_id = request.body["group_id"]
     rows = OffsetRows(request)
@@ -36,5 +36,4 @@ async def offset_delete(request: Request) -> Body:
             row.error = Error.GROUP_SUBSCRIBED_TO_TOPIC
         else:
             offsets.delete(group_id, (row.topic.name, row.entry["partition_index"]))
-    await request.cluster.journal.synced()
     return {"topics": rows.response_topics()}

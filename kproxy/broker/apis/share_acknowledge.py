@@ -18,7 +18,7 @@ from kproxy.broker.shares.share_requests import acknowledged, end, requesting_me
 
 
 @api("ShareAcknowledge", lowest=1)
-async def share_acknowledge(request: Request) -> Body:
+def share_acknowledge(request: Request) -> Body:
     """Return the results once the state is durable."""
     epoch = request.body["share_session_epoch"]
     try:
@@ -29,7 +29,6 @@ async def share_acknowledge(request: Request) -> Body:
     results = acknowledged(request)
     if epoch == END:
         end(request.cluster, request.node, key, session)
-    await request.cluster.journal.synced()
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
         "responses": by_topic(results),

@@ -39,8 +39,6 @@ async def share_fetch(request: Request) -> Body:
         return {"error_code": refused.error}
     leaders = LeaderHints(request)
     acknowledged_errors = acknowledged(request) if acknowledges else {}
-    if acknowledges:
-        await request.cluster.journal.synced()
     results: dict[Part, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
         try:

@@ -17,7 +17,7 @@ from kproxy.broker.transactions.verify import verify_commit
 
 
 @api("TxnOffsetCommit")
-async def txn_offset_commit(request: Request) -> Body:
+def txn_offset_commit(request: Request) -> Body:
     """Return the result for each partition once the offsets are durable."""
     body = request.body
     rows = OffsetRows(request)
@@ -28,7 +28,6 @@ async def txn_offset_commit(request: Request) -> Body:
     if valid:
         with rows.refusing(valid):
             _stage(request, rows, valid)
-    await request.cluster.journal.synced()
     return {"topics": rows.response_topics()}
 
 

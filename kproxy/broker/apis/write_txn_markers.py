@@ -29,8 +29,11 @@ async def write_txn_markers(request: Request) -> Body:
             for index in topic["partition_indexes"]:
                 error = _ended(request, marker, (topic["name"], index))
                 results.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
-    await request.cluster.part(Logs).synced()  # the markers
-    await request.cluster.journal.synced()
+    try:
+        await request.cluster.part(Logs).synced()  # the markers
+        unsynced = Error.NONE
+    except Refused as refused:
+        unsynced = refused.error
     return {
         "markers": [
             {
@@ -39,7 +42,8 @@ async def write_txn_markers(request: Request) -> Body:
                     {
                         "name": name,
                         "partitions": [
-                            {"partition_index": index, "error_code": error} for index, error in partitions.items()
+                            {"partition_index": index, "error_code": error or unsynced}
+                            for index, error in partitions.items()
                         ],
                     }
                     for name, partitions in topics.items()
