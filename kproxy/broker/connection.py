@@ -6,13 +6,13 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.errors import EncodeError
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.frames import Head, Unreadable, read_body, read_head, response_frame
+from kproxy.broker.frames import Head, Unreadable, has_many_elements, read_body, read_head, response_frame
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, ConnectingClient, Request
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from kproxy.broker.broker import NodeListener
     from kproxy.broker.security.login import Login
 
+T = TypeVar("T")
+
 #: Kafka's socket.request.max.bytes.
 MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
 _MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
+#: Decoding a frame of so many bytes, or encoding so many elements, takes 10 ms or more.
+_LARGE_FRAME: Final = 64 * 1024
+_MANY: Final = 5000
 _READ_AHEAD: Final = 1 << 20  # bytes of frames queued behind the current one; then reading pauses
 _LINGER_S: Final = 1.0  # for the last response after the client has half-closed
 
@@ -140,7 +145,7 @@ class ClientConnection(asyncio.Protocol):
             handler = self._handler(head)
             if handler is None:
                 return
-            body = read_body(head, frame, start)
+            body = await _apart(len(frame) > _LARGE_FRAME, read_body, head, frame, start)
         except Unreadable as problem:
             self.close(str(problem))
             return
@@ -152,8 +157,9 @@ class ClientConnection(asyncio.Protocol):
                 if quirks:
                     await self._misbehave(quirks, head, body, response)
                 elif response is not None:
+                    made = await _apart(has_many_elements(response, _MANY), response_frame, head, response)
                     # A memoryview, so that asyncio copies the unsent rest only once.
-                    self.transport.write(memoryview(response_frame(head, response)))
+                    self.transport.write(memoryview(made))
             except EncodeError as error:
                 self.close(f"{_name(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
@@ -238,6 +244,11 @@ class ClientConnection(asyncio.Protocol):
             self.transport.write(response_frame(head, body, version=0))
             return None
         raise Unreadable(f"{_name(head)} is not served")
+
+
+async def _apart(is_large: bool, function: Callable[..., T], *args: Any) -> T:
+    """Call a function without side effects; if it takes long, in a thread, so that other connections are served."""
+    return await asyncio.to_thread(function, *args) if is_large else function(*args)
 
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)

@@ -10,20 +10,21 @@ from typing import Any
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.security.acls import Acl, Acls, check_filter, closes, read_filter
 
 
 @api("DeleteAcls")
-def delete_acls(request: Request) -> Body:
+async def delete_acls(request: Request) -> Body:
     """Return the deleted ACLs for each filter; an ACL that two filters match is in both results."""
     if closes(request.session, request.body["filters"]):
         return None
     acls = request.cluster.part(Acls)
     found: dict[Acl, None] = {}
-    results = [_delete_matching(request, acls, entry, found) for entry in request.body["filters"]]
-    for each in found:
+    results = [_delete_matching(request, acls, entry, found) async for entry in paced(request.body["filters"])]
+    async for each in paced(found):
         acls.delete(each)
     return {"filter_results": results}
 

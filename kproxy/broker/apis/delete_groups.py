@@ -12,14 +12,15 @@ from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
 
 @api("DeleteGroups")
-def delete_groups(request: Request) -> Body:
+async def delete_groups(request: Request) -> Body:
     """Return one result per group."""
-    results = [_deleted(request, each) for each in dict.fromkeys(request.body["groups_names"])]
+    results = [_deleted(request, each) async for each in paced(dict.fromkeys(request.body["groups_names"]))]
     return {"results": results}
 
 

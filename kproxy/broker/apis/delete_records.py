@@ -12,6 +12,7 @@ from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
 from kproxy.broker.log.settings import settings
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -20,7 +21,7 @@ _HIGH_WATERMARK: Final = -1
 
 
 @api("DeleteRecords")
-def delete_records(request: Request) -> Body:
+async def delete_records(request: Request) -> Body:
     """Return the new start offset of each partition."""
     return {
         "topics": [
@@ -28,10 +29,10 @@ def delete_records(request: Request) -> Body:
                 "name": topic["name"],
                 "partitions": [
                     {"partition_index": each["partition_index"]} | _result(request, topic["name"], each)
-                    for each in topic["partitions"]
+                    async for each in paced(topic["partitions"])
                 ],
             }
-            for topic in request.body["topics"]
+            async for topic in paced(request.body["topics"])
         ]
     }
 

@@ -18,7 +18,7 @@ from kproxy.broker.shares.states import ShareStates
 
 
 @api("DeleteShareGroupState")
-def delete_share_group_state(request: Request) -> Body:
+async def delete_share_group_state(request: Request) -> Body:
     """Return the results once the change is durable."""
 
     def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -26,4 +26,4 @@ def delete_share_group_state(request: Request) -> Body:
         request.cluster.part(ShareStates).forget(request.body["group_id"], part)
         return {}
 
-    return responses(request, one)
+    return await responses(request, one)

@@ -20,7 +20,7 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
 @api("InitializeShareGroupState")
-def initialize_share_group_state(request: Request) -> Body:
+async def initialize_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
     states, group = request.cluster.part(ShareStates), request.body["group_id"]
 
@@ -31,4 +31,4 @@ def initialize_share_group_state(request: Request) -> Body:
         states.initialize(group, part, entry["state_epoch"], entry["start_offset"])
         return {}
 
-    return responses(request, one)
+    return await responses(request, one)

@@ -18,9 +18,9 @@ from kproxy.broker.request import Request
 
 
 @api("OffsetCommit")
-def offset_commit(request: Request) -> Body:
+async def offset_commit(request: Request) -> Body:
     """Return the result for each partition once the commit is durable."""
-    rows = OffsetRows(request)
+    rows = await OffsetRows.of(request)
     with rows.refusing(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
     valid = rows.valid()

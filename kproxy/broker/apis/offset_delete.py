@@ -16,10 +16,10 @@ from kproxy.broker.request import Request
 
 
 @api("OffsetDelete")
-def offset_delete(request: Request) -> Body:
+async def offset_delete(request: Request) -> Body:
     """Return the result for each partition, or one error for all."""
     group_id = request.body["group_id"]
-    rows = OffsetRows(request)
+    rows = await OffsetRows.of(request)
     offsets = request.cluster.part(Offsets)
     try:
         require(request, "DELETE", "GROUP", group_id)

@@ -18,7 +18,7 @@ from kproxy.broker.shares.share_requests import acknowledged, end, requesting_me
 
 
 @api("ShareAcknowledge", lowest=1)
-def share_acknowledge(request: Request) -> Body:
+async def share_acknowledge(request: Request) -> Body:
     """Return the results once the state is durable."""
     epoch = request.body["share_session_epoch"]
     try:
@@ -26,7 +26,7 @@ def share_acknowledge(request: Request) -> Body:
         session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
     except Refused as refused:
         return {"error_code": refused.error}
-    results = acknowledged(request)
+    results = await acknowledged(request)
     if epoch == END:
         end(request.cluster, request.node, key, session)
     return {

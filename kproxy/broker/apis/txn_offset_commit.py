@@ -17,10 +17,10 @@ from kproxy.broker.transactions.verify import verify_commit
 
 
 @api("TxnOffsetCommit")
-def txn_offset_commit(request: Request) -> Body:
+async def txn_offset_commit(request: Request) -> Body:
     """Return the result for each partition once the offsets are durable."""
     body = request.body
-    rows = OffsetRows(request)
+    rows = await OffsetRows.of(request)
     with rows.refusing(list(rows)):
         require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
         require(request, "READ", "GROUP", body["group_id"])

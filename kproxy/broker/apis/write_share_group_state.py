@@ -26,7 +26,7 @@ _KEPT: Final = (RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARC
 
 
 @api("WriteShareGroupState")
-def write_share_group_state(request: Request) -> Body:
+async def write_share_group_state(request: Request) -> Body:
     """Return the results once the state is durable."""
 
     def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -39,7 +39,7 @@ def write_share_group_state(request: Request) -> Body:
         request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
         return {}
 
-    return responses(request, one)
+    return await responses(request, one)
 
 
 def _write(state: ShareState, entry: Mapping[str, Any]) -> None:
