@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
+
+_STEP_S: Final = 0.01
 
 #: Internal topic -> the config with its number of partitions.
 _INTERNAL: Final = {
@@ -33,7 +38,8 @@ class AutoCreation:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._timers: dict[str, Timer] = {}
+        self._timer: Timer | None = None
+        self._due: dict[str, int] = {}  # when each topic will be created, in request order
 
     def now(self, name: str) -> Topic:
         """Create a topic.
@@ -45,22 +51,41 @@ class AutoCreation:
         partitions = int(configs.broker(_INTERNAL.get(name, "num.partitions")))
         return topics.create(name, topics.spread(partitions, topics.default_replication), internal=name in _INTERNAL)
 
-    def soon(self, name: str) -> None:
-        """Create a topic after the delay, unless its creation is already scheduled."""
-        delay_ms = self._cluster.options.auto_create_delay_ms
-        if delay_ms <= 0:
-            self._try(name)
-        elif name not in self._timers:
-            self._timers[name] = self._cluster.clock.later(delay_ms, lambda: self._due(name))
+    def soon(self, names: Collection[str]) -> None:
+        """Create the missing topics of one request after the delay, unless that is already scheduled.
+
+        Like Kafka, which sends one CreateTopics request to its controller, it creates none of them if they are too
+        many (`Topics.check_request`); the client is not told.
+        """
+        clock, delay_ms = self._cluster.clock, self._cluster.options.auto_create_delay_ms
+        partitions = int(self._cluster.part(Configs).broker("num.partitions"))
+        try:
+            self._cluster.part(Topics).check_request((len(names) + len(self._due)) * partitions)
+        except Refused:
+            return
+        for name in names:
+            if delay_ms <= 0:
+                self._try(name)
+            else:
+                self._due.setdefault(name, clock.now() + math.ceil(delay_ms))
+        if self._due and self._timer is None:
+            self._timer = clock.later(delay_ms, self._create_due)
 
     def close(self) -> None:
         """Cancel scheduled creations."""
-        for timer in self._timers.values():
-            timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _due(self, name: str) -> None:
-        del self._timers[name]
-        self._try(name)
+    def _create_due(self) -> None:
+        """Create the topics that are due, for a short while; the rest follows when others have had their turn."""
+        clock, began = self._cluster.clock, time.perf_counter()
+        for name, due in list(self._due.items()):
+            if due > clock.now() or time.perf_counter() - began > _STEP_S:
+                break
+            del self._due[name]
+            self._try(name)
+        next_due = next(iter(self._due.values()), None)
+        self._timer = None if next_due is None else clock.later(next_due - clock.now(), self._create_due)
 
     def _try(self, name: str) -> None:
         with suppress(Refused):  # created meanwhile, or not storable; Kafka logs that

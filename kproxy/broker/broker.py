@@ -25,6 +25,7 @@ from kproxy.broker.registry import served
 from kproxy.broker.request import ClientSession, ConnectingClient
 from kproxy.broker.security.listener import BrokerListener, check_mechanisms, listeners_of, new_session, tls_context
 from kproxy.broker.storage import DataDirectoryError, FileJournal
+from kproxy.broker.storage_health import StorageHealth
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from kproxy.broker.versions import of_release
@@ -239,11 +240,14 @@ class Broker:
         topics.lead(found, node)
 
     async def _start(self) -> None:
-        journal = None
+        journal, storage = None, StorageHealth(self.options.data, self._report)
         if self.options.data is not None:
-            journal = FileJournal(self.options.data, fsync=self.options.fsync)
+            journal = FileJournal(self.options.data, fsync=self.options.fsync, failed=storage.failed)
+            storage.retry_with(journal.catch_up)
             self._stack.callback(journal.close)
-        cluster = self.cluster = Cluster(self.options, of_release(served(), self.options.release), journal=journal)
+        self._stack.callback(storage.close)
+        apis = of_release(served(), self.options.release)
+        cluster = self.cluster = Cluster(self.options, apis, journal=journal, storage=storage)
         self._stack.callback(cluster.part(Logs).close)
         cluster.part(Quirks)  # report invalid quirks before anything starts
         tasks = await self._stack.enter_async_context(asyncio.TaskGroup())

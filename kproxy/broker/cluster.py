@@ -13,6 +13,7 @@ from kproxy.broker.clock import Clock
 from kproxy.broker.journal import Journal, NullJournal
 from kproxy.broker.options import BrokerOptions
 from kproxy.broker.registry import BrokerApi
+from kproxy.broker.storage_health import StorageHealth
 
 T = TypeVar("T")
 
@@ -43,12 +44,14 @@ class Cluster:
         served: Mapping[int, BrokerApi],
         clock: Clock | None = None,
         journal: Journal | None = None,
+        storage: StorageHealth | None = None,
     ) -> None:
         self.options = options
         self.line = line(options.release or lines()[-1])
         self.served = served
         self.clock = clock or Clock()
         self.journal: Journal = journal or NullJournal()
+        self.storage = storage or StorageHealth()
         self.nodes: dict[int, BrokerNode] = {}
         self._parts: dict[type[Any], Any] = {}
         self.id = self._made_once("cluster", new_uuid)

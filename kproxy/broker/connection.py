@@ -6,24 +6,30 @@ import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.errors import EncodeError
 from kproxy.broker.errors import Error, Refused
-from kproxy.broker.frames import Head, Unreadable, read_body, read_head, response_frame
+from kproxy.broker.frames import Head, Unreadable, has_many_elements, read_body, read_head, response_frame
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
 from kproxy.broker.quirks.quirk import Quirk
 from kproxy.broker.request import ClientSession, ConnectingClient, Request
+from kproxy.broker.unstored import unstored, writes
 
 if TYPE_CHECKING:
     from kproxy.broker.broker import NodeListener
     from kproxy.broker.security.login import Login
 
+T = TypeVar("T")
+
 #: Kafka's socket.request.max.bytes.
 MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
 _MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
+#: Decoding a frame of so many bytes, or encoding so many elements, takes 10 ms or more.
+_LARGE_FRAME: Final = 64 * 1024
+_MANY: Final = 5000
 _READ_AHEAD: Final = 1 << 20  # bytes of frames queued behind the current one; then reading pauses
 _LINGER_S: Final = 1.0  # for the last response after the client has half-closed
 
@@ -139,7 +145,7 @@ class ClientConnection(asyncio.Protocol):
             handler = self._handler(head)
             if handler is None:
                 return
-            body = read_body(head, frame, start)
+            body = await _apart(len(frame) > _LARGE_FRAME, read_body, head, frame, start)
         except Unreadable as problem:
             self.close(str(problem))
             return
@@ -151,8 +157,9 @@ class ClientConnection(asyncio.Protocol):
                 if quirks:
                     await self._misbehave(quirks, head, body, response)
                 elif response is not None:
+                    made = await _apart(has_many_elements(response, _MANY), response_frame, head, response)
                     # A memoryview, so that asyncio copies the unsent rest only once.
-                    self.transport.write(memoryview(response_frame(head, response)))
+                    self.transport.write(memoryview(made))
             except EncodeError as error:
                 self.close(f"{_name(head)}: the response cannot be encoded: {error}")
         if self.session.closing:
@@ -184,15 +191,21 @@ class ClientConnection(asyncio.Protocol):
     async def _call_handler(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
         server = self._server
         request = Request(head.api_key, head.version, head.client_id, body, self.session, server.node, server.cluster)
+        journal = server.cluster.journal
+        before = journal.changes
         try:
             response = handler(request)
-            return await self._awaited(response) if inspect.isawaitable(response) else response
+            if inspect.isawaitable(response):
+                response = await self._awaited(response)
+            if journal.changes != before and writes(request):
+                try:
+                    await journal.synced()
+                except Refused:
+                    return unstored(request, response)
         except Exception as error:  # noqa: BLE001 - a bug of ours ends one connection, not the broker
-            if isinstance(error, Refused) and error.error is Error.KAFKA_STORAGE_ERROR:
-                self.close(f"{_name(head)}: {error}")  # a full disk: what cannot be stored gets no response
-            else:
-                self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
+            self.close(f"{_name(head)}: {type(error).__name__}: {error} (a bug in kproxy's broker)")
             return None
+        return response
 
     async def _awaited(self, response: Awaitable[Any]) -> Any:
         """Wait for the result; None, closing the connection, if the client has left. Responses keep their order."""
@@ -231,6 +244,11 @@ class ClientConnection(asyncio.Protocol):
             self.transport.write(response_frame(head, body, version=0))
             return None
         raise Unreadable(f"{_name(head)} is not served")
+
+
+async def _apart(is_large: bool, function: Callable[..., T], *args: Any) -> T:
+    """Call a function without side effects; if it takes long, in a thread, so that other connections are served."""
+    return await asyncio.to_thread(function, *args) if is_large else function(*args)
 
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)

@@ -32,5 +32,7 @@ _MESSAGES = {
     Error.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     Error.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     Error.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+    Error.KAFKA_STORAGE_ERROR: "Disk error when trying to access log file on the disk.",
+    Error.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     Error.NOT_COORDINATOR: "This is not the correct coordinator.",
 }

@@ -78,6 +78,21 @@ def _elements(value: Any) -> int:
     return len(value) + (sum(map(_elements, value)) if value and isinstance(value[0], Mapping) else 0)
 
 
+def has_many_elements(value: Any, most: int) -> bool:
+    """Whether the arrays of a body have more than `most` elements; stops counting there."""
+    left, pending = most, [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, Mapping):
+            pending += [one for one in each.values() if isinstance(one, Mapping | list)]
+        else:
+            left -= len(each)
+            if left < 0:
+                return True
+            pending += [one for one in each if isinstance(one, Mapping)]
+    return False
+
+
 def response_frame(head: Head, body: Mapping[str, Any], version: int | None = None) -> bytearray:
     """Return a response with its length prefix; `version` is the body's if it differs from the request's (KIP-511).
 

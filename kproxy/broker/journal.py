@@ -10,13 +10,23 @@ Value: TypeAlias = Mapping[str, Any]
 
 
 class Journal(Protocol):
-    """Stores the entries of tables. The owner of a table reads it once, when it is created, and then only writes."""
+    """Stores the entries of tables. The owner of a table reads it once, when it is created, and then only writes.
+
+    Attributes:
+        changes: How many entries were put.
+    """
+
+    changes: int
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
         """Return the stored entries of a table, by key."""
 
     def put(self, table: str, key: str, value: Value | None) -> None:
         """Store an entry, or delete it if the value is None; never blocks."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all entries are with the operating system; not if the disk is full."""
 
     async def synced(self) -> None:
         """Return when all entries are as durable as configured: on disk, with fsync."""
@@ -25,12 +35,19 @@ class Journal(Protocol):
 class NullJournal:
     """A journal that stores nothing: state is in memory only."""
 
+    changes = 0
+
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
         """Return no entries."""
         return iter(())
 
     def put(self, table: str, key: str, value: Value | None) -> None:
         """Do nothing."""
+
+    @property
+    def is_stored(self) -> bool:
+        """Always."""
+        return True
 
     async def synced(self) -> None:
         """Return immediately."""

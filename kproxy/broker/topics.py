@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_NAME: Final = 249
+#: That one request may create: org.apache.kafka.controller.ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
+MOST_NEW_PARTITIONS: Final = 10_000
+#: Of all topics; a partition takes 2 KB of memory. Kafka has no such limit.
+_MOST_PARTITIONS: Final = 200_000
 
 
 @dataclass(slots=True)
@@ -53,6 +57,8 @@ class Topics:
         self._cluster = cluster
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[str, Topic] = {}
+        self._flat: dict[str, dict[str, None]] = {}  # names by what they are in names of metrics
+        self._count = 0  # of partitions
         for name, stored in cluster.journal.entries("topics"):
             self._load(name, stored)
         for name, partitions in cluster.options.topics.items():
@@ -83,10 +89,14 @@ class Topics:
 
     def colliding(self, name: str) -> str | None:
         """Return a topic whose metrics collide with those of `name`: Kafka treats ``.`` and ``_`` as equal there."""
-        if "." not in name and "_" not in name:
-            return None
-        flat = name.replace(".", "_")
-        return next((each for each in self._by_name if each != name and each.replace(".", "_") == flat), None)
+        return next((each for each in self._flat.get(_flat(name), ()) if each != name), None)
+
+    def check_request(self, partitions: int) -> None:
+        """Raise `Refused` with POLICY_VIOLATION if these are too many new partitions for one request, or in total."""
+        if partitions > MOST_NEW_PARTITIONS:
+            raise Refused(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        if self._count + partitions > _MOST_PARTITIONS:
+            raise Refused(Error.POLICY_VIOLATION, f"The cluster can have {_MOST_PARTITIONS} partitions.")
 
     def find(self, name: str | None, topic_id: str | None) -> Topic:
         """Return the topic with the request's id, or without one, with its name.
@@ -162,28 +172,44 @@ class Topics:
         """Create a topic with these replicas for each partition; the first replica is the leader.
 
         Raises:
-            Refused: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION.
+            Refused: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR.
         """
         check_name(name)
         if name in self._by_name:
             raise Refused(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         topic = self._add(name, new_uuid(), replicas, internal=internal)
         self._store(topic)
+        if not self._cluster.journal.is_stored:  # else its records would be acknowledged, and lost with it in a restart
+            self.delete(topic)
+            raise Refused(Error.KAFKA_STORAGE_ERROR, f"Topic '{name}' cannot be stored.")
         self.changed.notify()
         return topic
 
     def add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
-        """Add partitions to a topic."""
+        """Add partitions to a topic.
+
+        Raises:
+            Refused: KAFKA_STORAGE_ERROR.
+        """
         first = len(topic.partitions)
-        topic.partitions += [self._partition(topic, index, each) for index, each in enumerate(replicas, first)]
+        self._add_partitions(topic, replicas)
         self._store(topic)
+        if not self._cluster.journal.is_stored:  # as in `create`
+            self._remove_partitions(topic, first)
+            self._store(topic)
+            raise Refused(Error.KAFKA_STORAGE_ERROR, f"The partitions of topic '{topic.name}' cannot be stored.")
         self.changed.notify()
 
     def delete(self, topic: Topic) -> None:
         """Delete a topic and its data."""
         del self._by_name[topic.name], self._by_id[topic.id]
+        names = self._flat[_flat(topic.name)]
+        del names[topic.name]
+        if not names:
+            del self._flat[_flat(topic.name)]
         for partition in topic.partitions:
             partition.log.close()
+        self._count -= len(topic.partitions)
         self._cluster.journal.put("topics", topic.name, None)
         self.changed.notify()
 
@@ -214,9 +240,27 @@ class Topics:
 
     def _add(self, name: str, topic_id: str, replicas: Sequence[Sequence[int]], *, internal: bool = False) -> Topic:
         topic = Topic(name, topic_id, [], internal)
-        topic.partitions = [self._partition(topic, index, each) for index, each in enumerate(replicas)]
+        self._add_partitions(topic, replicas)
         self._by_name[name] = self._by_id[topic_id] = topic
+        self._flat.setdefault(_flat(name), {})[name] = None
         return topic
+
+    def _add_partitions(self, topic: Topic, replicas: Sequence[Sequence[int]]) -> None:
+        """Add all of them, or none."""
+        first = len(topic.partitions)
+        try:
+            for index, each in enumerate(replicas, first):
+                topic.partitions.append(self._partition(topic, index, each))
+                self._count += 1
+        except Refused:
+            self._remove_partitions(topic, first)
+            raise
+
+    def _remove_partitions(self, topic: Topic, first: int) -> None:
+        for partition in topic.partitions[first:]:
+            partition.log.close()
+            self._count -= 1
+        del topic.partitions[first:]
 
     def _load(self, name: str, stored: Mapping[str, Any]) -> None:
         """Restore a stored topic: unknown brokers are removed from replicas, leaders start a new epoch."""
@@ -245,6 +289,10 @@ class Topics:
             "leader_epochs": [each.leader_epoch for each in topic.partitions],
         }
         self._cluster.journal.put("topics", topic.name, stored)
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def check_name(name: str) -> None:

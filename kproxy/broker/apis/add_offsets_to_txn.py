@@ -15,7 +15,7 @@ from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 
 @api("AddOffsetsToTxn")
-async def add_offsets_to_txn(request: Request) -> Body:
+def add_offsets_to_txn(request: Request) -> Body:
     """Add the group; return the error code."""
     body = request.body
     transactional_id, group = body["transactional_id"], body["group_id"]
@@ -24,7 +24,6 @@ async def add_offsets_to_txn(request: Request) -> Body:
         require(request, "READ", "GROUP", group)
         producer = Producer(body["producer_id"], body["producer_epoch"])
         coordinated(request, transactional_id).add(transactional_id, producer, groups=(group,))
-        await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": fenced_as(refused.error, known=request.version >= 2)}
     return {}

@@ -21,7 +21,7 @@ _OLD: Final = "v3_and_below_"
 
 
 @api("AddPartitionsToTxn")
-async def add_partitions_to_txn(request: Request) -> Body:
+def add_partitions_to_txn(request: Request) -> Body:
     """Return the error of each partition, in request order."""
     body = request.body
     if request.version < 4:
@@ -35,7 +35,6 @@ async def add_partitions_to_txn(request: Request) -> Body:
             for each in body["transactions"]
         ]
         response = {"results_by_transaction": results}
-    await request.cluster.journal.synced()
     return response
 
 

@@ -11,15 +11,16 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.quotas import ENTITY_TYPES, KEYS, Entity, Quotas
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
 
 @api("AlterClientQuotas")
-def alter_client_quotas(request: Request) -> Body:
+async def alter_client_quotas(request: Request) -> Body:
     """Return the result for each entity."""
-    return {"entries": [_altered(request, each) for each in request.body["entries"]]}
+    return {"entries": [_altered(request, each) async for each in paced(request.body["entries"])]}
 
 
 def _altered(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,9 +16,9 @@ from kproxy.broker.request import Request
 
 
 @api("AlterConfigs")
-def alter_configs(request: Request) -> Body:
+async def alter_configs(request: Request) -> Body:
     """Return the result for each resource."""
-    return each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
+    return await each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
 
 
 def _settings(request: Request, entry: Mapping[str, Any]) -> dict[str, str]:

@@ -11,13 +11,14 @@ from typing import Any
 from kproxy.broker.access import CLUSTER, allowed
 from kproxy.broker.apis.create_topics import check_replicas
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
 
 @api("AlterPartitionReassignments")
-def alter_partition_reassignments(request: Request) -> Body:
+async def alter_partition_reassignments(request: Request) -> Body:
     """Return the result for each partition."""
     if not allowed(request, "ALTER", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED, "error_message": None}
@@ -26,9 +27,9 @@ def alter_partition_reassignments(request: Request) -> Body:
         "responses": [
             {
                 "name": topic["name"],
-                "partitions": [_moved(request, topic["name"], each) for each in topic["partitions"]],
+                "partitions": [_moved(request, topic["name"], each) async for each in paced(topic["partitions"])],
             }
-            for topic in request.body["topics"]
+            async for topic in paced(request.body["topics"])
         ],
     }
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 from kproxy.broker.access import CLUSTER, allowed
 from kproxy.broker.apis.describe_log_dirs import log_dir
 from kproxy.broker.errors import Error
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
 
 @api("AlterReplicaLogDirs")
-def alter_replica_log_dirs(request: Request) -> Body:
+async def alter_replica_log_dirs(request: Request) -> Body:
     """Return the result for each partition: success for the broker's own directory, else LOG_DIR_NOT_FOUND."""
     may = allowed(request, "ALTER", "CLUSTER", CLUSTER)
     topics, results = request.cluster.part(Topics), []
-    for move in request.body["dirs"]:
-        for topic in move["topics"]:
+    async for move in paced(request.body["dirs"]):
+        async for topic in paced(move["topics"]):
             partitions = []
-            for index in topic["partitions"]:
+            async for index in paced(topic["partitions"]):
                 if not may:
                     error = Error.CLUSTER_AUTHORIZATION_FAILED
                 elif move["path"] != log_dir(request):

@@ -13,6 +13,7 @@ from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.group import ShareGroup
@@ -37,17 +38,18 @@ async def alter_share_group_offsets(request: Request) -> Body:
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
     groups.store(group)
-    topics = [_topic(request, group, each) for each in request.body["topics"]]
-    await request.cluster.journal.synced()
+    topics = [await _topic(request, group, each) async for each in paced(request.body["topics"])]
     return {"responses": topics}
 
 
-def _topic(request: Request, group: ShareGroup, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _topic(request: Request, group: ShareGroup, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     topic = request.cluster.part(Topics).named(entry["topic_name"])
     return {
         "topic_name": entry["topic_name"],
         "topic_id": topic.id if topic is not None else NULL_UUID,
-        "partitions": [_partition(request, group, entry["topic_name"], each) for each in entry["partitions"]],
+        "partitions": [
+            _partition(request, group, entry["topic_name"], each) async for each in paced(entry["partitions"])
+        ],
     }
 
 

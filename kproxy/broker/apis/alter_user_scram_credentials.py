@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.security.credentials import LEAST_ITERATIONS, MOST_ITERATIONS, SCRAM, Credential, Credentials
@@ -24,7 +25,7 @@ async def alter_user_scram_credentials(request: Request) -> Body:
     credentials = request.cluster.part(Credentials)
     altered: dict[str, Callable[[], None]] = {}
     results: dict[str, Mapping[str, Any]] = {}
-    for entry in (*request.body["deletions"], *request.body["upsertions"]):
+    async for entry in paced((*request.body["deletions"], *request.body["upsertions"])):
         name = entry["name"]
         try:
             require(request, "ALTER", "CLUSTER")
@@ -35,10 +36,9 @@ async def alter_user_scram_credentials(request: Request) -> Body:
                 altered[name] = _checked(credentials, entry)
         except Refused as refused:
             results[name] = {"error_code": refused.error, "error_message": refused.message}
-    for name, alter in altered.items():
+    async for name, alter in paced(altered.items()):
         alter()
         results[name] = {"error_message": None}
-    await request.cluster.journal.synced()
     return {"results": [{"user": name, **result} for name, result in results.items()]}
 
 

@@ -13,14 +13,15 @@ from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.consumer import ConsumerGroup
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
 
 @api("ConsumerGroupDescribe")
-def consumer_group_describe(request: Request) -> Body:
+async def consumer_group_describe(request: Request) -> Body:
     """Return the description of each group."""
-    return {"groups": [_described(request, each) for each in request.body["group_ids"]]}
+    return {"groups": [_described(request, each) async for each in paced(request.body["group_ids"])]}
 
 
 def _described(request: Request, group_id: str) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kproxy.broker.access import CLUSTER, require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.security.acls import Acl, Acls, closes, codes
@@ -21,8 +22,7 @@ async def create_acls(request: Request) -> Body:
     """Return the result for each ACL, in request order."""
     if closes(request.session, request.body["creations"]):
         return None
-    results = [_created(request, entry) for entry in request.body["creations"]]
-    await request.cluster.journal.synced()
+    results = [_created(request, entry) async for entry in paced(request.body["creations"])]
     return {"results": results}
 
 

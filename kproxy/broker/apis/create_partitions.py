@@ -12,19 +12,18 @@ from typing import Any
 from kproxy.broker.access import require
 from kproxy.broker.apis.create_topics import check_replicas
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
-_MOST_PARTITIONS = 10_000
-
 
 @api("CreatePartitions")
-def create_partitions(request: Request) -> Body:
+async def create_partitions(request: Request) -> Body:
     """Return the result for each topic."""
     counts = Counter(each["name"] for each in request.body["topics"])
     results = []
-    for entry in request.body["topics"]:
+    async for entry in paced(request.body["topics"]):
         try:
             if counts[entry["name"]] > 1:
                 raise Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
@@ -49,8 +48,7 @@ def _grow(request: Request, entry: Mapping[str, Any]) -> None:
             Error.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {now} partition(s); {count} would not be an increase.",
         )
-    if count - now > _MOST_PARTITIONS:
-        raise Refused(Error.INVALID_PARTITIONS, f"{count - now} partitions are too many for one request.")
+    topics.check_request(count - now)
     if assignments is None:
         replicas = topics.spread(count - now, len(topic.partitions[0].replicas), first=now)
     else:

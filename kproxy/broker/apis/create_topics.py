@@ -15,18 +15,22 @@ from kproxy.broker.access import CLUSTER, allowed, require
 from kproxy.broker.configs import Configs
 from kproxy.broker.configs.altering import check_settings
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics, check_name
 
-_MOST_PARTITIONS = 10_000  # per request; Kafka's limit (ReplicationControlManager)
-
 
 @api("CreateTopics")
-def create_topics(request: Request) -> Body:
+async def create_topics(request: Request) -> Body:
     """Return the result for each topic; a topic that is listed twice is rejected."""
     counts = Counter(each["name"] for each in request.body["topics"])
-    responses = [_result(request, each) for each in request.body["topics"] if counts[each["name"]] == 1]
+    total = sum(_partitions(request, each) for each in request.body["topics"])
+    try:
+        request.cluster.part(Topics).check_request(total)
+    except Refused as refused:
+        return {"topics": [_refusal(name, refused) for name in counts]}
+    responses = [_result(request, each) async for each in paced(request.body["topics"]) if counts[each["name"]] == 1]
     twice = Refused(Error.INVALID_REQUEST, "Duplicate topic name.")
     return {"topics": [*responses, *(_refusal(name, twice) for name, count in counts.items() if count > 1)]}
 
@@ -84,6 +88,14 @@ def _created(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return response
 
 
+def _partitions(request: Request, entry: Mapping[str, Any]) -> int:
+    """Return the number of partitions that an entry requests."""
+    if entry["assignments"]:
+        return len(entry["assignments"])
+    default = int(request.cluster.part(Configs).broker("num.partitions"))
+    return default if entry["num_partitions"] == -1 else max(entry["num_partitions"], 0)
+
+
 def _replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> list[list[int]]:
     partitions, factor, assignments = entry["num_partitions"], entry["replication_factor"], entry["assignments"]
     if assignments:
@@ -98,8 +110,6 @@ def _replicas(request: Request, topics: Topics, entry: Mapping[str, Any]) -> lis
         default = int(request.cluster.part(Configs).broker("num.partitions"))
         partitions = default if partitions == -1 else partitions
         factor = topics.default_replication if factor == -1 else factor
-    if partitions > _MOST_PARTITIONS:
-        raise Refused(Error.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     return topics.spread(partitions, factor)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.security.acls import Acl, Acls, check_filter, closes, read_filter
@@ -22,10 +23,9 @@ async def delete_acls(request: Request) -> Body:
         return None
     acls = request.cluster.part(Acls)
     found: dict[Acl, None] = {}
-    results = [_delete_matching(request, acls, entry, found) for entry in request.body["filters"]]
-    for each in found:
+    results = [_delete_matching(request, acls, entry, found) async for entry in paced(request.body["filters"])]
+    async for each in paced(found):
         acls.delete(each)
-    await request.cluster.journal.synced()
     return {"filter_results": results}
 
 

@@ -12,6 +12,7 @@ from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -19,8 +20,7 @@ from kproxy.broker.request import Request
 @api("DeleteGroups")
 async def delete_groups(request: Request) -> Body:
     """Return one result per group."""
-    results = [_deleted(request, each) for each in dict.fromkeys(request.body["groups_names"])]
-    await request.cluster.journal.synced()
+    results = [_deleted(request, each) async for each in paced(dict.fromkeys(request.body["groups_names"]))]
     return {"results": results}
 
 

@@ -12,6 +12,7 @@ from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
 from kproxy.broker.log.settings import settings
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -27,19 +28,18 @@ async def delete_records(request: Request) -> Body:
             {
                 "name": topic["name"],
                 "partitions": [
-                    {"partition_index": each["partition_index"]} | await _result(request, topic["name"], each)
-                    for each in topic["partitions"]
+                    {"partition_index": each["partition_index"]} | _result(request, topic["name"], each)
+                    async for each in paced(topic["partitions"])
                 ],
             }
-            for topic in request.body["topics"]
+            async for topic in paced(request.body["topics"])
         ]
     }
 
 
-async def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _result(request: Request, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     try:
         log = _deleted(request, name, entry)
-        await request.cluster.journal.synced()
     except Refused as refused:
         return {"low_watermark": -1, "error_code": refused.error}
     return {"low_watermark": log.start_offset, "error_code": Error.NONE}

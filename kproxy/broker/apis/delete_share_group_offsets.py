@@ -13,6 +13,7 @@ from kproxy.broker.access import require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.share_requests import check_enabled
@@ -33,8 +34,7 @@ async def delete_share_group_offsets(request: Request) -> Body:
         request.cluster.part(Groups).share(group_id).check_deletion()
     except Refused as refused:
         return {"error_code": refused.error, "error_message": refused.message}
-    topics = [_topic(request, group_id, each["topic_name"]) for each in request.body["topics"]]
-    await request.cluster.journal.synced()
+    topics = [_topic(request, group_id, each["topic_name"]) async for each in paced(request.body["topics"])]
     return {"responses": topics}
 
 

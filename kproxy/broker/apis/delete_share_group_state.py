@@ -26,6 +26,4 @@ async def delete_share_group_state(request: Request) -> Body:
         request.cluster.part(ShareStates).forget(request.body["group_id"], part)
         return {}
 
-    response = responses(request, one)
-    await request.cluster.journal.synced()
-    return response
+    return await responses(request, one)

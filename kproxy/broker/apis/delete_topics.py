@@ -12,17 +12,22 @@ from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import require
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
 
 @api("DeleteTopics")
-def delete_topics(request: Request) -> Body:
+async def delete_topics(request: Request) -> Body:
     """Return the result for each topic."""
     body = request.body
     requested = body["topics"] if request.version >= 6 else [{"name": name} for name in body["topic_names"]]
-    return {"responses": [_result(request, each.get("name"), each.get("topic_id", NULL_UUID)) for each in requested]}
+    return {
+        "responses": [
+            _result(request, each.get("name"), each.get("topic_id", NULL_UUID)) async for each in paced(requested)
+        ]
+    }
 
 
 def _result(request: Request, name: str | None, topic_id: str) -> Mapping[str, Any]:

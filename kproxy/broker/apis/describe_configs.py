@@ -9,29 +9,40 @@ Leaves out: the effect of most configs; the pages of the APIs name those that ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kproxy.broker.access import require
 from kproxy.broker.configs import Config, Configs
 from kproxy.broker.configs.resources import Resource, resource
-from kproxy.broker.errors import Refused
+from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
 _DEFAULT = 5
 
+#: In one response: a resource takes a few bytes to request, and its configs take kilobytes.
+_MOST_CONFIGS: Final = 200_000
+
 
 @api("DescribeConfigs")
-def describe_configs(request: Request) -> Body:
+async def describe_configs(request: Request) -> Body:
     """Return the configs of each resource: all of them for null, else those requested that exist."""
-    return {"results": [_result(request, each) for each in request.body["resources"]]}
+    left, results = _MOST_CONFIGS, []
+    async for each in paced(request.body["resources"]):
+        result = _result(request, each, left)
+        left -= len(result.get("configs", ()))
+        results.append(result)
+    return {"results": results}
 
 
-def _result(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _result(request: Request, entry: Mapping[str, Any], left: int) -> Mapping[str, Any]:
     named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
     try:
         found = resource(request, entry)
         require(request, "DESCRIBE_CONFIGS", found.guard, found.guarded)
+        if left <= 0:
+            raise Refused(Error.INVALID_REQUEST, f"The response has {_MOST_CONFIGS} configs: request fewer resources.")
     except Refused as refused:
         return {**named, "error_code": refused.error, "error_message": refused.message}
     return {**named, "configs": _configs(request, found, entry["configuration_keys"])}

@@ -11,13 +11,14 @@ from typing import Any
 
 from kproxy.broker.access import CLUSTER, allowed
 from kproxy.broker.errors import Error
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topic, Topics
 
 
 @api("DescribeLogDirs")
-def describe_log_dirs(request: Request) -> Body:
+async def describe_log_dirs(request: Request) -> Body:
     """Return the requested partitions that have a replica on this broker; null requests all."""
     if not allowed(request, "DESCRIBE", "CLUSTER", CLUSTER):
         return {"error_code": Error.CLUSTER_AUTHORIZATION_FAILED}
@@ -27,7 +28,7 @@ def describe_log_dirs(request: Request) -> Body:
     else:
         named = ((topics.named(each["topic"]), each["partitions"]) for each in entry)
         found = [(topic, indexes) for topic, indexes in named if topic is not None]
-    described = [_sizes(request, topic, indexes) for topic, indexes in found]
+    described = [_sizes(request, topic, indexes) async for topic, indexes in paced(found)]
     disk = shutil.disk_usage(data) if data is not None and data.is_dir() else None
     return {
         "results": [

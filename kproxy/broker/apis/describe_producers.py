@@ -10,18 +10,19 @@ from typing import Any
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics, check_name
 
 
 @api("DescribeProducers")
-def describe_producers(request: Request) -> Body:
+async def describe_producers(request: Request) -> Body:
     """Return the producers of each partition, in request order."""
-    return {"topics": [_described(request, entry) for entry in request.body["topics"]]}
+    return {"topics": [await _described(request, entry) async for entry in paced(request.body["topics"])]}
 
 
-def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     name = entry["name"]
     try:
         check_name(name)
@@ -30,7 +31,10 @@ def _described(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     except Refused as refused:
         error = {"error_code": refused.error, "error_message": refused.message}
         return {"name": name, "partitions": [{"partition_index": each, **error} for each in entry["partition_indexes"]]}
-    return {"name": name, "partitions": [_producers(request, name, each) for each in entry["partition_indexes"]]}
+    return {
+        "name": name,
+        "partitions": [_producers(request, name, each) async for each in paced(entry["partition_indexes"])],
+    }
 
 
 def _producers(request: Request, name: str, index: int) -> Mapping[str, Any]:

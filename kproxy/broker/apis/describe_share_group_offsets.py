@@ -14,6 +14,7 @@ from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import allowed, require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.share_requests import check_enabled
@@ -22,12 +23,12 @@ from kproxy.broker.topics import Topic, Topics
 
 
 @api("DescribeShareGroupOffsets")
-def describe_share_group_offsets(request: Request) -> Body:
+async def describe_share_group_offsets(request: Request) -> Body:
     """Return the offsets of each group."""
-    return {"groups": [_group(request, each) for each in request.body["groups"]]}
+    return {"groups": [await _group(request, each) async for each in paced(request.body["groups"])]}
 
 
-def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     group = entry["group_id"]
     try:
         check_enabled(request)
@@ -36,24 +37,24 @@ def _group(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     except Refused as refused:
         return {"group_id": group, "error_code": refused.error, "error_message": refused.message}
     if entry["topics"] is None:
-        return {"group_id": group, "topics": _all(request, group)}
-    return {"group_id": group, "topics": [_topic(request, group, each) for each in entry["topics"]]}
+        return {"group_id": group, "topics": await _all(request, group)}
+    return {"group_id": group, "topics": [await _topic(request, group, each) async for each in paced(entry["topics"])]}
 
 
-def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
+async def _all(request: Request, group: str) -> list[Mapping[str, Any]]:
     """Return every partition of the group, in topics that the client may see."""
     parts: dict[str, list[int]] = {}
     for topic_id, index in sorted(request.cluster.part(ShareStates).of(group)):
         parts.setdefault(topic_id, []).append(index)
     found = ((request.cluster.part(Topics).with_id(topic_id), indexes) for topic_id, indexes in parts.items())
     return [
-        _described(request, group, topic, indexes)
+        await _described(request, group, topic, indexes)
         for topic, indexes in found
         if topic is not None and allowed(request, "DESCRIBE", "TOPIC", topic.name)
     ]
 
 
-def _topic(request: Request, group: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+async def _topic(request: Request, group: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     name, indexes = entry["topic_name"], entry["partitions"]
     try:
         require(request, "DESCRIBE", "TOPIC", name)
@@ -62,13 +63,13 @@ def _topic(request: Request, group: str, entry: Mapping[str, Any]) -> Mapping[st
     else:
         error = {}
         if (topic := request.cluster.part(Topics).named(name)) is not None:
-            return _described(request, group, topic, indexes)
+            return await _described(request, group, topic, indexes)
     unknown = [{"partition_index": index, "start_offset": UNKNOWN, "lag": UNKNOWN, **error} for index in indexes]
     return {"topic_name": name, "topic_id": NULL_UUID, "partitions": unknown}
 
 
-def _described(request: Request, group: str, topic: Topic, indexes: Sequence[int]) -> Mapping[str, Any]:
-    partitions = [_partition(request, group, topic, index) for index in indexes]
+async def _described(request: Request, group: str, topic: Topic, indexes: Sequence[int]) -> Mapping[str, Any]:
+    partitions = [_partition(request, group, topic, index) async for index in paced(indexes)]
     return {"topic_name": topic.name, "topic_id": topic.id, "partitions": partitions}
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kproxy.broker.access import allowed, operations
 from kproxy.broker.apis.metadata import described
 from kproxy.broker.errors import Error
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -21,7 +22,7 @@ _MOST_PARTITIONS: Final = 2000  # max.request.partition.size.limit
 
 
 @api("DescribeTopicPartitions")
-def describe_topic_partitions(request: Request) -> Body:
+async def describe_topic_partitions(request: Request) -> Body:
     """Return one page."""
     body, topics = request.body, request.cluster.part(Topics)
     cursor = body["cursor"]
@@ -30,7 +31,7 @@ def describe_topic_partitions(request: Request) -> Body:
     names = sorted({each["name"] for each in body["topics"]} or {topic.name for topic in topics})
     left = min(max(body["response_partition_limit"], 1), _MOST_PARTITIONS)
     found: list[dict[str, Any]] = []
-    for name in names:
+    async for name in paced(names):
         if cursor is not None and name < cursor["topic_name"]:
             continue
         first = cursor["partition_index"] if cursor is not None and name == cursor["topic_name"] else 0

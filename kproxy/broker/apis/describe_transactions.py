@@ -11,6 +11,7 @@ from typing import Any
 
 from kproxy.broker.access import allowed, require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.transactions.offsets_partitions import place_of
@@ -18,9 +19,11 @@ from kproxy.broker.transactions.responses import coordinated
 
 
 @api("DescribeTransactions")
-def describe_transactions(request: Request) -> Body:
+async def describe_transactions(request: Request) -> Body:
     """Return the description of each transactional id, in request order."""
-    return {"transaction_states": [_described(request, each) for each in request.body["transactional_ids"]]}
+    return {
+        "transaction_states": [_described(request, each) async for each in paced(request.body["transactional_ids"])]
+    }
 
 
 def _described(request: Request, transactional_id: str) -> Mapping[str, Any]:

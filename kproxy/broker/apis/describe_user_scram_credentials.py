@@ -11,13 +11,14 @@ from typing import Any
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.security.credentials import SCRAM, Credentials
 
 
 @api("DescribeUserScramCredentials")
-def describe_user_scram_credentials(request: Request) -> Body:
+async def describe_user_scram_credentials(request: Request) -> Body:
     """Return one result per user; if none is requested, all users."""
     try:
         require(request, "DESCRIBE", "CLUSTER")
@@ -25,7 +26,7 @@ def describe_user_scram_credentials(request: Request) -> Body:
         return {"error_code": refused.error, "error_message": refused.error.name}
     credentials = request.cluster.part(Credentials)
     requested = Counter(each["name"] for each in request.body["users"] or ()) or Counter(credentials.users())
-    results = [_described(credentials, name, count) for name, count in requested.items()]
+    results = [_described(credentials, name, count) async for name, count in paced(requested.items())]
     return {"results": results}
 
 

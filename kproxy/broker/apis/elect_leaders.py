@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kproxy.broker.access import CLUSTER, allowed
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Partition, Topics
@@ -19,7 +20,7 @@ _UNCLEAN: Final = 1
 
 
 @api("ElectLeaders")
-def elect_leaders(request: Request) -> Body:
+async def elect_leaders(request: Request) -> Body:
     """Return the result for each requested partition; for null, for each partition that needed an election."""
     body, topics = request.body, request.cluster.part(Topics)
     kind, requested = body.get("election_type", _PREFERRED), body["topic_partitions"]
@@ -29,15 +30,15 @@ def elect_leaders(request: Request) -> Body:
         return {"error_code": Error.INVALID_REQUEST}
     results = []
     if requested is None:
-        for topic in topics:
+        async for topic in paced(list(topics)):
             partitions = [_elected(request, topics, each, kind) for each in topic.partitions]
             results.append((topic.name, [each for each in partitions if each["error_code"] != _NOT_NEEDED]))
     else:
-        for each in requested:
+        async for each in paced(requested):
             found = ((index, topics.partition(each["topic"], index)) for index in each["partitions"])
             elected = [
                 _elected(request, topics, partition, kind) if partition else _unknown(each["topic"], index)
-                for index, partition in found
+                async for index, partition in paced(found)
             ]
             results.append((each["topic"], elected))
     return {

@@ -13,13 +13,12 @@ from kproxy.broker.security.tokens import Tokens
 
 
 @api("ExpireDelegationToken")
-async def expire_delegation_token(request: Request) -> Body:
+def expire_delegation_token(request: Request) -> Body:
     """Return the new expiry time."""
     body = request.body
     try:
         requester_name = requester(request)
         expires_at = request.cluster.part(Tokens).expire(body["hmac"], requester_name, body["expiry_time_period_ms"])
-        await request.cluster.journal.synced()
     except Refused as refused:
         return {"error_code": refused.error, "expiry_timestamp_ms": -1}
     return {"expiry_timestamp_ms": expires_at}

@@ -17,6 +17,7 @@ from kproxy.broker.access import CLUSTER, require
 from kproxy.broker.auto_creation import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, AutoCreation
 from kproxy.broker.coordinators import coordinator
 from kproxy.broker.errors import Error, Refused, message_of
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -33,7 +34,7 @@ _SHARE_KEY: Final = re.compile(r"\s*\S.*:[\w-]{22}:[+-]?\d+", re.ASCII | re.DOTA
 
 
 @api("FindCoordinator")
-def find_coordinator(request: Request) -> Body:
+async def find_coordinator(request: Request) -> Body:
     """Return the coordinator of each key; before version 4 there is one key, at the top level."""
     body, line = request.body, request.cluster.line
     kind = body.get("key_type", _GROUP)
@@ -44,7 +45,7 @@ def find_coordinator(request: Request) -> Body:
     if request.version >= 4:
         message = "" if kind in _STATE else message_of(Error.INVALID_REQUEST)  # 2.8 and later
         keys = body["coordinator_keys"]
-        found = {key: _found(request, key, kind) if known else _unknown(line) for key in keys}
+        found = {key: _found(request, key, kind) if known else _unknown(line) async for key in paced(keys)}
         return {"coordinators": [{"key": key, "error_message": message, **found[key]} for key in keys]}
     only = _found(request, body["key"], kind) if known else _unknown(line)
     error = only.get("error_code", Error.NONE)
@@ -59,7 +60,10 @@ def _found(request: Request, key: str, kind: int) -> Mapping[str, Any]:
     except Refused as refused:
         return _refused(refused.error)
     if request.cluster.part(Topics).named(_STATE[kind]) is None:
-        request.cluster.part(AutoCreation).now(_STATE[kind])
+        try:
+            request.cluster.part(AutoCreation).now(_STATE[kind])
+        except Refused:  # e.g. the disk is full
+            return _refused(Error.COORDINATOR_NOT_AVAILABLE)
     node = coordinator(request.cluster, key)
     return {"node_id": node.id, **request.endpoint(node)}
 

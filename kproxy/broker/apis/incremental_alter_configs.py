@@ -17,6 +17,7 @@ from kproxy.broker.configs.altering import check_min_isr, check_settings
 from kproxy.broker.configs.checks import LIST
 from kproxy.broker.configs.resources import resource
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 
@@ -27,16 +28,16 @@ _SUBTRACT: Final = 3
 
 
 @api("IncrementalAlterConfigs")
-def incremental_alter_configs(request: Request) -> Body:
+async def incremental_alter_configs(request: Request) -> Body:
     """Return the result for each resource."""
-    return each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
+    return await each_once(request, lambda entry: apply(request, entry, _settings(request, entry)))
 
 
-def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
+async def each_once(request: Request, alter: Callable[[Mapping[str, Any]], None]) -> Body:
     """Apply `alter` to each resource and return the results; a resource that is listed twice is rejected."""
     counts = Counter((each["resource_type"], each["resource_name"]) for each in request.body["resources"])
     responses = []
-    for entry in request.body["resources"]:
+    async for entry in paced(request.body["resources"]):
         named = {"resource_type": entry["resource_type"], "resource_name": entry["resource_name"]}
         try:
             if counts[tuple(named.values())] > 1:

@@ -14,11 +14,10 @@ from kproxy.broker.transactions.responses import coordinated, fenced_as
 
 
 @api("InitProducerId")
-async def init_producer_id(request: Request) -> Body:
+def init_producer_id(request: Request) -> Body:
     """Return the producer id and epoch."""
     try:
         producer = _begun(request)
-        await request.cluster.journal.synced()
     except Refused as refused:
         error = fenced_as(refused.error, known=request.version >= 4)
         return {"error_code": error, "producer_id": NOBODY, "producer_epoch": NOBODY}

@@ -31,6 +31,4 @@ async def initialize_share_group_state(request: Request) -> Body:
         states.initialize(group, part, entry["state_epoch"], entry["start_offset"])
         return {}
 
-    response = responses(request, one)
-    await request.cluster.journal.synced()
-    return response
+    return await responses(request, one)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.log import Log
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Partition, Topics
@@ -40,7 +41,7 @@ _NOTHING: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch"
 
 
 @api("ListOffsets")
-def list_offsets(request: Request) -> Body:
+async def list_offsets(request: Request) -> Body:
     """Return the offset for each partition."""
     requested = Counter(
         (topic["name"], each["partition_index"]) for topic in request.body["topics"] for each in topic["partitions"]
@@ -52,10 +53,10 @@ def list_offsets(request: Request) -> Body:
                 "partitions": [
                     {"partition_index": each["partition_index"], "error_code": Error.NONE}
                     | _result(request, topic["name"], each, twice=requested[topic["name"], each["partition_index"]] > 1)
-                    for each in topic["partitions"]
+                    async for each in paced(topic["partitions"])
                 ],
             }
-            for topic in request.body["topics"]
+            async for topic in paced(request.body["topics"])
         ]
     }
 

@@ -16,23 +16,26 @@ from kproxy.broker.access import CLUSTER, NO_OPERATIONS, allowed, operations, re
 from kproxy.broker.auto_creation import AutoCreation
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topic, Topics, check_name
 
 
 @api("Metadata")
-def metadata(request: Request) -> Body:
+async def metadata(request: Request) -> Body:
     """Return the requested topics: all of them for null, or for an empty list in version 0."""
     cluster, body = request.cluster, request.body
     entry, topics = body["topics"], cluster.part(Topics)
     if entry is None or (request.version == 0 and not entry):
-        visible = [each for each in topics if allowed(request, "DESCRIBE", "TOPIC", each.name)]
-        found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) for each in visible]
+        visible = [each async for each in paced(list(topics)) if allowed(request, "DESCRIBE", "TOPIC", each.name)]
+        found: Iterable[Mapping[str, Any]] = [_with_operations(request, each) async for each in paced(visible)]
     else:
         # If one topic is requested by id, those requested by name are ignored, as in Kafka.
         by_id = [each for each in entry if each.get("topic_id", NULL_UUID) != NULL_UUID]
-        found = [_requested_topic(request, topics, each) for each in by_id or entry]
+        missing: list[str] = []
+        found = [_requested_topic(request, topics, each, missing) async for each in paced(by_id or entry)]
+        cluster.part(AutoCreation).soon(missing)
     of_cluster = body.get("include_cluster_authorized_operations", False)
     return {
         "brokers": [
@@ -76,13 +79,16 @@ def _with_operations(request: Request, topic: Topic) -> Mapping[str, Any]:
     }
 
 
-def _requested_topic(request: Request, topics: Topics, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+def _requested_topic(
+    request: Request, topics: Topics, entry: Mapping[str, Any], missing: list[str]
+) -> Mapping[str, Any]:
+    """Return a topic, or an error; adds it to `missing` if it has to be created."""
     name, topic_id = entry["name"], entry.get("topic_id", NULL_UUID)
     try:
         if name is not None:
             require(request, "DESCRIBE", "TOPIC", name)
         if name is not None and topic_id == NULL_UUID:
-            return _with_operations(request, topics.named(name) or _missing(request, topics, name))
+            return _with_operations(request, topics.named(name) or _missing(request, topics, name, missing))
         topic = topics.find(None, topic_id)
         require(request, "DESCRIBE", "TOPIC", topic.name)
         return _with_operations(request, topic)
@@ -95,7 +101,7 @@ def _requested_topic(request: Request, topics: Topics, entry: Mapping[str, Any])
         }
 
 
-def _missing(request: Request, topics: Topics, name: str) -> NoReturn:
+def _missing(request: Request, topics: Topics, name: str, missing: list[str]) -> NoReturn:
     """Return an error even if the topic is created: Kafka creates it in the background, for a later request."""
     cluster = request.cluster
     requested = request.body.get("allow_auto_topic_creation", True)
@@ -105,7 +111,7 @@ def _missing(request: Request, topics: Topics, name: str) -> NoReturn:
     if not allowed(request, "CREATE", "CLUSTER", CLUSTER):
         require(request, "CREATE", "TOPIC", name)
     if topics.colliding(name) is None:
-        cluster.part(AutoCreation).soon(name)
+        missing.append(name)
     elif not cluster.line.kraft:
         raise Refused(Error.INVALID_TOPIC_EXCEPTION)
     raise Refused(Error.UNKNOWN_TOPIC_OR_PARTITION if cluster.line.kraft else Error.LEADER_NOT_AVAILABLE)

@@ -20,14 +20,13 @@ from kproxy.broker.request import Request
 @api("OffsetCommit")
 async def offset_commit(request: Request) -> Body:
     """Return the result for each partition once the commit is durable."""
-    rows = OffsetRows(request)
+    rows = await OffsetRows.of(request)
     with rows.refusing(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
     valid = rows.valid()
     if valid:
         with rows.refusing(valid):
             _commit(request, rows, valid)
-    await request.cluster.journal.synced()
     return {"topics": rows.response_topics()}
 
 

@@ -19,7 +19,7 @@ from kproxy.broker.request import Request
 async def offset_delete(request: Request) -> Body:
     """Return the result for each partition, or one error for all."""
     group_id = request.body["group_id"]
-    rows = OffsetRows(request)
+    rows = await OffsetRows.of(request)
     offsets = request.cluster.part(Offsets)
     try:
         require(request, "DELETE", "GROUP", group_id)
@@ -36,5 +36,4 @@ async def offset_delete(request: Request) -> Body:
             row.error = Error.GROUP_SUBSCRIBED_TO_TOPIC
         else:
             offsets.delete(group_id, (row.topic.name, row.entry["partition_index"]))
-    await request.cluster.journal.synced()
     return {"topics": rows.response_topics()}

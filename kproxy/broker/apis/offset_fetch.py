@@ -14,6 +14,7 @@ from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
 from kproxy.broker.groups.offsets import Committed, Offsets, Place
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -22,17 +23,17 @@ _NONE: Final = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata"
 
 
 @api("OffsetFetch")
-def offset_fetch(request: Request) -> Body:
+async def offset_fetch(request: Request) -> Body:
     """Return the offsets of each group; before version 8 there is one group."""
     if request.version >= 8:
-        return {"groups": [_of_group(request, each) for each in request.body["groups"]]}
-    found = _of_group(request, request.body)
+        return {"groups": [await _of_group(request, each) async for each in paced(request.body["groups"])]}
+    found = await _of_group(request, request.body)
     if request.version < 2 and found["error_code"]:  # these versions have no top-level error
         return {"topics": _refused(request.body["topics"], found["error_code"])}
     return found
 
 
-def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
+async def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
     group_id, topics = entry["group_id"], entry["topics"]
     response = {"group_id": group_id, "error_code": Error.NONE, "topics": []}
     try:
@@ -47,20 +48,22 @@ def _of_group(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
     committed = offsets.of(group_id)
     unstable = offsets.pending(group_id) if request.body.get("require_stable") else frozenset()
     if topics is None:
-        return {**response, "topics": _all(request, committed, unstable)}
-    return {**response, "topics": [_of_topic(request, each, committed, unstable) for each in topics]}
+        return {**response, "topics": await _all(request, committed, unstable)}
+    return {**response, "topics": [await _of_topic(request, each, committed, unstable) async for each in paced(topics)]}
 
 
-def _all(request: Request, committed: Mapping[Place, Committed], unstable: frozenset[Place]) -> list[dict[str, Any]]:
+async def _all(
+    request: Request, committed: Mapping[Place, Committed], unstable: frozenset[Place]
+) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for place, one in committed.items():
+    async for place, one in paced(committed.items()):
         if allowed(request, "DESCRIBE", "TOPIC", place[0]):
             topic = found.setdefault(place[0], {"name": place[0], "topic_id": one.topic_id, "partitions": []})
             topic["partitions"].append(_of_partition(place, committed, unstable))
     return list(found.values())
 
 
-def _of_topic(
+async def _of_topic(
     request: Request, entry: Mapping[str, Any], committed: Mapping[Place, Committed], unstable: frozenset[Place]
 ) -> dict[str, Any]:
     topic_id, name = entry.get("topic_id", NULL_UUID), entry.get("name", "")
@@ -71,7 +74,9 @@ def _of_topic(
         name = known.name
     if not allowed(request, "DESCRIBE", "TOPIC", name):
         return _refused([entry], Error.TOPIC_AUTHORIZATION_FAILED)[0]
-    partitions = [_of_partition((name, index), committed, unstable) for index in entry["partition_indexes"]]
+    partitions = [
+        _of_partition((name, index), committed, unstable) async for index in paced(entry["partition_indexes"])
+    ]
     return {"name": name, "topic_id": topic_id, "partitions": partitions}
 
 

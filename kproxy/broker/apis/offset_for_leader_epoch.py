@@ -10,13 +10,14 @@ from typing import Any
 
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
 
 
 @api("OffsetForLeaderEpoch")
-def offset_for_leader_epoch(request: Request) -> Body:
+async def offset_for_leader_epoch(request: Request) -> Body:
     """Return the end offset for each partition."""
     return {
         "topics": [
@@ -24,10 +25,10 @@ def offset_for_leader_epoch(request: Request) -> Body:
                 "topic": topic["topic"],
                 "partitions": [
                     {"partition": each["partition"]} | _result(request, topic["topic"], each)
-                    for each in topic["partitions"]
+                    async for each in paced(topic["partitions"])
                 ],
             }
-            for topic in request.body["topics"]
+            async for topic in paced(request.body["topics"])
         ]
     }
 

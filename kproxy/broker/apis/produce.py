@@ -20,6 +20,7 @@ from kproxy.broker.log.appending import append
 from kproxy.broker.log.batch import Header, read_header
 from kproxy.broker.log.settings import LogSettings, settings
 from kproxy.broker.log.validation import RecordsRefused
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.throttling import PRODUCE, throttle
@@ -42,10 +43,10 @@ async def produce(request: Request) -> Body:
     refused = _request_error(request)
     responses = []
     appended: list[tuple[Partition, dict[str, Any]]] = []
-    for data in body["topic_data"]:
+    async for data in paced(body["topic_data"]):
         topic, error = _topic(request, data)
         partitions = []
-        for each in data["partition_data"]:
+        async for each in paced(data["partition_data"]):
             result: dict[str, Any] = {"index": each["index"], "base_offset": -1}
             partitions.append(result)
             if refused or error:

@@ -18,7 +18,7 @@ from kproxy.broker.shares.states import ShareStates
 
 
 @api("ReadShareGroupState")
-def read_share_group_state(request: Request) -> Body:
+async def read_share_group_state(request: Request) -> Body:
     """Return the states, and record the leader epochs."""
 
     def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -41,4 +41,4 @@ def read_share_group_state(request: Request) -> Body:
             ],
         }
 
-    return responses(request, one)
+    return await responses(request, one)

@@ -18,7 +18,7 @@ from kproxy.broker.shares.states import UNKNOWN, ShareStates
 
 
 @api("ReadShareGroupStateSummary")
-def read_share_group_state_summary(request: Request) -> Body:
+async def read_share_group_state_summary(request: Request) -> Body:
     """Return the start offsets."""
 
     def one(part: Part, entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -33,4 +33,4 @@ def read_share_group_state_summary(request: Request) -> Body:
             "delivery_complete_count": state.complete,
         }
 
-    return responses(request, one)
+    return await responses(request, one)

@@ -26,10 +26,9 @@ async def share_acknowledge(request: Request) -> Body:
         session = request.cluster.part(AllShareSessions).of(request.node).acknowledge(key, epoch)
     except Refused as refused:
         return {"error_code": refused.error}
-    results = acknowledged(request)
+    results = await acknowledged(request)
     if epoch == END:
         end(request.cluster, request.node, key, session)
-    await request.cluster.journal.synced()
     return {
         "acquisition_lock_timeout_ms": request.cluster.part(ShareSettings).lock_ms(key[0]),
         "responses": by_topic(results),

@@ -38,9 +38,7 @@ async def share_fetch(request: Request) -> Body:
             await any_of((), body["max_wait_ms"])
         return {"error_code": refused.error}
     leaders = LeaderHints(request)
-    acknowledged_errors = acknowledged(request) if acknowledges else {}
-    if acknowledges:
-        await request.cluster.journal.synced()
+    acknowledged_errors = await acknowledged(request) if acknowledges else {}
     results: dict[Part, dict[str, Any]] = {}
     if not body.get("is_renew_ack", False) and body["share_session_epoch"] != END:
         try:

@@ -14,15 +14,16 @@ from kproxy.broker.access import allowed, operations, require
 from kproxy.broker.coordinators import check_coordinator
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.groups import Groups
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.shares.share_requests import check_enabled
 
 
 @api("ShareGroupDescribe", lowest=1)
-def share_group_describe(request: Request) -> Body:
+async def share_group_describe(request: Request) -> Body:
     """Return the description of each group."""
-    return {"groups": [_described(request, each) for each in request.body["group_ids"]]}
+    return {"groups": [_described(request, each) async for each in paced(request.body["group_ids"])]}
 
 
 def _described(request: Request, group_id: str) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from kproxy.broker.transactions.verify import verify_commit
 async def txn_offset_commit(request: Request) -> Body:
     """Return the result for each partition once the offsets are durable."""
     body = request.body
-    rows = OffsetRows(request)
+    rows = await OffsetRows.of(request)
     with rows.refusing(list(rows)):
         require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
         require(request, "READ", "GROUP", body["group_id"])
@@ -28,7 +28,6 @@ async def txn_offset_commit(request: Request) -> Body:
     if valid:
         with rows.refusing(valid):
             _stage(request, rows, valid)
-    await request.cluster.journal.synced()
     return {"topics": rows.response_topics()}
 
 

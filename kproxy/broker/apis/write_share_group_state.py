@@ -39,9 +39,7 @@ async def write_share_group_state(request: Request) -> Body:
         request.cluster.part(ShareStates).store(request.body["group_id"], part, state)
         return {}
 
-    response = responses(request, one)
-    await request.cluster.journal.synced()
-    return response
+    return await responses(request, one)
 
 
 def _write(state: ShareState, entry: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from kproxy.broker.access import CLUSTER, allowed
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.offsets import Offsets, Place
 from kproxy.broker.log.logs import Logs
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body, api
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topics
@@ -24,13 +25,16 @@ from kproxy.broker.transactions.offsets_partitions import OFFSETS_TOPIC, place_o
 async def write_txn_markers(request: Request) -> Body:
     """Return the result for each partition, by producer."""
     results: dict[int, dict[str, dict[int, Error]]] = {}
-    for marker in request.body["markers"]:
-        for topic in marker["topics"]:
-            for index in topic["partition_indexes"]:
+    async for marker in paced(request.body["markers"]):
+        async for topic in paced(marker["topics"]):
+            async for index in paced(topic["partition_indexes"]):
                 error = _ended(request, marker, (topic["name"], index))
                 results.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
-    await request.cluster.part(Logs).synced()  # the markers
-    await request.cluster.journal.synced()
+    try:
+        await request.cluster.part(Logs).synced()  # the markers
+        unsynced = Error.NONE
+    except Refused as refused:
+        unsynced = refused.error
     return {
         "markers": [
             {
@@ -39,7 +43,8 @@ async def write_txn_markers(request: Request) -> Body:
                     {
                         "name": name,
                         "partitions": [
-                            {"partition_index": index, "error_code": error} for index, error in partitions.items()
+                            {"partition_index": index, "error_code": error or unsynced}
+                            for index, error in partitions.items()
                         ],
                     }
                     for name, partitions in topics.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.access import allowed
@@ -13,6 +13,7 @@ from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.group import PlaceCheck
 from kproxy.broker.groups.offsets import Committed, Place
 from kproxy.broker.groups.settings import GroupSettings
+from kproxy.broker.pacing import paced
 from kproxy.broker.request import Request
 from kproxy.broker.topics import Topic, Topics
 
@@ -32,8 +33,13 @@ class OffsetRows:
     def __init__(self, request: Request) -> None:
         self._request = request
         self._by_topic: list[tuple[Mapping[str, Any], list[OffsetRow]]] = []
+
+    @classmethod
+    async def of(cls, request: Request) -> Self:
+        """Return the rows of a request, those of unknown partitions with an error."""
+        rows = cls(request)
         topics = request.cluster.part(Topics)
-        for entry in request.body["topics"]:
+        async for entry in paced(request.body["topics"]):
             try:
                 topic, error = topics.find(entry.get("name"), entry.get("topic_id")), Error.NONE
             except Refused as refused:
@@ -42,10 +48,12 @@ class OffsetRows:
             name = entry.get("name") if topic is None else topic.name
             if name is not None and not allowed(request, "READ", "TOPIC", name):
                 error = Error.TOPIC_AUTHORIZATION_FAILED
-            self._by_topic.append((entry, [OffsetRow(each, topic, error) for each in entry["partitions"]]))
-        for row in self.valid():
+            found = [OffsetRow(each, topic, error) async for each in paced(entry["partitions"])]
+            rows._by_topic.append((entry, found))
+        async for row in paced(rows.valid()):
             if not 0 <= row.entry["partition_index"] < len(row.topic.partitions if row.topic else ()):
                 row.error = Error.UNKNOWN_TOPIC_OR_PARTITION
+        return rows
 
     def __iter__(self) -> Iterator[OffsetRow]:
         return (row for _, rows in self._by_topic for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dissectors.records import decode
@@ -13,6 +14,7 @@ from kproxy.broker.log.epochs import Epochs
 from kproxy.broker.log.index import BatchIndex
 from kproxy.broker.log.logs import Logs
 from kproxy.broker.log.producers import Aborted, ProducerStates
+from kproxy.broker.storage.segments import Segments
 
 if TYPE_CHECKING:
     from kproxy.broker.cluster import Cluster
@@ -55,6 +57,7 @@ class Log:
         self._batches = BatchIndex()
         self._logs = cluster.part(Logs)
         self.start_offset = self.end_offset = self._logs.start_offset(self.key)
+        self._segments: Segments | None = None
         try:
             self._segments = self._logs.segments(topic, index, topic_id)
             self._logs.add(self)
@@ -62,7 +65,9 @@ class Log:
                 for batch in self._segments.load():
                     self._load(batch)
         except OSError as error:
-            raise Refused(Error.KAFKA_STORAGE_ERROR, f"{error.filename or self.name}: {error.strerror}") from None
+            self._logs.discard(self)
+            self.stop()
+            raise self._unstored(error) from None
 
     @property
     def high_watermark(self) -> int:
@@ -90,7 +95,7 @@ class Log:
             try:
                 self._segments.append(batch)
             except OSError as error:
-                raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self.name}: {error.strerror}") from None
+                raise self._unstored(error) from None
         self._append(batch)
         self.changed.notify()
 
@@ -116,7 +121,7 @@ class Log:
             try:
                 await self._segments.synced()
             except OSError as error:
-                raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self.name}: {error.strerror}") from None
+                raise self._unstored(error) from None
 
     def begin_epoch(self, epoch: int) -> None:
         """Start a new leader epoch."""
@@ -175,7 +180,10 @@ class Log:
         self.epochs.forget_before(offset)
         self._logs.store_start(self)
         if self._segments is not None:
-            self._segments.delete_before(offset)
+            try:
+                self._segments.delete_before(offset)
+            except OSError as error:  # the files stay; their records are before the start offset
+                self._unstored(error)
         self._logs.changed_by(-size - _OVERHEAD * len(gone))
 
     def delete_oldest(self, size: int) -> None:
@@ -211,6 +219,11 @@ class Log:
         """Close the files; the data stays on disk."""
         if self._segments is not None:
             self._segments.close()
+
+    def _unstored(self, error: OSError) -> Refused:
+        path = Path(error.filename or self.name)
+        self._cluster.storage.failed(path, error)
+        return Refused(Error.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}")
 
     def _load(self, batch: StoredBatch) -> None:
         if batch.last_offset < self.start_offset:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from kproxy.broker.clock import Timer
 from kproxy.broker.configs import Configs
 from kproxy.broker.log.settings import settings
+from kproxy.broker.storage.private import restrict
 from kproxy.broker.storage.segments import Segments
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _SHARE: Final = 32
 
 _STARTS: Final = "log_starts"
+_DIRECTORY: Final = "logs"
 
 
 class Logs:
@@ -34,22 +36,28 @@ class Logs:
         self._memory = 0
         self._next_check: Timer | None = None
         self._starts = {key: int(value["offset"]) for key, value in cluster.journal.entries(_STARTS)}
+        if cluster.options.data is not None:
+            restrict(cluster.options.data / _DIRECTORY)
 
     def add(self, log: Log) -> None:
         """Register a log."""
         self._logs.add(log)
 
-    def remove(self, log: Log) -> None:
-        """Unregister a deleted log, and its memory."""
+    def discard(self, log: Log) -> None:
+        """Unregister a log that could not be loaded."""
         self._logs.discard(log)
         self._memory -= log.memory
+
+    def remove(self, log: Log) -> None:
+        """Unregister a deleted log, and its memory."""
+        self.discard(log)
         self._starts.pop(log.key, None)
         self._cluster.journal.put(_STARTS, log.key, None)
 
     def segments(self, topic: str, index: int, topic_id: str) -> Segments | None:
         """Return a log's files on disk; None if it is in memory."""
         data = self._cluster.options.data
-        return None if data is None else Segments(data / "logs" / f"{topic}-{index}", topic_id)
+        return None if data is None else Segments(data / _DIRECTORY / f"{topic}-{index}", topic_id)
 
     def start_offset(self, key: str) -> int:
         """Return a log's stored start offset."""

@@ -10,6 +10,7 @@ from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.features import Features
 from kproxy.broker.groups.assignors import Part
+from kproxy.broker.pacing import paced
 from kproxy.broker.request import Request
 from kproxy.broker.shares.acknowledging import read
 from kproxy.broker.shares.sessions import AllShareSessions, ShareConnection, ShareSession
@@ -65,12 +66,12 @@ def end(cluster: Cluster, node: BrokerNode, key: tuple[str, str], session: Share
                 share.release(member)
 
 
-def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
+async def acknowledged(request: Request) -> dict[Part, dict[str, Any]]:
     """Apply a request's acknowledgements; return the index and the error, if any, of each listed partition."""
     return {
         (topic["topic_id"], each["partition_index"]): _one(request, topic["topic_id"], each)
-        for topic in request.body["topics"]
-        for each in topic["partitions"]
+        async for topic in paced(request.body["topics"])
+        async for each in paced(topic["partitions"])
     }
 
 

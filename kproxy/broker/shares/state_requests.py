@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from kproxy.broker.access import require
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.groups.assignors import Part
+from kproxy.broker.pacing import paced
 from kproxy.broker.registry import Body
 from kproxy.broker.request import Request
 from kproxy.broker.shares.states import ShareState, ShareStates, StateBatch
@@ -22,7 +23,7 @@ from kproxy.broker.topics import Topics
 One: TypeAlias = Callable[[Part, Mapping[str, Any]], Mapping[str, Any]]
 
 
-def responses(request: Request, one: One) -> Body:
+async def responses(request: Request, one: One) -> Body:
     """Return the result for each listed partition; None if none is listed."""
     topics = request.body["topics"]
     if not request.body["group_id"] or not all(topic["partitions"] for topic in topics):
@@ -31,9 +32,11 @@ def responses(request: Request, one: One) -> Body:
         "results": [
             {
                 "topic_id": topic["topic_id"],
-                "partitions": [_one(request, one, topic["topic_id"], each) for each in topic["partitions"]],
+                "partitions": [
+                    _one(request, one, topic["topic_id"], each) async for each in paced(topic["partitions"])
+                ],
             }
-            for topic in topics
+            async for topic in paced(topics)
         ]
     }
 

@@ -22,7 +22,7 @@ class AppendOnlyFile:
     def __init__(self, path: Path, *, levels: int = 1) -> None:
         self.path = path
         self._directories = path.parents[:levels]
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self.size = os.fstat(self._fd).st_size
         self._synced = -1  # bytes known to be on disk; -1: not even the file name
         self._syncing: asyncio.Future[None] | None = None
@@ -32,7 +32,7 @@ class AppendOnlyFile:
         """Pass bytes to the operating system.
 
         Raises:
-            OSError: Nothing was written, e.g. the disk is full; or an earlier failure cannot be apply_diagnosis.
+            OSError: Nothing was written, e.g. the disk is full; or an earlier failure could not be undone.
         """
         if self._broken is not None:
             raise self._broken
@@ -42,7 +42,7 @@ class AppendOnlyFile:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             self._cut_back(error)
-            raise
+            raise self._named(error) from None
         self.size += len(data)
 
     def cut(self, size: int) -> None:
@@ -91,7 +91,7 @@ class AppendOnlyFile:
             if error is None:
                 self._synced = size
             elif isinstance(error, OSError):
-                self._broken = error
+                self._broken = self._named(error)
             else:
                 finished.set_exception(error)
                 return
@@ -105,7 +105,10 @@ class AppendOnlyFile:
         try:
             os.ftruncate(self._fd, self.size)
         except OSError:
-            self._broken = error
+            self._broken = self._named(error)
+
+    def _named(self, error: OSError) -> OSError:
+        return OSError(error.errno, error.strerror, str(self.path))
 
 
 def sync_directory(path: Path) -> None:

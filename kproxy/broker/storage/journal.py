@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +13,15 @@ import msgspec
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.journal import Value
 from kproxy.broker.storage.append_file import AppendOnlyFile, sync_directory
+from kproxy.broker.storage.private import create_private, make_private
 
 _NAME: Final = "journal.jsonl"
 _LOCK: Final = ".lock"
 #: Bytes of obsolete lines before the file is rewritten.
 _WASTE: Final = 16 << 20
+_NEW: Final = ".new"
+#: Lines that are written at a time: what a failed attempt costs while many are pending.
+_CHUNK: Final = 256
 
 _Line = tuple[str, str, dict[str, Any] | None]
 
@@ -35,19 +39,25 @@ class FileJournal:
     Args:
         directory: Created if it does not exist.
         fsync: Whether `synced` waits for the disk.
+        failed: Called with the path and the error of each write that fails.
 
     Raises:
         DataDirectoryError: Another process uses it, it is not writable, or a line before the last is invalid.
     """
 
-    def __init__(self, directory: Path, *, fsync: bool) -> None:
+    def __init__(
+        self, directory: Path, *, fsync: bool, failed: Callable[[Path, OSError], None] = lambda path, error: None
+    ) -> None:
         self.directory = directory
+        self.changes = 0
         self._fsync = fsync
+        self._failed = failed
         self._path = directory / _NAME
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            make_private(directory)
+            self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
+                os.fchmod(self._lock, 0o600)
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._tables = self._read()
                 self._file = self._written_anew()
@@ -58,12 +68,18 @@ class FileJournal:
             raise DataDirectoryError(f"{directory} is in use by another process") from None
         except OSError as error:
             raise DataDirectoryError(f"{error.filename or directory}: {error.strerror}") from None
-        self._unwritten: list[bytes] = []
+        #: The keys of entries that are not in the file; their values are in the tables.
+        self._unwritten: dict[tuple[str, str], None] = {}
         self._compact_at = self._file.size + _WASTE
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
         """Return the entries of a table, by key."""
         return iter(list(self._tables.get(table, {}).items()))
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all entries are with the operating system."""
+        return not self._unwritten
 
     def put(self, table: str, key: str, value: Value | None) -> None:
         """Store an entry, or delete it if the value is None. A failed write is retried with the next one."""
@@ -73,8 +89,10 @@ class FileJournal:
                 return
         else:
             stored[key] = value
-        self._unwritten.append(_line(table, key, value))
-        self._write()
+        self.changes += 1
+        self._unwritten[table, key] = None
+        if len(self._unwritten) <= _CHUNK:  # more are pending only after failures: `synced` and `catch_up` retry
+            self._write()
 
     async def synced(self) -> None:
         """Return when all entries are with the operating system; with fsync, on disk.
@@ -82,13 +100,18 @@ class FileJournal:
         Raises:
             Refused: KAFKA_STORAGE_ERROR.
         """
-        try:
-            if self._unwritten and (failed := self._write()) is not None:
-                raise failed
-            if self._fsync:
+        if (failed := self._write()) is None and self._fsync:
+            try:
                 await self._file.synced()
-        except OSError as error:
-            raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {error.strerror}") from None
+            except OSError as error:
+                failed = error
+                self._failed(self._path, error)
+        if failed is not None:
+            raise Refused(Error.KAFKA_STORAGE_ERROR, f"{self._path}: {failed.strerror}")
+
+    def catch_up(self) -> bool:
+        """Write what is pending; return whether nothing is left."""
+        return self._write() is None
 
     def close(self) -> None:
         """Close the file and release the directory."""
@@ -98,18 +121,32 @@ class FileJournal:
 
     def _write(self) -> OSError | None:
         """Append pending lines; return the error if that failed."""
-        try:
-            if self._file.size > self._compact_at:
-                old, self._file = self._file, self._written_anew()
-                old.close()
-                self._unwritten.clear()
-                self._compact_at = 2 * self._file.size + _WASTE
-            elif self._unwritten:
-                self._file.append(b"".join(self._unwritten))
-                self._unwritten.clear()
-        except OSError as error:
-            return error
+        if self._file.size > self._compact_at:
+            self._compact()
+        pending = list(self._unwritten)
+        for start in range(0, len(pending), _CHUNK):
+            chunk = pending[start : start + _CHUNK]
+            lines = (_line(table, key, self._tables[table].get(key)) for table, key in chunk)
+            try:
+                self._file.append(b"".join(lines))
+            except OSError as error:
+                self._unwritten = dict.fromkeys(pending[start:])
+                self._failed(self._path, error)
+                return error
+        self._unwritten.clear()
         return None
+
+    def _compact(self) -> None:
+        """Replace the file by one without obsolete lines; if that fails, the old one stays in use."""
+        try:
+            old, self._file = self._file, self._written_anew()
+        except OSError as error:
+            self._compact_at = self._file.size + _WASTE
+            self._failed(self._path, error)
+            return
+        old.close()
+        self._unwritten.clear()
+        self._compact_at = 2 * self._file.size + _WASTE
 
     def _read(self) -> dict[str, dict[str, Value]]:
         tables: dict[str, dict[str, Value]] = {}
@@ -131,13 +168,17 @@ class FileJournal:
         return tables
 
     def _written_anew(self) -> AppendOnlyFile:
-        new = self._path.with_suffix(".new")
-        with new.open("wb") as file:
-            for table, stored in self._tables.items():
-                file.writelines(_line(table, key, value) for key, value in stored.items())
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(self._path)
+        new = self._path.with_suffix(_NEW)
+        try:
+            with create_private(new) as file:
+                for table, stored in self._tables.items():
+                    file.writelines(_line(table, key, value) for key, value in stored.items())
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+        except OSError:
+            new.unlink(missing_ok=True)  # it takes room that the old one needs
+            raise
         sync_directory(self.directory)
         return AppendOnlyFile(self._path)
 

@@ -14,6 +14,7 @@ from dissectors.records.batch import CRC_START, HEADER
 from dissectors.records.formats import entries
 from kproxy.broker.log.batch import StoredBatch, read_header
 from kproxy.broker.storage.append_file import AppendOnlyFile
+from kproxy.broker.storage.private import create_private, make_private
 
 #: Bytes per file. Small files free disk space sooner when old batches are deleted.
 SEGMENT_BYTES: Final = 16 << 20
@@ -40,8 +41,10 @@ class Segments:
         if stored is not None and stored[1] != topic_id:
             shutil.rmtree(directory)
         if stored is None or stored[1] != topic_id:  # new, or lost in a power failure (batches are valid)
-            directory.mkdir(parents=True, exist_ok=True)
-            metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
+            make_private(directory.parent)
+            make_private(directory)
+            with create_private(metadata) as file:
+                file.write(f"version: 0\ntopic_id: {topic_id}\n".encode())
 
     def load(self) -> Iterator[StoredBatch]:
         """Return every complete batch, in order. Removes what follows the first incomplete one.

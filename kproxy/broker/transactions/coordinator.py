@@ -171,6 +171,9 @@ class Transactions:
             self._timers[transaction.id] = self._clock.later(left, lambda: self._fence(transaction))
 
     def _complete(self, transaction: Transaction) -> None:
+        if not self._cluster.journal.is_stored:  # after a restart, the decision that the markers follow must be known
+            self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))
+            return
         transaction.places.difference_update([each for each in transaction.places if self._mark(transaction, each)])
         if transaction.places:
             self._timers[transaction.id] = self._clock.later(_RETRY_MS, lambda: self._complete(transaction))

@@ -10,13 +10,17 @@ from kproxy.broker.journal import Value
 class Memory:
     """Keeps the tables in memory."""
 
+    is_stored = True
+
     def __init__(self) -> None:
+        self.changes = 0
         self.tables: dict[str, dict[str, Value]] = {}
 
     def entries(self, table: str) -> Iterator[tuple[str, Value]]:
         return iter(list(self.tables.get(table, {}).items()))
 
     def put(self, table: str, key: str, value: Value | None) -> None:
+        self.changes += 1
         self.tables.setdefault(table, {}).pop(key, None)
         if value is not None:
             self.tables[table][key] = value

@@ -149,7 +149,8 @@ async def test_what_may_not_be_on_the_disk_is_not_acknowledged(tmp_path: Path, m
     def failing(fd: int) -> None:
         raise OSError(5, "Input/output error")
 
-    async with asked(topics={"t": 1}, data=tmp_path, fsync=True) as ask:
+    said: list[str] = []
+    async with asked(said=said, topics={"t": 1}, data=tmp_path, fsync=True) as ask:
         assert (await produce(ask, batch()))["error_code"] == Error.NONE
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", failing)
@@ -157,6 +158,8 @@ async def test_what_may_not_be_on_the_disk_is_not_acknowledged(tmp_path: Path, m
             answer = await produce(ask, batch())
         assert (answer["error_code"], answer["base_offset"]) == (Error.KAFKA_STORAGE_ERROR, -1)
         assert (await produce(ask, batch(), acks=1))["error_code"] == Error.KAFKA_STORAGE_ERROR
+    [sentence] = said
+    assert f"cannot write {tmp_path}/logs/t-0/00000000000000000000.log: Input/output error" in sentence
 
 
 async def test_a_transactional_batch_wants_a_transaction() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -15,41 +14,18 @@ from dissectors.records import decode
 from kproxy.broker.errors import Error
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.log.logs_made import sent
+from tests.kproxy.broker.storage.elsewhere import Elsewhere, served_elsewhere
 
-_SERVE = """
-import asyncio, sys
-from pathlib import Path
-from kproxy.broker import Broker
-
-async def serve():
-    topics = {"t": 2}
-    async with Broker(data=Path(sys.argv[1]), fsync=sys.argv[2] == "fsync", topics=topics) as broker:
-        print(broker.ports[0], flush=True)
-        await asyncio.Event().wait()
-
-asyncio.run(serve())
-"""
 _ACKNOWLEDGED = 200
-
-
-class _Elsewhere:
-    """A broker in another process, as `Asking` needs to know it."""
-
-    def __init__(self, port: int) -> None:
-        self.ports = (port,)
 
 
 @pytest.mark.parametrize("fsync", ["fsync", "no fsync"])
 async def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path, fsync: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _SERVE, str(tmp_path / "data"), fsync, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    port = int(await asyncio.wait_for(process.stdout.readline(), 30))
+    process, port = await served_elsewhere(tmp_path / "data", fsync=fsync == "fsync")
     acknowledged: dict[int, list[tuple[int, int]]] = {0: [], 1: []}
 
     async def load(partition: int) -> None:
-        ask, number = Asking(_Elsewhere(port), "load"), 0  # type: ignore[arg-type]
+        ask, number = Asking(Elsewhere(port), "load"), 0  # type: ignore[arg-type]
         while True:
             number += 1
             try:

@@ -1,0 +1,79 @@
+"""The responses to requests whose changes could not be stored, e.g. because the disk is full.
+
+A group or transaction coordinator of Kafka that cannot write its log responds with NOT_COORDINATOR, so that clients
+look for the coordinator again and retry (org.apache.kafka.coordinator.group.GroupCoordinatorService,
+kafka.coordinator.transaction.TransactionStateManager). A KRaft controller that cannot write its log stops; its
+clients get KAFKA_STORAGE_ERROR here, as from a partition whose log directory is offline: they retry that too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dissectors import schemas
+from dissectors.wire.layout import Layout, layout
+from kproxy.broker.errors import Error, message_of
+from kproxy.broker.registry import Body
+from kproxy.broker.request import Request
+
+#: The APIs that change what is stored, with their error code if that fails.
+CODES: Final[Mapping[str, Error]] = {
+    **dict.fromkeys(
+        (
+            "AddOffsetsToTxn", "AddPartitionsToTxn", "AlterShareGroupOffsets", "ConsumerGroupHeartbeat",
+            "DeleteGroups", "DeleteShareGroupOffsets", "DeleteShareGroupState", "EndTxn", "Heartbeat", "InitProducerId",
+            "InitializeShareGroupState", "JoinGroup", "LeaveGroup", "OffsetCommit", "OffsetDelete",
+            "ReadShareGroupState", "ShareGroupHeartbeat", "SyncGroup", "TxnOffsetCommit", "WriteShareGroupState",
+        ),
+        Error.NOT_COORDINATOR,
+    ),
+    **dict.fromkeys(("FindCoordinator", "ShareAcknowledge", "ShareFetch"), Error.COORDINATOR_NOT_AVAILABLE),
+    **dict.fromkeys(
+        (
+            "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterUserScramCredentials",
+            "CreateAcls", "CreateDelegationToken", "CreatePartitions", "CreateTopics", "DeleteAcls", "DeleteRecords",
+            "DeleteTopics", "ElectLeaders", "ExpireDelegationToken", "IncrementalAlterConfigs",
+            "RenewDelegationToken", "UpdateFeatures", "WriteTxnMarkers",
+        ),
+        Error.KAFKA_STORAGE_ERROR,
+    ),
+}  # fmt: skip
+_KEYS: Final = {api.key: name for name in CODES if (api := schemas.api_by_name(name)) is not None}
+#: The second is that of a partition in AddPartitionsToTxn.
+_NAMES: Final = ("error_code", "partition_error_code")
+
+
+def writes(request: Request) -> bool:
+    """Whether the request may change what is stored, so that its response must wait for the disk."""
+    return request.api_key in _KEYS
+
+
+def unstored(request: Request, response: Body) -> Body:
+    """Return the response with an error code: at its top if it has one there, else in each entry without an error."""
+    name = _KEYS[request.api_key]
+    error = CODES[name]
+    if name == "InitProducerId" and request.body["transactional_id"] is None:
+        error = Error.COORDINATOR_LOAD_IN_PROGRESS  # kafka.coordinator.transaction.RPCProducerIdManager
+    made = layout(f"{name}Response", request.version)
+    if "error_code" in {one.name for one in made.fields}:
+        return response if response and response.get("error_code") else _error(made, error)
+    return _with_error(made, response or {}, error)
+
+
+def _with_error(made: Layout, values: Mapping[str, Any], error: Error) -> Mapping[str, Any]:
+    """Return a struct with the error code in it, or in each struct of its arrays; errors that are there stay."""
+    if fields := _error(made, error):
+        return values if any(values.get(name) for name in _NAMES) else {**values, **fields}
+    entries = {
+        one.name: [_with_error(one.struct, each, error) for each in values.get(one.name) or ()]
+        for one in made.fields
+        if one.array and one.struct is not None
+    }
+    return {**values, **entries}
+
+
+def _error(made: Layout, error: Error) -> Mapping[str, Any]:
+    values = {"error_code": error, "partition_error_code": error, "error_message": message_of(error)}
+    names = {one.name for one in made.fields}
+    return {name: value for name, value in values.items() if name in names} if names & {*_NAMES} else {}

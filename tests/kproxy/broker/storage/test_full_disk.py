@@ -1,0 +1,238 @@
+"""A data directory that cannot be written: one sentence, an error code from every API, nothing lost or closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kproxy.broker.errors import Error
+from kproxy.broker.groups.offsets import Offsets
+from kproxy.broker.storage import FileJournal
+from kproxy.broker.storage import journal as journal_module
+from kproxy.broker.storage_health import StorageHealth
+from kproxy.broker.unstored import CODES
+from tests.kproxy.broker.asking import Asking, asked
+from tests.kproxy.broker.data_asked import batch, fetch, log_of, offsets, produce
+from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, Client, logs_in
+from tests.kproxy.broker.fake_clock import FakeClock
+from tests.kproxy.broker.storage.elsewhere import Elsewhere, served_elsewhere
+
+
+class Disk:
+    """Makes writes of the broker fail while it is full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
+        write, mkdir = os.write, Path.mkdir
+
+        def writing(fd: int, data: bytes | memoryview) -> int:
+            # asyncio writes to sockets and pipes in other ways, so these are files; a part still fits
+            if self.full and stat.S_ISREG(os.fstat(fd).st_mode):
+                if len(data) > 4:
+                    return write(fd, data[:4])
+                raise OSError(28, "No space left on device")
+            return write(fd, data)
+
+        def making(path: Path, *args: Any, **options: Any) -> None:
+            if self.full and not path.exists():
+                raise OSError(28, "No space left on device", str(path))
+            mkdir(path, *args, **options)
+
+        monkeypatch.setattr(os, "write", writing)
+        monkeypatch.setattr(Path, "mkdir", making)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
+    """The clock of `StorageHealth`, which retries when it says so."""
+    clock, init = FakeClock(), StorageHealth.__init__
+    monkeypatch.setattr(StorageHealth, "__init__", lambda self, *args: init(self, *args, clock=clock))
+    return clock
+
+
+def codes(values: Any) -> set[int]:
+    """Every error code in a response."""
+    if isinstance(values, list):
+        return {code for each in values for code in codes(each)}
+    if not isinstance(values, Mapping):
+        return set()
+    own = {value for name, value in values.items() if name.endswith("error_code")}
+    return own | {code for each in values.values() for code in codes(each)}
+
+
+@pytest.mark.parametrize(("api", "end"), [(api, end) for api in sorted(APIS) for end in (0, -1)])
+async def test_every_api_responds_with_an_error_if_its_changes_cannot_be_stored(
+    api: str, end: int, tmp_path: Path, disk: Disk
+) -> None:
+    said: list[str] = []
+    async with asked(said=said, data=tmp_path, **(WITH_LOGIN if logs_in(api) else OPTIONS)) as ask:
+        client, own, journal = Client(ask, "g"), ask.__call__, ask.broker.cluster.journal
+        changes = 0
+
+        async def full(name: str, version: int, body: Mapping[str, Any]) -> Any:
+            nonlocal changes
+            before, disk.full = journal.changes, name == api
+            response = await own(name, version, body)
+            changes, disk.full = journal.changes - before, False
+            return response
+
+        client._ask = full  # type: ignore[assignment]
+        response = await client.ask(api, APIS[api][end])
+    if changes and api != "Metadata":
+        assert codes(response) & {CODES[api], Error.COORDINATOR_LOAD_IN_PROGRESS}, response
+    elif api in ("Produce", "CreateTopics"):  # do not get as far as the journal
+        assert Error.KAFKA_STORAGE_ERROR in codes(response)
+    assert [each for each in said if "connection closed" in each] == []
+
+
+async def test_an_outage_and_its_end_are_reported_once(tmp_path: Path, disk: Disk, clock: FakeClock) -> None:
+    said: list[str] = []
+    async with asked(said=said, data=tmp_path, topics={"t": 1}) as ask:
+        disk.full = True
+        for _ in range(3):
+            assert (await produce(ask, batch()))["error_code"] == Error.KAFKA_STORAGE_ERROR
+            assert (await found(ask))["error_code"] == Error.COORDINATOR_NOT_AVAILABLE
+        assert (await fetch(ask))["error_code"] == Error.NONE
+        [outage] = said
+        assert outage.startswith(f"the built-in broker cannot write {tmp_path}/logs/t-0/{0:020d}.log: No space left on")
+        assert outage.endswith("; free some space")
+        clock.go_on(5000)
+        disk.full = False
+        clock.go_on(1000)
+        assert said[1:] == [f"the built-in broker can write {tmp_path} again, after 6 s in which 6 writes failed"]
+        assert (await found(ask))["error_code"] == Error.NONE
+        assert (await produce(ask, batch()))["base_offset"] == 0
+        disk.full = True
+        await produce(ask, batch())
+        assert len(said) == 3
+
+
+async def test_what_waits_is_stored_when_there_is_room_without_another_request(
+    tmp_path: Path, disk: Disk, clock: FakeClock
+) -> None:
+    said: list[str] = []
+    async with asked(said=said, data=tmp_path, topics={"t": 1}) as ask:
+        disk.full = True
+        assert codes(await ask("OffsetCommit", 8, commit_of(5))) == {Error.NOT_COORDINATOR}
+        assert not ask.broker.cluster.journal.is_stored
+        disk.full = False
+        clock.go_on(2000)
+        assert ask.broker.cluster.journal.is_stored
+        assert b'[\\"g\\", \\"t\\", 0]' in (tmp_path / "journal.jsonl").read_bytes()
+
+
+async def test_a_topic_that_cannot_be_stored_does_not_exist(tmp_path: Path, disk: Disk) -> None:
+    said: list[str] = []
+    async with asked(said=said, data=tmp_path) as ask:
+        disk.full = True
+        made = {"name": "made", "num_partitions": 3, "replication_factor": 1}
+        assert codes(await ask("CreateTopics", 5, {"topics": [made]})) == {Error.KAFKA_STORAGE_ERROR}
+        assert (await ask("Metadata", 9, {"topics": None}))["topics"] == []
+        disk.full = False
+        assert codes(await ask("CreateTopics", 5, {"topics": [made]})) == {Error.NONE}
+
+
+def test_a_write_that_fails_again_and_again_is_no_new_outage(tmp_path: Path) -> None:
+    said: list[str] = []
+    clock = FakeClock()
+    health = StorageHealth(tmp_path, said.append, clock)
+    for _ in range(20):
+        health.failed(tmp_path / "one", OSError(5, "Input/output error"))
+        clock.go_on(900)
+    assert len(said) == 1
+    assert not list(tmp_path.iterdir())
+    clock.go_on(3000)
+    assert len(said) == 2
+
+
+def test_pending_entries_cost_little_while_the_disk_stays_full(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = FileJournal(tmp_path, fsync=False)
+    disk.full = True
+    lines = 0
+    line = journal_module._line
+
+    def counted(*args: Any) -> bytes:
+        nonlocal lines
+        lines += 1
+        return line(*args)
+
+    monkeypatch.setattr(journal_module, "_line", counted)
+    for number in range(4000):
+        journal.put("t", str(number % 2000), {"n": number})
+    assert lines < 40_000
+    disk.full = False
+    assert journal.catch_up()
+    journal.close()
+    assert dict(FileJournal(tmp_path, fsync=False).entries("t")) == {str(n - 2000): {"n": n} for n in range(2000, 4000)}
+
+
+async def found(ask: Asking) -> Any:
+    """The coordinator of a group."""
+    return await ask("FindCoordinator", 0, {"key": "g"})
+
+
+def commit_of(offset: int) -> dict[str, Any]:
+    """A commit for ``t-0`` outside of a group's generations."""
+    commit = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    topics = [{"name": "t", "partitions": [commit]}]
+    return {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a small disk")
+    mounted = tmp_path / "disk"
+    mounted.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(mounted)]
+    made = subprocess.run(mount, capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(f"cannot mount here: {made.stderr.strip()}")
+    yield mounted
+    subprocess.run(["umount", mounted], check=True)
+
+
+@pytest.mark.root
+async def test_acknowledged_is_stored_through_a_full_disk_a_kill_and_a_restart(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    filler, data, printed = small_disk / "filler", small_disk / "data", tmp_path / "printed"
+    filler.write_bytes(bytes(500_000))
+    process, port = await served_elsewhere(data, printed=printed)
+    ask = Asking(Elsewhere(port), "load")  # type: ignore[arg-type]
+    acknowledged, refused, committed = 0, 0, 0
+    try:
+        while refused < 50:
+            answer = await produce(ask, batch(size=3000))
+            acknowledged += answer["error_code"] == Error.NONE
+            refused += answer["error_code"] == Error.KAFKA_STORAGE_ERROR
+            if codes(await ask("OffsetCommit", 8, commit_of(acknowledged))) == {Error.NONE}:
+                committed = acknowledged
+        assert acknowledged > 50
+        assert len(offsets(await fetch(ask))) == acknowledged
+        filler.unlink()
+        while (await produce(ask, batch(size=3000)))["error_code"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    finally:
+        process.kill()
+        await process.wait()
+        (await ask.streams(1))[1].transport.abort()
+    assert printed.read_text().count("No space left on device") == 1
+    async with asked(data=data) as again:
+        assert log_of(again).end_offset == acknowledged + 1
+        assert again.broker.cluster.part(Offsets).of("g")["t", 0].offset >= committed > 50
