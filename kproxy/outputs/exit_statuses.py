@@ -18,7 +18,7 @@ MEANINGS: Final = {
     FINDINGS: "there is something to look at: a finding, a difference, a failed check",
     USAGE: "wrong usage, an input that cannot be read (completely), or output that cannot be written",
     UNREACHABLE: "a broker cannot be reached",
-    UNWATCHED: "traffic was relayed, but not inspected to the end",
+    UNWATCHED: "traffic was relayed, but its trace is incomplete",
     NOTHING: "there was nothing to examine",
     INTERRUPTED: "ended by Ctrl-C; commands that run until Ctrl-C end with 0",
 }
@@ -33,8 +33,8 @@ OF_COMMANDS: Final[dict[str, dict[int, str]]] = {
         CLEAN: "stopped by Ctrl-C or SIGTERM",
         USAGE: "usage error or unusable address",
         UNREACHABLE: "upstream unreachable",
-        UNWATCHED: "the inspector failed: traffic was relayed to the end, but the trace is incomplete, even if it was "
-        "restarted",
+        UNWATCHED: "traffic was relayed to the end, but the trace is incomplete: the inspector failed (even if it was "
+        "restarted), or lines of the trace could not be written or were deleted",
     },
     "tui": {
         CLEAN: "closed by the user",
