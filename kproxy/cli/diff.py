@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--may-differ", metavar="KINDS", action="append", default=[],
                         help="do not compare values of these kinds either, e.g. offset")  # fmt: skip
     parser.add_argument("--text-may-differ", metavar="REGEX", type=_pattern,
-                        help="parts of names and other text that may differ, e.g. '-[0-9]+$'")  # fmt: skip
+                        help="parts of names and other text that may differ, e.g. '[0-9]+$'")  # fmt: skip
     parser.add_argument("--compare", metavar="KINDS", action="append", default=[],
                         help="compare values of these kinds too, e.g. node-id,error-message")  # fmt: skip
     options.completes(

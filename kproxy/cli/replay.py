@@ -109,9 +109,8 @@ def run(args: argparse.Namespace) -> int:
 
     asyncio.run(play())
     report.end()
-    if report.counts[ReplayOutcome.DIFFERENT]:
-        return damage.status(FINDINGS)
-    return damage.status(CLEAN if report.sent else NOTHING)
+    same = CLEAN if report.sent else NOTHING
+    return damage.status(FINDINGS if report.counts[ReplayOutcome.DIFFERENT] else same)
 
 
 def _steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:

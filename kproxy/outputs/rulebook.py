@@ -32,9 +32,9 @@ FAMILIES = {
 _PREFACE = """\
 # Rules
 
-Every finding carries the code of its rule. `kproxy rules CODE` prints a rule's page. `--select` and `--ignore` filter
-findings by code, code prefix or rule name. *Offline* rules need days of traffic or many connections: `kproxy analyze`
-runs them over traces.
+Every finding carries the code of its rule. `kproxy rules CODE` prints a rule's page, and `kproxy rules WORD` finds the
+rules about a subject. `--select` and `--ignore` filter findings by code, code prefix or rule name. *Offline* rules need
+days of traffic or many connections: `kproxy analyze` runs them over traces.
 
 This page is generated from the rules: `python -m kproxy.outputs.rulebook docs/rules.md`.
 """

@@ -40,6 +40,7 @@ BUILT_IN = "--listen 0 --upstream "
             "--config listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT",
             "localhost:9092 is given twice: ",
         ),
+        (f"--listen 9092 --listen 127.0.0.1:9092 --replay {CAPTURE}", "127.0.0.1:9092 is given twice: "),
         ("--config-file a --config-file b", "--config-file is given twice: pass one file"),
         ("--json rules", "--json before rules would be ignored: pass the options of a command after its name"),
         (f"-q dissect {CAPTURE}", "-q before dissect would be ignored: "),

@@ -233,3 +233,11 @@ def test_what_cannot_be_exported(
 def test_a_finding_that_depends_on_other_exchanges_is_named(kproxy: Run) -> None:
     done = kproxy("export-test", CAPTURES / "fetches-empty-below-high-watermark.pcap.gz", "0:6")
     assert done.stderr == "kproxy: S024 depends on other exchanges: the test does not check it\n"
+
+
+def test_text_of_brokers_may_differ_too(kproxy: Run, tmp_path: Path) -> None:
+    (tmp_path / "requests.txt").write_text("Metadata:9 topics=null\n")
+    with BrokerThread(topics={"orders-1": 1}) as a, BrokerThread(topics={"orders-2": 1}) as b:
+        words = ("diff", a.bootstrap, b.bootstrap, "--requests", "requests.txt")
+        assert kproxy(*words).returncode == 1
+        assert kproxy(*words, "--text-may-differ", "[0-9]+$").returncode == 0

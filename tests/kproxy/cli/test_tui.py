@@ -20,6 +20,7 @@ from kproxy.errors import UserError
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.control.test_paths import greeting
 
+TRACE = Path(__file__).parents[2] / "data" / "groups" / "killed-member.jsonl.gz"
 CAPTURE = Path(__file__).parents[3] / "captures" / "metadata-retry-loop.pcap.gz"
 
 
@@ -70,6 +71,10 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
     ("words", "sentence"),
     [
         (["none.pcap"], "none.pcap: No such file or directory"),
+        (["--port", "9092", TRACE], "--port is for captures: leave it out"),
+        (["--keylog", "k", TRACE], "--keylog is for captures: leave it out"),
+        (["--keep", "2M", TRACE], "--keep is for a running proxy: leave it out"),
+        (["--port", "9092", "--listen", "0", "--upstream"], "--port is for captures, and this starts a proxy"),
         (["--payloads", "--schemas", "gone", CAPTURE], "--schemas gone: no such directory"),
         (["-f", "value.id=17", CAPTURE], "the filter reads keys, values or headers of records: pass --payloads"),
         ([], "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"),

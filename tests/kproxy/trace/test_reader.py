@@ -57,7 +57,7 @@ def test_a_cut_compressed_file_gives_what_stands_before_the_cut(pack) -> None:
 
 def test_lines_that_are_none_are_counted_and_the_first_are_named_with_their_numbers_in_the_file() -> None:
     damaged: list[str] = []
-    bad = b"garbage\n\n{}\n" + made(1) + b'{"kind": "\x1b[2J"}\n\xff\n[]\n'
+    bad = b"garbage\n\n{}\n" + made(1) + b'{"kind": "\\u001b[2J\\u009b"}\n\xff\n[]\n'
     assert read(made(1) + bad + made(2)[:-1], damaged) == ([0, 0, 0, 1], [])
     [sentence] = damaged
     assert sentence.startswith("t.jsonl: 5 of 9 lines could not be read and were skipped: line 2: JSON is malformed: ")
