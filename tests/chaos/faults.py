@@ -1,0 +1,249 @@
+"""The faults, as data: how to inject and heal each, and what the user must be told of it."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tests.chaos.expectations import Told
+from tests.chaos.proxy import NO_ANSWER
+from tests.chaos.rig import Rig
+
+Action: TypeAlias = Callable[[Rig], None]
+
+
+def _nothing(rig: Rig) -> None:
+    pass
+
+
+_HEALTHY = Told()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong.
+
+    Attributes:
+        told: While it lasts.
+        healed: After `heal`.
+        exits: The exit status of each kproxy that ran: a fault may end one, and its heal start another.
+        stops_traffic: Nothing can be acknowledged while it lasts. Otherwise, traffic must go on.
+        ended: What must be printed, if kproxy is to end (SIGTERM) while the fault lasts; None if it cannot.
+        exit_while_it_lasts: The exit status then.
+        own_disk: It needs a small disk for the trace.
+        own_hosts: It needs the broker's name to be resolved by a file.
+    """
+
+    name: str
+    inject: Action
+    heal: Action = _nothing
+    told: Told = _HEALTHY
+    healed: Told = _HEALTHY
+    exits: tuple[int, ...] = (0,)
+    stops_traffic: bool = False
+    ended: str | None = None
+    exit_while_it_lasts: int = 0
+    own_disk: bool = False
+    own_hosts: bool = False
+
+
+def _send(part: str, number: signal.Signals) -> Action:
+    return lambda rig: rig.proxy.part(part).signal(number)
+
+
+def _send_upstream(number: signal.Signals) -> Action:
+    return lambda rig: rig.upstream.signal(number)
+
+
+def _end_relay(number: signal.Signals) -> Action:
+    def end(rig: Rig) -> None:
+        rig.proxy.signal(number)
+        rig.proxy.wait()
+
+    return end
+
+
+# --- the processes of kproxy -------------------------------------------------------------------------------------
+
+
+def killed_relay(number: signal.Signals, status: int) -> Fault:
+    return Fault(
+        f"{number.name} of the relay",
+        _end_relay(number),
+        heal=Rig.start_proxy,
+        told=Told(health=NO_ANSWER),
+        exits=(status, 0),
+        stops_traffic=True,
+    )
+
+
+STOPPED_RELAY = Fault(
+    "SIGSTOP of the relay",
+    _send("relay", signal.SIGSTOP),
+    heal=_send("relay", signal.SIGCONT),
+    told=Told(health=NO_ANSWER),
+    stops_traffic=True,
+)
+KILLED_INSPECTOR = Fault(
+    "SIGKILL of the inspector",
+    _send("inspector", signal.SIGKILL),
+    told=Told(
+        r"the inspector stopped \(killed by SIGKILL\): traffic is still relayed; it restarts in",
+        '"inspector": "restarting"',
+        ("kproxy_inspector_up == 0",),
+    ),
+    healed=Told(
+        "the inspector runs again after", '"inspector": "running"',
+        ("kproxy_inspector_up == 1", "kproxy_inspector_restarts_total >= 1"),
+    ),
+    exits=(4,),
+)  # fmt: skip
+STOPPED_INSPECTOR = Fault(
+    "SIGSTOP of the inspector",
+    _send("inspector", signal.SIGSTOP),
+    heal=_send("inspector", signal.SIGCONT),
+    told=Told("TODO"),
+    healed=Told(health='^200 .*"inspector": "running"'),
+    ended="TODO",
+    exit_while_it_lasts=4,
+)
+KILLED_WORKER = Fault(
+    "SIGKILL of the first worker",
+    _send("worker 1", signal.SIGKILL),
+)
+STOPPED_WORKER = Fault(
+    "SIGSTOP of the second worker",
+    _send("worker 2", signal.SIGSTOP),
+    heal=_send("worker 2", signal.SIGCONT),
+    told=Told("TODO"),
+    ended="TODO",
+    exit_while_it_lasts=4,
+)
+KILLED_SPAWNER = Fault(
+    "SIGKILL of the spawner",
+    _send("spawner", signal.SIGKILL),
+    exits=(4,),
+)
+STOPPED_SPAWNER = Fault(
+    "SIGSTOP of the spawner",
+    _send("spawner", signal.SIGSTOP),
+    heal=_send("spawner", signal.SIGCONT),
+    ended="",
+)
+
+
+def ignored_term(part: str) -> Fault:
+    """Only the relay ends at a SIGTERM; it then ends the others in their order."""
+    return Fault(f"SIGTERM of the {part}", _send(part, signal.SIGTERM))
+
+
+# --- the upstream ------------------------------------------------------------------------------------------------
+
+
+def _kill_upstream(rig: Rig) -> None:
+    rig.upstream.signal(signal.SIGKILL)
+    rig.connect()
+
+
+def _revive_upstream(rig: Rig) -> None:
+    rig.upstream.start()
+    rig.connect()
+
+
+KILLED_UPSTREAM = Fault(
+    "SIGKILL of the upstream",
+    _kill_upstream,
+    heal=_revive_upstream,
+    told=Told(
+        "is unreachable: .*; refusing clients until it answers", '^503 .*"no upstream can be reached"',
+        ("kproxy_connections_refused_total >= 1",),
+    ),
+    healed=Told("is reachable again"),
+    stops_traffic=True,
+    ended="",
+)  # fmt: skip
+MUTE_UPSTREAM = Fault(
+    "mute upstream",
+    _send_upstream(signal.SIGSTOP),
+    heal=_send_upstream(signal.SIGCONT),
+    told=Told("", "", ("kproxy_requests_in_flight >= 1",), seconds=10),
+    stops_traffic=True,
+    ended="",
+)
+
+
+def _forget_name(rig: Rig) -> None:
+    rig.hosts.write_text("")
+    rig.connect()
+
+
+def _remember_name(rig: Rig) -> None:
+    rig.hosts.write_text("127.0.0.1 localhost\n")
+    rig.connect()
+
+
+FORGOTTEN_UPSTREAM = Fault(
+    "upstream gone from DNS",
+    _forget_name,
+    heal=_remember_name,
+    told=Told(
+        "is unreachable: .*name.*; refusing clients until it answers", '^503 .*"no upstream can be reached"',
+        ("kproxy_connections_refused_total >= 1",),
+    ),
+    healed=Told("is reachable again"),
+    own_hosts=True,
+)  # fmt: skip
+
+
+# --- the trace ---------------------------------------------------------------------------------------------------
+
+
+def _fill_disk(rig: Rig) -> None:
+    assert rig.disk is not None
+    rig.disk.fill()
+
+
+def _empty_disk(rig: Rig) -> None:
+    assert rig.disk is not None
+    rig.disk.empty()
+
+
+FULL_DISK = Fault(
+    "full trace disk",
+    _fill_disk,
+    heal=_empty_disk,
+    told=Told("No space left on device"),
+    ended="trace lines are missing",
+    own_disk=True,
+)
+
+
+def _remove_trace(rig: Rig) -> None:
+    shutil.rmtree(rig.trace)
+
+
+REMOVED_TRACE = Fault("removed trace directory", _remove_trace, told=Told("TODO"))
+
+
+# --- clients, and what the system has ----------------------------------------------------------------------------
+
+
+def _limit_descriptors(rig: Rig) -> None:
+    relay = rig.proxy.part("relay")
+    _, hard = resource.prlimit(relay.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(relay.pid, resource.RLIMIT_NOFILE, (256, hard))
+    rig.crowd(400)
+
+
+SHORT_OF_DESCRIPTORS = Fault(
+    "no file descriptors left",
+    _limit_descriptors,
+    heal=Rig.hang_up,
+    told=Told("cannot accept more connections for now: too many open files", "^503 .*no file descriptors"),
+    healed=Told(seconds=2),
+)
+FAULTLESS = Fault("nothing", _nothing)

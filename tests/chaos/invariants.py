@@ -1,0 +1,61 @@
+"""What must hold whatever happens. Each function lists the violations as sentences; none means that it holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from tests.peers.trace import Line
+
+#: The most memory that a part may ever have, in MB. The relay may keep 64 MiB for an inspector that does not read.
+MOST_MB: Final = {"relay": 170.0, "spawner": 70.0, "inspector": 200.0, "worker": 200.0}
+_SHOWN = 5
+
+
+def lost_or_doubled(acked: Collection[int], stored: Sequence[Sequence[int]]) -> Iterator[str]:
+    """Acknowledged records that are not stored, records that are stored twice, or in another order."""
+    counts = Counter(number for partition in stored for number in partition)
+    if lost := sorted(set(acked) - counts.keys()):
+        yield f"{len(lost)} acknowledged records are not stored: {lost[:_SHOWN]}"
+    if doubled := [number for number, count in counts.items() if count > 1]:
+        yield f"{len(doubled)} records are stored more than once: {doubled[:_SHOWN]}"
+    for index, partition in enumerate(stored):
+        if swapped := [after for before, after in pairwise(partition) if after < before]:
+            yield f"partition {index} has records in another order than they were produced: {swapped[:_SHOWN]}"
+
+
+def unbounded(peaks: Mapping[str, float]) -> Iterator[str]:
+    """Parts with too much memory."""
+    for part, peak in peaks.items():
+        if peak > (most := MOST_MB[part.split()[0]]):
+            yield f"the {part} had {peak:.0f} MB, of at most {most:.0f}"
+
+
+def crashed(printed: str) -> Iterator[str]:
+    """Errors that a user must never see."""
+    for word in ("Traceback", "this is a bug in kproxy", "K007"):
+        if word in printed:
+            yield f"kproxy printed {word}: {printed}"
+
+
+def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
+    """Connections whose frames and gaps in the trace are not all the bytes that were relayed."""
+    traced: Counter[tuple[str, str]] = Counter()
+    relayed: dict[tuple[str, str], int] = {}
+    for line in lines:
+        connection = line.get("connection_id")
+        if line["kind"] in ("request", "response"):
+            traced[connection, line["kind"]] += line["size"]
+        elif line["kind"] == "gap" and connection is not None:
+            traced[connection, line["direction"]] += line["bytes"]
+        elif line["kind"] == "gap" and "bytes" not in line:
+            return  # lines that could not be written, which is reported: their number is known, not their bytes
+        elif line["kind"] == "close":
+            for direction in ("request", "response"):
+                relayed[connection, direction] = line[f"{direction}_bytes"]
+    for (connection, direction), size in relayed.items():
+        if traced[connection, direction] != size:
+            found = traced[connection, direction]
+            yield f"{size} bytes of {direction}s of {connection} were relayed, but the trace has {found}"
