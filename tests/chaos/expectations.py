@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Told:
-    """All of it must hold at the same time, within `seconds`.
+    """Each part must hold within `seconds`, at least once: a part that is restarted is down only for a second.
 
     Attributes:
         message: A regular expression that matches somewhere in what kproxy has printed.

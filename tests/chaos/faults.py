@@ -6,12 +6,14 @@ import resource
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tests.chaos.expectations import Told
+from tests.chaos.load import fill_topic
 from tests.chaos.proxy import NO_ANSWER
 from tests.chaos.rig import Rig
+from tests.chaos.wire import fetch
 
 Action: TypeAlias = Callable[[Rig], None]
 
@@ -94,7 +96,6 @@ KILLED_INSPECTOR = Fault(
     told=Told(
         r"the inspector stopped \(killed by SIGKILL\): traffic is still relayed; it restarts in",
         '"inspector": "restarting"',
-        ("kproxy_inspector_up == 0",),
     ),
     healed=Told(
         "the inspector runs again after", '"inspector": "running"',
@@ -111,9 +112,26 @@ STOPPED_INSPECTOR = Fault(
     ended="TODO",
     exit_while_it_lasts=4,
 )
+OVERRUN_INSPECTOR = replace(
+    STOPPED_INSPECTOR,
+    name="SIGSTOP of the inspector while 64 MiB go through",
+    told=Told(
+        "inspection cannot keep up and skips frames", metrics=("kproxy_inspector_dropped_frames_total > 0",), seconds=60
+    ),
+    ended=None,
+)
+SLOW_INSPECTOR = Fault(
+    "inspector with a twentieth of its time",
+    lambda rig: rig.throttle("inspector"),
+    heal=Rig.unthrottle,
+    told=Told(metrics=("kproxy_inspector_queued_bytes > 100000",)),
+    healed=Told(metrics=("kproxy_inspector_queued_bytes < 100000",), seconds=20),
+)
 KILLED_WORKER = Fault(
     "SIGKILL of the first worker",
     _send("worker 1", signal.SIGKILL),
+    told=Told(r"one of 2 inspectors stopped \(killed by SIGKILL\) and was restarted"),
+    exits=(4,),
 )
 STOPPED_WORKER = Fault(
     "SIGSTOP of the second worker",
@@ -146,12 +164,12 @@ def ignored_term(part: str) -> Fault:
 
 def _kill_upstream(rig: Rig) -> None:
     rig.upstream.signal(signal.SIGKILL)
-    rig.connect()
+    rig.ask()
 
 
 def _revive_upstream(rig: Rig) -> None:
     rig.upstream.start()
-    rig.connect()
+    rig.ask()
 
 
 KILLED_UPSTREAM = Fault(
@@ -178,12 +196,12 @@ MUTE_UPSTREAM = Fault(
 
 def _forget_name(rig: Rig) -> None:
     rig.hosts.write_text("")
-    rig.connect()
+    rig.ask()
 
 
 def _remember_name(rig: Rig) -> None:
     rig.hosts.write_text("127.0.0.1 localhost\n")
-    rig.connect()
+    rig.ask()
 
 
 FORGOTTEN_UPSTREAM = Fault(
@@ -229,6 +247,14 @@ def _remove_trace(rig: Rig) -> None:
 REMOVED_TRACE = Fault("removed trace directory", _remove_trace, told=Told("TODO"))
 
 
+def _unmount_disk(rig: Rig) -> None:
+    assert rig.disk is not None
+    rig.disk.unmount()
+
+
+REMOVED_DISK = replace(REMOVED_TRACE, name="removed trace disk", inject=_unmount_disk, own_disk=True)
+
+
 # --- clients, and what the system has ----------------------------------------------------------------------------
 
 
@@ -245,5 +271,17 @@ SHORT_OF_DESCRIPTORS = Fault(
     heal=Rig.hang_up,
     told=Told("cannot accept more connections for now: too many open files", "^503 .*no file descriptors"),
     healed=Told(seconds=2),
+)
+
+
+def _read_nothing(rig: Rig) -> None:
+    """Each client is owed 60 MB."""
+    topic = f"{rig.topic}-large"
+    fill_topic(rig.broker, topic, 64, 950_000)
+    rig.crowd(4, fetch(topic, 64_000_000))
+
+
+SLOW_READERS = Fault(
+    "clients that read nothing", _read_nothing, heal=Rig.hang_up, told=Told(metrics=("kproxy_connections_open >= 5",))
 )
 FAULTLESS = Fault("nothing", _nothing)

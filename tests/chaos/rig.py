@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -69,9 +70,10 @@ class Rig:
             self.start_proxy()
             self.load = Load("{}:{}".format(*self.ports.kafka), self.topic, pace)
             stack.callback(self.load.finish, seconds=0)
-            self.idle: list[socket.socket] = []
+            self._clients: list[socket.socket] = []
             stack.callback(self.hang_up)
-            self._throttle: threading.Event | None = None
+            self._throttled = ExitStack()
+            stack.enter_context(self._throttled)
             self._stack = stack.pop_all()
 
     @property
@@ -101,32 +103,53 @@ class Rig:
             f"message {told.message!r}": lambda: re.search(told.message, proxy.printed),
             f"health {told.health!r}": lambda: re.search(told.health, proxy.health),
         } | {f"metric {each!r}": lambda each=each: proxy.measures(each) for each in told.metrics}  # type: ignore[misc]
-        missing: list[str] = []
 
-        def are_true() -> bool:
-            missing[:] = [name for name, holds in ways.items() if not holds()]
-            return not missing
+        def all_held() -> bool:
+            for name in [name for name, holds in ways.items() if holds()]:
+                del ways[name]
+            return not ways
 
         try:
-            until("told", are_true, seconds=told.seconds, every=0.1)
+            until("told", all_held, seconds=told.seconds, every=0.1)
         except TimeoutError:
             raise TimeoutError(
-                f"not told within {told.seconds:g} s by {' and '.join(missing)}; health is {proxy.health}; "
+                f"not told within {told.seconds:g} s by {' and '.join(ways)}; health is {proxy.health}; "
                 f"it printed: {proxy.printed}"
             ) from None
 
-    def connect(self) -> None:
-        """A new client connects, as health checks do, and waits until kproxy closes or answers."""
-        answers(self.ports.kafka, 10)
+    def ask(self) -> bool:
+        """A new client sends a request; whether it is answered."""
+        return answers(self.ports.kafka, 10)
 
-    def crowd(self, clients: int) -> None:
-        """So many clients connect and remain silent."""
-        self.idle += [socket.create_connection(self.ports.kafka, timeout=10) for _ in range(clients)]
+    def crowd(self, clients: int, request: bytes = b"") -> None:
+        """So many clients connect, send this, and read nothing."""
+        for _ in range(clients):
+            self._clients.append(socket.create_connection(self.ports.kafka, timeout=10))
+            self._clients[-1].sendall(request)
 
     def hang_up(self) -> None:
         """Those clients leave."""
-        while self.idle:
-            self.idle.pop().close()
+        while self._clients:
+            self._clients.pop().close()
+
+    def throttle(self, part: str) -> None:
+        """Let a part run for a twentieth of the time."""
+        process, ended = self.proxy.part(part), threading.Event()
+
+        def work() -> None:
+            while not ended.wait(0.02):
+                process.signal(signal.SIGSTOP)
+                ended.wait(0.38)
+                process.signal(signal.SIGCONT)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        self._throttled.callback(thread.join)
+        self._throttled.callback(ended.set)
+
+    def unthrottle(self) -> None:
+        """Let it run all the time."""
+        self._throttled.close()
 
     def close(self) -> None:
         """End everything."""

@@ -66,10 +66,20 @@ def _stories() -> list[Story]:
         Story((faults.FORGOTTEN_UPSTREAM,), quick=True),
         Story((faults.FULL_DISK,), quick=True),
         Story((faults.REMOVED_TRACE,), quick=True),
+        Story((faults.REMOVED_DISK,)),
         Story((faults.SHORT_OF_DESCRIPTORS,), quick=True),
+        Story((faults.SLOW_READERS,), quick=True),
+        Story((faults.SLOW_INSPECTOR,), pace=Pace(3000, 1000)),
+        Story((faults.OVERRUN_INSPECTOR,), pace=Pace(2000, 8000)),
     ]
     lasting = [replace(story, heals=False) for story in alone if story.faults[0].ended is not None]
-    return alone + lasting
+    several = [
+        Story((faults.KILLED_INSPECTOR, faults.KILLED_INSPECTOR, faults.killed_relay(signal.SIGKILL, -signal.SIGKILL))),
+        Story((faults.KILLED_UPSTREAM, faults.MUTE_UPSTREAM, faults.KILLED_INSPECTOR)),
+        Story((faults.FULL_DISK, faults.KILLED_INSPECTOR, faults.SHORT_OF_DESCRIPTORS)),
+        Story((faults.KILLED_WORKER, faults.STOPPED_WORKER, faults.KILLED_WORKER), inspectors=2),
+    ]
+    return alone + lasting + several
 
 
-STORIES = {story.name: story for story in _stories()}
+STORIES = _stories()

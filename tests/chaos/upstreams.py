@@ -21,13 +21,13 @@ class Upstream(Protocol):
     address: Address
 
     def start(self) -> None:
-        """Return when it answers."""
+        """Return when it answers; one that is stopped continues."""
 
     def signal(self, number: int) -> None:
         """Send a signal to all of it; after SIGKILL, return when it has ended."""
 
     def close(self) -> None:
-        """End it."""
+        """The story has ended."""
 
 
 class BuiltInBroker:
@@ -35,6 +35,7 @@ class BuiltInBroker:
 
     def __init__(self, directory: Path, name: str = HOST) -> None:
         self.address: Address = (HOST, free_port())
+        self._process: subprocess.Popen[bytes] | None = None
         self._printed = directory / "broker.txt"
         data = str(directory / "data")
         self._command = [
@@ -43,20 +44,25 @@ class BuiltInBroker:
         ]  # fmt: skip
 
     def start(self) -> None:
-        with self._printed.open("ab") as output:
-            command = dies_with_us(self._command)
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
-            )
+        if self._process is not None:
+            self.signal(signal.SIGCONT)
+        else:
+            with self._printed.open("ab") as output:
+                command = dies_with_us(self._command)
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
+                )
         until(f"the broker answers, see {self._printed}", lambda: answers(self.address, 5))
 
     def signal(self, number: int) -> None:
+        assert self._process is not None
         os.killpg(self._process.pid, number)
         if number == signal.SIGKILL:
             self._process.wait()
+            self._process = None
 
     def close(self) -> None:
-        if self._process.poll() is None:
+        if self._process is not None:
             self.signal(signal.SIGKILL)
 
 
@@ -69,7 +75,9 @@ class RealKafka:
         self._runs = True
 
     def start(self) -> None:
-        if not self._runs:
+        if self._runs:
+            self._kafka.signal(signal.SIGCONT)
+        else:
             self._kafka.start()
             self._runs = True
 
@@ -78,7 +86,5 @@ class RealKafka:
         self._runs = number != signal.SIGKILL
 
     def close(self) -> None:
-        if self._runs:
-            self.signal(signal.SIGCONT)
-        else:
-            self.start()
+        """Leave it running, for the next story."""
+        self.start()
