@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
@@ -41,21 +41,27 @@ def crashed(printed: str) -> Iterator[str]:
 
 
 def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
-    """Connections whose frames and gaps in the trace are not all the bytes that were relayed."""
-    traced: Counter[tuple[str, str]] = Counter()
+    """Connections whose frames and gaps in the trace are not all the bytes that were relayed.
+
+    Lines that were being written when the inspector was killed may be both in the trace and in a gap.
+    """
+    restarted = False
+    frames: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    gaps: Counter[tuple[str, str]] = Counter()
     relayed: dict[tuple[str, str], int] = {}
     for line in lines:
-        connection = line.get("connection_id")
+        connection = line.get("connection_id") or ""
+        restarted |= "restarted" in line.get("reason", "")
         if line["kind"] in ("request", "response"):
-            traced[connection, line["kind"]] += line["size"]
-        elif line["kind"] == "gap" and connection is not None:
-            traced[connection, line["direction"]] += line["bytes"]
+            frames[connection, line["kind"]].append((line["offset"], line["size"]))
+        elif line["kind"] == "gap" and connection:
+            gaps[connection, line["direction"]] += line["bytes"]
         elif line["kind"] == "gap" and "bytes" not in line:
             return  # lines that could not be written, which is reported: their number is known, not their bytes
         elif line["kind"] == "close":
             for direction in ("request", "response"):
                 relayed[connection, direction] = line[f"{direction}_bytes"]
-    for (connection, direction), size in relayed.items():
-        if traced[connection, direction] != size:
-            found = traced[connection, direction]
-            yield f"{size} bytes of {direction}s of {connection} were relayed, but the trace has {found}"
+    for key, size in relayed.items():
+        found = gaps[key] + sum(min(length, size - offset) for offset, length in frames[key])  # the last may be cut
+        if found < size or (found > size and not restarted):
+            yield f"{size} bytes of {key[1]}s of {key[0]} were relayed, but the trace has {found}"

@@ -78,7 +78,9 @@ class JudgedProxy:
 
     def part(self, name: str) -> Process:
         """A part that runs, or will soon."""
-        return until(f"kproxy has a {name}", lambda: self.census.count().get(name))
+        found = until(f"kproxy has a {name}", lambda: self.census.count().get(name))
+        assert found is not None
+        return found
 
     def measures(self, expression: str) -> bool:
         """Whether /metrics agrees with an expression such as `kproxy_inspector_up == 0`; labels are added up."""

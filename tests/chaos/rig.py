@@ -66,7 +66,7 @@ class Rig:
             self._directory = directory
             self._options = ("--trace", str(self.trace), *options)
             self._name = NAME if own_hosts else HOST
-            stack.callback(lambda: [run.kill_all() for run in self.runs])
+            stack.callback(self._kill_all)
             self.start_proxy()
             self.load = Load("{}:{}".format(*self.ports.kafka), self.topic, pace)
             stack.callback(self.load.finish, seconds=0)
@@ -150,6 +150,10 @@ class Rig:
     def unthrottle(self) -> None:
         """Let it run all the time."""
         self._throttled.close()
+
+    def _kill_all(self) -> None:
+        for run in self.runs:
+            run.kill_all()
 
     def close(self) -> None:
         """End everything."""
