@@ -13,7 +13,7 @@ from kproxy.proxy.tap import Tap
 
 _CONNECT_S: Final = 0.8  # Kubernetes waits a second for the whole answer
 _REACHED_FOR_S: Final = 10.0  # an upstream that answered is not checked again for this time
-_FAILED_FOR_S: Final = 1.0
+_FAILED_FOR_S: Final = 1.0  # nor one that did not answer, or that has refused a client since
 
 
 class Health:
@@ -30,7 +30,7 @@ class Health:
         self._relay = relay
         self._tap = tap
         self._lock = asyncio.Lock()
-        self._checked_until = -math.inf  # in the loop's time
+        self._checked_at = -math.inf  # in the loop's time
         self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
 
     async def report(self) -> tuple[bool, dict[str, Any]]:
@@ -56,15 +56,16 @@ class Health:
     async def _failed_upstreams(self) -> dict[str, str]:
         """If all upstreams are unreachable, the reason for each."""
         upstreams = self._relay.listeners.upstreams
-        if self._relay.clients.is_connected and not all(each in self._relay.down for each in upstreams):
+        refuses = all(each in self._relay.down for each in upstreams)
+        if self._relay.clients.is_connected and not refuses:
             return {}
         async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
-            if loop.time() >= self._checked_until:
+            if loop.time() >= self._checked_at + (_FAILED_FOR_S if self._failures or refuses else _REACHED_FOR_S):
                 errors = await asyncio.gather(*(check_upstream(each, _CONNECT_S) for each in upstreams.values()))
                 failures = {
                     str(each): reason(error) for each, error in zip(upstreams, errors, strict=True) if error is not None
                 }
                 self._failures = failures if len(failures) == len(upstreams) else {}
-                self._checked_until = loop.time() + (_FAILED_FOR_S if self._failures else _REACHED_FOR_S)
+                self._checked_at = loop.time()
             return self._failures

@@ -36,6 +36,7 @@ class Fault:
         stops_traffic: Nothing can be acknowledged while it lasts. Otherwise, traffic must go on.
         ended: What must be printed, if kproxy is to end (SIGTERM) while the fault lasts; None if it cannot.
         exit_while_it_lasts: The exit status then.
+        verbose: It is reported only without `--quiet`.
         own_disk: It needs a small disk for the trace.
         own_hosts: It needs the broker's name to be resolved by a file.
     """
@@ -49,6 +50,7 @@ class Fault:
     stops_traffic: bool = False
     ended: str | None = None
     exit_while_it_lasts: int = 0
+    verbose: bool = False
     own_disk: bool = False
     own_hosts: bool = False
 
@@ -83,6 +85,18 @@ def killed_relay(number: signal.Signals, status: int) -> Fault:
     )
 
 
+def _kill_relay_of_stopped_inspector(rig: Rig) -> None:
+    rig.proxy.part("inspector").signal(signal.SIGSTOP)
+    rig.load.advance()
+    rig.proxy.signal(signal.SIGKILL)
+    rig.proxy.wait()
+
+
+KILLED_RELAY_OF_STOPPED_INSPECTOR = replace(
+    killed_relay(signal.SIGKILL, -signal.SIGKILL),
+    name="SIGKILL of the relay while the inspector is stopped",
+    inject=_kill_relay_of_stopped_inspector,
+)
 STOPPED_RELAY = Fault(
     "SIGSTOP of the relay",
     _send("relay", signal.SIGSTOP),
@@ -164,12 +178,12 @@ def ignored_term(part: str) -> Fault:
 
 def _kill_upstream(rig: Rig) -> None:
     rig.upstream.signal(signal.SIGKILL)
-    rig.ask()
+    rig.is_answered()
 
 
 def _revive_upstream(rig: Rig) -> None:
     rig.upstream.start()
-    rig.ask()
+    rig.is_answered()
 
 
 KILLED_UPSTREAM = Fault(
@@ -188,20 +202,21 @@ MUTE_UPSTREAM = Fault(
     "mute upstream",
     _send_upstream(signal.SIGSTOP),
     heal=_send_upstream(signal.SIGCONT),
-    told=Told("", "", ("kproxy_requests_in_flight >= 1",), seconds=10),
+    told=Told("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), seconds=10),
     stops_traffic=True,
     ended="",
+    verbose=True,
 )
 
 
 def _forget_name(rig: Rig) -> None:
     rig.hosts.write_text("")
-    rig.ask()
+    rig.is_answered()
 
 
 def _remember_name(rig: Rig) -> None:
     rig.hosts.write_text("127.0.0.1 localhost\n")
-    rig.ask()
+    rig.is_answered()
 
 
 FORGOTTEN_UPSTREAM = Fault(
@@ -234,8 +249,21 @@ FULL_DISK = Fault(
     "full trace disk",
     _fill_disk,
     heal=_empty_disk,
-    told=Told("No space left on device"),
+    told=Told(
+        "trace stopped: .*No space left on device",
+        "^200 .*not written: No space left on device",
+        ("kproxy_trace_writing == 0", "kproxy_trace_lost_lines_total > 0"),
+        seconds=10,
+    ),
+    healed=Told(
+        "the trace is being written again; [0-9]+ lines are missing",
+        '^200 .*"trace": "written"',
+        ("kproxy_trace_writing == 1",),
+        seconds=15,
+    ),
+    exits=(4,),
     ended="trace lines are missing",
+    exit_while_it_lasts=4,
     own_disk=True,
 )
 
@@ -244,7 +272,16 @@ def _remove_trace(rig: Rig) -> None:
     shutil.rmtree(rig.trace)
 
 
-REMOVED_TRACE = Fault("removed trace directory", _remove_trace, told=Told("TODO"))
+REMOVED_TRACE = Fault(
+    "removed trace directory",
+    _remove_trace,
+    told=Told(
+        "trace file .* was deleted: [0-9]+ lines are lost; the trace continues in",
+        '"trace_lost_lines": [1-9]',
+        ("kproxy_trace_lost_lines_total > 0", "kproxy_trace_writing == 1"),
+    ),
+    exits=(4,),
+)
 
 
 def _unmount_disk(rig: Rig) -> None:
@@ -265,10 +302,15 @@ def _limit_descriptors(rig: Rig) -> None:
     rig.crowd(400)
 
 
+def _free_descriptors(rig: Rig) -> None:
+    rig.hang_up()
+    assert rig.is_answered(seconds=3), "a new client waits although descriptors are free"
+
+
 SHORT_OF_DESCRIPTORS = Fault(
     "no file descriptors left",
     _limit_descriptors,
-    heal=Rig.hang_up,
+    heal=_free_descriptors,
     told=Told("cannot accept more connections for now: too many open files", "^503 .*no file descriptors"),
     healed=Told(seconds=2),
 )

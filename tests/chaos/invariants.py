@@ -60,7 +60,7 @@ def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
             return  # lines that could not be written, which is reported: their number is known, not their bytes
         elif line["kind"] == "close":
             for direction in ("request", "response"):
-                relayed[connection, direction] = line[f"{direction}_bytes"]
+                relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
     for key, size in relayed.items():
         found = gaps[key] + sum(min(length, size - offset) for offset, length in frames[key])  # the last may be cut
         if found < size or (found > size and not restarted):

@@ -54,7 +54,7 @@ class JudgedProxy:
         self._http = "http://{}:{}".format(*ports.http)
         command = [
             *prefix, sys.executable, "-m", "kproxy", "--listen", "{}:{}".format(*ports.kafka), "--upstream", upstream,
-            "--advertise", "--http", "{}:{}".format(*ports.http), "-q", *options,
+            "--advertise", "--http", "{}:{}".format(*ports.http), *options,
         ]  # fmt: skip
         with printed.open("wb") as output:
             self._process = subprocess.Popen(

@@ -114,12 +114,12 @@ class Rig:
         except TimeoutError:
             raise TimeoutError(
                 f"not told within {told.seconds:g} s by {' and '.join(ways)}; health is {proxy.health}; "
-                f"it printed: {proxy.printed}"
+                f"it printed: {proxy.printed[-2000:]}"
             ) from None
 
-    def ask(self) -> bool:
-        """A new client sends a request; whether it is answered."""
-        return answers(self.ports.kafka, 10)
+    def is_answered(self, seconds: float = 10) -> bool:
+        """A new client sends a request; whether it is answered in time."""
+        return answers(self.ports.kafka, seconds)
 
     def crowd(self, clients: int, request: bytes = b"") -> None:
         """So many clients connect, send this, and read nothing."""

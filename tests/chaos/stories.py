@@ -49,6 +49,7 @@ def _stories() -> list[Story]:
         Story((faults.FAULTLESS,)),
         Story((faults.killed_relay(signal.SIGKILL, -signal.SIGKILL),), quick=True),
         Story((faults.killed_relay(signal.SIGTERM, 0),)),
+        Story((faults.KILLED_RELAY_OF_STOPPED_INSPECTOR,), quick=True),
         Story((faults.STOPPED_RELAY,)),
         Story((faults.KILLED_INSPECTOR,), quick=True),
         Story((faults.STOPPED_INSPECTOR,), quick=True),

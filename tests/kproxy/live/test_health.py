@@ -80,9 +80,19 @@ async def test_ready_again_when_the_upstream_answers_although_no_client_comes() 
             await refused(relay)
             assert await status(found) == (False, "no upstream can be reached")
             broker.start()
-            found._checked_until = 0
+            found._checked_at = 0
             assert await status(found) == (True, "ok")
             assert relay.down  # no client has come since
+
+
+async def test_not_ready_when_clients_are_refused_although_the_upstream_answered_just_before() -> None:
+    with Broker() as broker:
+        async with healthy(broker) as (found, relay, _):
+            assert await status(found) == (True, "ok")
+            broker.stop()
+            await refused(relay)
+            found._checked_at -= 1  # a second later
+            assert await status(found) == (False, "no upstream can be reached")
 
 
 async def test_a_hundred_questions_are_one_connection_to_the_upstream() -> None:
@@ -100,7 +110,7 @@ async def test_clients_that_are_connected_prove_that_the_upstream_answers() -> N
         async with healthy(broker) as (found, relay, _), connected(relay, broker):
             await until(lambda: relay.clients.is_connected)
             assert await status(found) == (True, "ok")
-            assert found._checked_until < 0  # nothing was checked
+            assert found._checked_at < 0  # nothing was checked
 
 
 async def test_the_answer_does_not_take_longer_than_kubernetes_waits() -> None:
