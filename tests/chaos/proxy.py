@@ -58,8 +58,9 @@ class JudgedProxy:
         ]  # fmt: skip
         with printed.open("wb") as output:
             self._process = subprocess.Popen(
-                dies_with_us(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
-            )
+                dies_with_us(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True,  # otherwise, the system continues stopped processes when the relay ends
+            )  # fmt: skip
         relay = Process.find(self._process.pid)
         assert relay is not None, self.printed
         self.census = Census(relay)
