@@ -10,6 +10,7 @@ from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
+from kproxy.trace.state import TraceState
 
 _CONNECT_S: Final = 0.8  # Kubernetes waits a second for the whole answer
 _REACHED_FOR_S: Final = 10.0  # an upstream that answered is not checked again for this time
@@ -23,9 +24,15 @@ class Health:
 
     Attributes:
         draining: The relay is about to end.
+
+    Args:
+        relay: Has the listeners and the clients.
+        tap: To the inspector.
+        trace: None if no trace is written.
     """
 
-    def __init__(self, relay: Relay, tap: Tap) -> None:
+    def __init__(self, relay: Relay, tap: Tap, trace: TraceState | None = None) -> None:
+        self._trace = trace
         self.draining = False
         self._relay = relay
         self._tap = tap
@@ -34,7 +41,7 @@ class Health:
         self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
 
     async def report(self) -> tuple[bool, dict[str, Any]]:
-        """Whether clients can be served, and a report for people. The state of the inspector does not count."""
+        """Whether clients can be served, and a report for people. Inspector and trace do not count."""
         listening = self._relay.addresses
         down = self._relay.down
         unreachable = {str(address): down[address] for address in self._relay.listeners.upstreams if address in down}
@@ -50,7 +57,15 @@ class Health:
         else:
             status = "ok"
         inspector = "stopped" if self._tap.gone else "restarting" if self._tap.lost else "running"
-        report = {"status": status, "listening": listening, "unreachable": unreachable, "inspector": inspector}
+        report: dict[str, Any] = {
+            "status": status,
+            "listening": listening,
+            "unreachable": unreachable,
+            "inspector": inspector,
+        }
+        if self._trace is not None:
+            report["trace"] = "written" if self._trace.failure is None else f"not written: {self._trace.failure}"
+            report["trace_lost_lines"] = self._trace.lost_lines
         return status == "ok", report
 
     async def _failed_upstreams(self) -> dict[str, str]:

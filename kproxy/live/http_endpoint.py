@@ -21,6 +21,7 @@ from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.sockets import listen
 from kproxy.proxy.tap import Tap
+from kproxy.trace.state import TraceState
 
 if TYPE_CHECKING:
     from kproxy.live.relay_metrics import RelayMetrics
@@ -32,10 +33,10 @@ _FRESH_S: Final = 1.0  # metrics are not computed more often
 class HttpEndpoint:
     """The paths of ``--http``; `addresses` are those of the listening sockets."""
 
-    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
+    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None) -> None:
         self.addresses: list[str] = []
-        self.health = Health(relay, tap)
-        self._metrics = _metrics(relay, tap, figures)
+        self.health = Health(relay, tap, trace)
+        self._metrics = _metrics(relay, tap, figures, trace)
         self._text = b""
         self._fresh_until = -math.inf  # in the loop's time
 
@@ -64,8 +65,10 @@ class HttpEndpoint:
 
 
 @asynccontextmanager
-async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresReader) -> AsyncIterator[HttpEndpoint]:
-    """Answer requests while the block lasts.
+async def serve_http(
+    address: Address, relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None = None
+) -> AsyncIterator[HttpEndpoint]:
+    """Answer requests while the block lasts. `trace` is None if no trace is written.
 
     Raises:
         ListenError: The address cannot be listened on.
@@ -79,7 +82,7 @@ async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresR
             failures.add(sentence)
             warn(sentence)
 
-    endpoint = HttpEndpoint(relay, tap, figures)
+    endpoint = HttpEndpoint(relay, tap, figures, trace)
     server = HttpServer(sockets, endpoint.respond, report)
     endpoint.addresses = server.addresses
     try:
@@ -88,10 +91,10 @@ async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresR
         server.close()
 
 
-def _metrics(relay: Relay, tap: Tap, figures: FiguresReader) -> RelayMetrics | None:
+def _metrics(relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None) -> RelayMetrics | None:
     try:
         from kproxy.live.relay_metrics import RelayMetrics
     except ImportError:
         warn(f"/metrics is not available; install what it needs with: {install_command('metrics')}")
         return None
-    return RelayMetrics(relay, tap, figures)
+    return RelayMetrics(relay, tap, figures, trace)

@@ -47,10 +47,12 @@ class InspectorMetrics(Collector):
 
     Args:
         in_flight: Returns the number of unanswered requests.
+        lost_lines: Returns the number of lines that the trace lacks because they could not be written.
     """
 
-    def __init__(self, in_flight: Callable[[], int]) -> None:
+    def __init__(self, in_flight: Callable[[], int], lost_lines: Callable[[], int] = lambda: 0) -> None:
         self._in_flight = in_flight
+        self._lost_lines = lost_lines
         self._names = {each.name for each in schemas.apis()}
         self._severities = {each.code: str(each.severity) for each in rules()}
         self._apis: dict[str, _Api] = {}
@@ -124,4 +126,5 @@ class InspectorMetrics(Collector):
         yield findings
         yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
         yield CounterMetricFamily("kproxy_gap_bytes", "Relayed bytes that were not inspected.", self._gap_bytes)
-        yield CounterMetricFamily("kproxy_gap_frames", "Relayed frames that were not inspected.", self._gap_frames)
+        text = "Relayed frames that were not inspected, and lines of the trace that could not be written."
+        yield CounterMetricFamily("kproxy_gap_frames", text, self._gap_frames + self._lost_lines())

@@ -12,12 +12,14 @@ from kproxy import __version__
 from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.tap import Tap
+from kproxy.trace.state import TraceState
 
 
 class RelayMetrics(Collector):
     """Reads the figures on request, so relaying does not become slower."""
 
-    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
+    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None = None) -> None:
+        self._trace = trace
         self._relay = relay
         self._tap = tap
         self._figures = figures
@@ -55,3 +57,9 @@ class RelayMetrics(Collector):
         yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs.", int(not tap.lost))
         text = "How often the inspector was restarted."
         yield CounterMetricFamily("kproxy_inspector_restarts", text, max(self._figures.inspectors - 1, 0))
+        if self._trace is not None:
+            text = "Whether the trace is being written: 0 without an inspector, or if its disk fails or is full."
+            is_written = not tap.lost and self._trace.failure is None
+            yield GaugeMetricFamily("kproxy_trace_writing", text, int(is_written))
+            text = "Lines that are missing from the trace because they could not be written, or were deleted."
+            yield CounterMetricFamily("kproxy_trace_lost_lines", text, self._trace.lost_lines)

@@ -35,6 +35,7 @@ from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tls.failure import TlsError
+from kproxy.trace.state import TraceState
 
 #: Seconds for connections to become quiet after SIGTERM.
 DRAIN_S = 5.0
@@ -80,7 +81,7 @@ def run(
         registry: The address for the schema registry next to the built-in broker.
 
     Returns:
-        Whether one inspector saw everything to the end.
+        Whether one inspector saw everything to the end, and the trace has it.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -103,12 +104,13 @@ def run(
                     reload=reload,
                     http=http,
                     registry=registry,
+                    trace=None if watch.directory is None else watch.trace_state,
                 )
             )
         statuses = spawner.close()
     if outcome is _Outcome.LOST:
         return False
-    return _ended_well(statuses) and outcome is _Outcome.WHOLE
+    return _ended_well(statuses) and outcome is _Outcome.WHOLE and not watch.trace_state.lost_lines
 
 
 class _Outcome(Enum):
@@ -148,6 +150,7 @@ async def _relay(
     reload: Reload | None,
     http: Address | None,
     registry: Address | None,
+    trace: TraceState | None,
 ) -> _Outcome:
     """Relay until a signal."""
     lost = False
@@ -181,7 +184,7 @@ async def _relay(
             await _check(listeners)
         endpoint = None
         if http is not None and figures is not None:
-            endpoint = await stack.enter_async_context(serve_http(http, relay, tap, figures))
+            endpoint = await stack.enter_async_context(serve_http(http, relay, tap, figures, trace))
         with stop_on_signals() as stop:  # from here on: a user who reads that it runs may stop it
             if sample is not None:
                 say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +33,9 @@ from kproxy.outputs.streams import error_text, give_up_output
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.encoding import encode_line
+from kproxy.trace.formatting import safe
 from kproxy.trace.lines import Detail, Line
+from kproxy.trace.state import TraceState
 from kproxy.trace.timestamps import timestamp
 from kproxy.trace.writer import TraceWriter
 
@@ -56,6 +58,7 @@ class InspectorOptions:
         detail: How much of each frame the trace has.
         directory: Of the trace; None writes none.
         compress: Whether the trace is compressed.
+        trace_state: Shared with the relay: lost lines, and whether the trace can be written.
         control: The socket for viewers.
         built_in: Whether the upstream is the built-in broker.
         metrics: Whether to count for Prometheus, which needs the extra of that name.
@@ -73,6 +76,7 @@ class InspectorOptions:
     metrics: bool = False
     record_values: RecordValues | None = None
     workers: int = 1
+    trace_state: TraceState = field(default_factory=TraceState)
 
 
 class InspectionSink:
@@ -107,13 +111,22 @@ class InspectionSink:
         self._trace: TraceWriter | None = None
         if options.directory is not None:
             lost = 0 if table is None else table.lost_lines()
-            self._trace = TraceWriter(options.directory, node=node, compress=options.compress, lost=lost, warn=warn)
+            self._trace = TraceWriter(
+                options.directory,
+                node=node,
+                compress=options.compress,
+                lost=lost,
+                state=options.trace_state,
+                warn=warn,
+            )
         self._control: ControlServer | None = None
         if options.control is not None:
             self._control = ControlServer(
                 options.control, selector, _greeting(options, hello, node), self._watched, relay_ended=relay_ended
             )
         self._tally = RunSummary()
+        self._trace_state = options.trace_state
+        self._lost_before = options.trace_state.lost_lines  # by earlier inspectors
         self._metrics: InspectorMetrics | None = None
         if options.metrics:
             self._metrics = _metrics_of(self)
@@ -211,6 +224,11 @@ class InspectionSink:
             if not isinstance(error, BrokenPipeError):
                 warn(f"output stopped: {error_text(error)}")
 
+    @property
+    def lost_lines(self) -> int:
+        """Lines that the trace lacks because they could not be written, since this inspector began."""
+        return self._trace_state.lost_lines - self._lost_before
+
     def metrics_text(self) -> bytes | None:
         """The figures for Prometheus; None if they are not counted."""
         return None if self._metrics is None else self._metrics.text()
@@ -264,7 +282,8 @@ class InspectionSink:
             self._trace.close(at=self._at)
         if self._control is not None:
             self._control.close()
-        if self._tally.connections or self._messages.missed or self._messages.left_out:
+        lost = self._trace_state.lost_lines
+        if self._tally.connections or self._messages.missed or self._messages.left_out or lost:
             self._show_summary()
 
     def _show_summary(self) -> None:
@@ -281,12 +300,20 @@ class InspectionSink:
             if self._hello.sample is not None:
                 more = "" if left_out is None else f"; {left_out} connections were left out"
                 console.print(f"sample: {100 * self._hello.sample:.4g}% of all connections{more}", highlight=False)
-            if self._trace is not None and not self._trace.lost:
-                console.print(f"trace: {self._trace.directory}", highlight=False, soft_wrap=True)
+            for place in _places(self._trace):
+                console.print(f"trace: {safe(str(place))}", highlight=False, markup=False, soft_wrap=True)
         if missed:
             warn(f"{missed} connections were not inspected: the inspector could not keep up or was restarted")
-        if self._trace is not None and self._trace.lost:
-            warn(f"{self._trace.lost} trace lines are missing: the trace could not be written")
+        if self._trace is not None and (lost := self._trace_state.lost_lines):
+            rest = "" if self._trace.is_written else f"; there is no trace of this run in {self._trace.directory}"
+            warn(f"{lost} trace lines are missing: the trace could not be written, or was deleted{rest}")
+
+
+def _places(trace: TraceWriter | None) -> list[Path]:
+    """The directories that have the trace of this run."""
+    if trace is None:
+        return []
+    return [*([trace.directory] if trace.is_written else []), *dict.fromkeys(trace.moved_to)]
 
 
 def node_name(hello: tap_messages.Hello) -> str:
@@ -311,7 +338,7 @@ def _metrics_of(sink: InspectionSink) -> InspectorMetrics | None:
         from kproxy.live.inspector_metrics import InspectorMetrics
     except ImportError:  # the relay reports the missing extra
         return None
-    return InspectorMetrics(lambda: sink.in_flight)
+    return InspectorMetrics(lambda: sink.in_flight, lambda: sink.lost_lines)
 
 
 def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:

@@ -12,6 +12,7 @@ import zstandard
 from kproxy.io.processes import is_alive
 from kproxy.trace.encoding import append_line, encode_line
 from kproxy.trace.lines import FORMAT, GapLine, Line
+from kproxy.trace.state import TraceState
 from kproxy.trace.timestamps import timestamp
 
 HOUR = 3600 * 1_000_000_000
@@ -19,6 +20,8 @@ HOUR = 3600 * 1_000_000_000
 ZSTD_CHUNK = 1 << 20
 #: Delay after a failed write before the next attempt.
 RETRY_NS = 5 * 1_000_000_000
+#: How often the writer checks that its file is still where it was created.
+CHECK_NS = 1_000_000_000
 
 
 class TraceWriter:
@@ -28,8 +31,14 @@ class TraceWriter:
     maximum size, at the end of the hour, or at the end. Files of a killed process are renamed by the next writer in
     that directory. `flush` hands all lines to the system, except the last MiB of a compressed file.
 
-    After the constructor, disk errors never raise: lines are counted as lost, `warn` is called once, and when writing
-    works again, a new file begins with a gap line that has the number of lost lines.
+    Disk errors never raise: lines are counted as lost, `warn` is called once, and when writing works again, a new file
+    begins with a gap line that has the number of lost lines. The same happens if the file that is being written is
+    deleted, also with its directory, which is created again. A file that was moved is completed where it is.
+
+    Attributes:
+        lost: Lines that are missing and not in a gap line.
+        is_written: Some lines of this writer are in a file.
+        moved_to: Directories to which others have moved files while they were written.
 
     Args:
         directory: Created if need be.
@@ -37,10 +46,8 @@ class TraceWriter:
         max_bytes: A file is completed when it reaches this size.
         compress: Write zstd (``.jsonl.zst``).
         lost: Lines that an earlier writer lost and could not report.
+        state: Gets lost lines and the current failure.
         warn: Called with one sentence for the user.
-
-    Raises:
-        OSError: The directory cannot be created or written.
     """
 
     def __init__(
@@ -51,10 +58,14 @@ class TraceWriter:
         max_bytes: int = 128 << 20,
         compress: bool = False,
         lost: int = 0,
+        state: TraceState | None = None,
         warn: Callable[[str], None],
     ) -> None:
         self.directory = directory
         self.lost = lost
+        self.is_written = False
+        self.moved_to: list[Path] = []
+        self._state = TraceState() if state is None else state
         self._node = node
         self._max_bytes = max_bytes
         self._compress = compress
@@ -67,11 +78,19 @@ class TraceWriter:
         self._part = Path()
         self._hour = -1
         self._size = 0
+        self._lines = 0  # of the open file
+        self._reported = 0  # lost lines in the gap line of the open file
+        self._checked_at: int | None = None
         self._failed_at: int | None = None
-        directory.mkdir(parents=True, exist_ok=True)
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise PermissionError(13, "not writable", str(directory))
-        _complete_orphans(directory, node)
+        self._interrupted = lost > 0  # and the user does not know yet that the trace continues
+        self._state.failure = None
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if not os.access(directory, os.W_OK | os.X_OK):
+                raise PermissionError(13, "no permission to write", str(directory))
+            _complete_orphans(directory, node)
+        except OSError as error:
+            self._fail(error, 0, None)
 
     @property
     def is_holding(self) -> bool:
@@ -100,9 +119,24 @@ class TraceWriter:
 
     def flush(self, *, at: int, final: bool = False) -> None:
         """Write added lines. With `final`, also those that do not fill a zstd frame."""
+        self._check(at)
         if not self._pending or (self._compress and not final and len(self._pending) < ZSTD_CHUNK):
             return
         self._attempt(at)
+
+    def _check(self, at: int) -> None:
+        """About once a second: notice a file that was deleted or moved, and report lost lines if that is possible."""
+        checked_at = self._checked_at
+        if checked_at is not None and checked_at <= at < checked_at + CHECK_NS:
+            return
+        self._checked_at = at
+        self._leave_lost_file()
+        if self._hour >= 0 and (self._state.failure is not None or (self.lost and self._fd < 0)):
+            self._attempt(at)
+
+    def _leave_lost_file(self) -> None:
+        if self._fd >= 0 and not _is_file(self._part, self._fd):
+            self._finish()
 
     def _attempt(self, at: int, *, last: bool = False) -> None:
         """Write added lines, unless that has just failed and this is not the last chance."""
@@ -111,8 +145,9 @@ class TraceWriter:
         self._pending.clear()
         failed_at = self._failed_at
         if failed_at is not None and not last and failed_at <= at < failed_at + RETRY_NS:  # a clock may be set back
-            self.lost += lines
+            self._lose(lines)
             return
+        missing = self.lost
         try:
             if self._fd < 0:
                 self._begin(at)
@@ -121,13 +156,19 @@ class TraceWriter:
         except OSError as error:
             self._fail(error, lines, at)
             return
+        self._lines += lines
         self._failed_at = None
+        self._state.failure = None
+        if self._interrupted:
+            self._interrupted = False
+            self._warn(f"the trace is being written again; {missing} lines are missing")
         if self._size >= self._max_bytes:
             self._finish()
 
     def close(self, *, at: int) -> None:
         """Write all remaining lines, and how many were lost, and complete the file."""
         self.tick(at=at)
+        self._leave_lost_file()
         if self._pending or self.lost:
             self._attempt(at, last=True)
         self._finish()
@@ -143,7 +184,7 @@ class TraceWriter:
             if not (folder / name).exists():
                 break
         self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self._size = 0
+        self._size = self._lines = self._reported = 0
         if self.lost:
             missing = bytearray()
             reason = "the trace could not be written"
@@ -151,8 +192,7 @@ class TraceWriter:
                           reason=reason)  # fmt: skip
             append_line(gap, missing)
             self._write(bytes(missing))
-            self._warn(f"the trace is being written again; {self.lost} lines are missing")
-            self.lost = 0
+            self._reported, self.lost = self.lost, 0
 
     def _write(self, data: bytes) -> None:
         if self._compress:
@@ -168,32 +208,88 @@ class TraceWriter:
             raise
         self._size += len(data)
 
-    def _fail(self, error: OSError, lines: int, at: int) -> None:
-        if not self.lost:
+    def _fail(self, error: OSError, lines: int, at: int | None) -> None:
+        """Count these lines as lost; they were to be written at this time (ns)."""
+        why = error.strerror or str(error)
+        if self._state.failure is None:
             self._warn(
-                f"trace stopped: {self.directory}: {error.strerror or error}; traffic is still relayed; lost "
-                "lines are counted"
+                f"trace stopped: {self.directory}: {why}; traffic is still relayed; lost lines are counted, and kproxy "
+                f"tries again every {RETRY_NS // 1_000_000_000} s"
             )
-        self.lost += lines
+        self._state.failure = why
+        self._interrupted = True
+        self._lose(lines)
         self._failed_at = at
         self._finish()
+
+    def _lose(self, lines: int) -> None:
+        self.lost += lines
+        self._state.add_lost(lines)
 
     def _finish(self) -> None:
         """Close the file and rename it; delete it if it is empty."""
         if self._fd < 0:
             return
-        with contextlib.suppress(OSError):
-            os.close(self._fd)
-        self._fd = -1
-        with contextlib.suppress(OSError):
-            if self._size:
-                self._part.rename(_final_name(self._part))
+        part, name = self._part, _final_name(self._part).name
+        place: Path | None = part
+        if not _is_file(part, self._fd):
+            place = _place(self._fd)
+            if place is None:
+                self._deleted()
             else:
-                self._part.unlink()
+                self._warn(f"the trace file {part} was moved to {place}; the trace continues in {self.directory}")
+                self.moved_to.append(place.parent)
+                name = name if place.name == part.name else place.name
+        fd, self._fd = self._fd, -1
+        try:
+            os.close(fd)
+        except OSError as error:  # of a file system with quotas or behind a network: which lines it has is unknown
+            self._fail(error, self._lines, None)
+        if place is not None:
+            self._complete(place, name)
+
+    def _complete(self, place: Path, name: str) -> None:
+        """Give a closed file its final name."""
+        try:
+            if self._size:
+                self.is_written = True
+                place.rename(place.with_name(name))
+            else:
+                place.unlink()
+        except OSError as error:
+            self._warn(f"the trace file {place} keeps this name: {error.strerror}; kproxy can read it")
+
+    def _deleted(self) -> None:
+        """The open file was deleted: what was written to it is lost."""
+        self._warn(
+            f"the trace file {self._part} was deleted: {self._lines} lines are lost; the trace continues in "
+            f"{self.directory}, in a new file"
+        )
+        self.lost += self._reported  # they were in the gap line of that file
+        self._lose(self._lines)
 
 
 def _final_name(part: Path) -> Path:
     return part.with_name(part.name.removeprefix(".").removesuffix(".part"))
+
+
+def _is_file(path: Path, fd: int) -> bool:
+    """Whether the open file is at this path."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # no permission to look, or the disk fails: nothing says that the file is gone
+        return True
+
+
+def _place(fd: int) -> Path | None:
+    """The path of an open file; None if it was deleted."""
+    with contextlib.suppress(OSError):
+        place = Path(f"/proc/self/fd/{fd}").readlink()
+        if _is_file(place, fd):
+            return place
+    return None
 
 
 def _complete_orphans(directory: Path, node: str) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import zstandard
 
 from kproxy.trace import writer as writer_module
 from kproxy.trace.lines import GapLine, Line
-from kproxy.trace.writer import HOUR, RETRY_NS, TraceWriter
+from kproxy.trace.reader import trace_files
+from kproxy.trace.state import TraceState
+from kproxy.trace.writer import CHECK_NS, HOUR, RETRY_NS, TraceWriter
 
 AT = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
 FOLDER = Path("date=2023-11-14/hour=22")
@@ -237,7 +240,150 @@ def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path, make) -> None:
     assert numbers(folder / f"kproxy-web-1-{os.getpid()}-2.jsonl") == [1]
 
 
-def test_a_directory_that_cannot_be_made_is_an_error_at_once(tmp_path: Path, said: list[str]) -> None:
+def test_a_directory_that_cannot_be_made_is_reported_at_once_and_tried_again(tmp_path: Path, said: list[str]) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="Not a directory"):
-        TraceWriter(tmp_path / "file" / "below", node="n", warn=said.append)
+    state = TraceState()
+    writer = TraceWriter(tmp_path / "file" / "below", node="n", state=state, warn=said.append)
+    assert ["Not a directory" in each for each in said] == [True]
+    assert state.failure == "Not a directory"
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    assert (len(said), state.lost_lines) == (1, 1)
+    (tmp_path / "file").unlink()
+    writer.flush(at=AT + RETRY_NS)  # without traffic
+    assert (state.failure, writer.lost, state.lost_lines) == (None, 0, 1)
+    assert "being written again; 1 lines are missing" in said[-1]
+    writer.close(at=AT + RETRY_NS)
+    assert gaps(tmp_path / "file" / "below") == [1]
+
+
+def gaps(directory: Path) -> list[int]:
+    """The numbers of lines that gap lines report as lost."""
+    lines = [json.loads(text) for path in trace_files(directory) for text in path.read_text().splitlines()]
+    return [each["frames"] for each in lines if each["reason"]]
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_deleted_directory_is_created_again_and_what_it_had_is_lost(
+    tmp_path: Path, said: list[str], at_the_end: bool
+) -> None:
+    state = TraceState()
+    directory = tmp_path / "trace"
+    writer = TraceWriter(directory, node="n", state=state, warn=said.append)
+    for number in (1, 2):
+        writer.add(line(number), at=AT)
+        writer.flush(at=AT)
+    shutil.rmtree(directory)
+    if not at_the_end:
+        writer.flush(at=AT + CHECK_NS)  # no line comes
+        assert gaps(directory) == [2]
+        writer.add(line(3), at=AT + CHECK_NS)
+    writer.close(at=AT + CHECK_NS)
+    assert gaps(directory) == [2]
+    assert [f"deleted: 2 lines are lost; the trace continues in {directory}" in each for each in said] == [True]
+    assert (state.lost_lines, state.failure, writer.lost, writer.is_written) == (2, None, 0, True)
+
+
+def test_the_gap_line_of_a_deleted_file_is_written_again(tmp_path: Path, said: list[str]) -> None:
+    state = TraceState()
+    directory = tmp_path / "trace"
+    writer = TraceWriter(directory, node="n", state=state, warn=said.append)
+    for number in (1, 2):
+        writer.add(line(number), at=AT + number * CHECK_NS)
+        writer.flush(at=AT + number * CHECK_NS)
+        shutil.rmtree(directory)
+    writer.close(at=AT + 3 * CHECK_NS)
+    assert gaps(directory) == [2]
+    assert state.lost_lines == 2
+
+
+def test_a_moved_directory_keeps_its_lines_and_the_trace_continues_where_it_was(
+    tmp_path: Path, said: list[str]
+) -> None:
+    state = TraceState()
+    directory, elsewhere = tmp_path / "trace", tmp_path / "elsewhere"
+    writer = TraceWriter(directory, node="n", state=state, warn=said.append)
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    directory.rename(elsewhere)
+    writer.add(line(2), at=AT + CHECK_NS)
+    writer.close(at=AT + CHECK_NS)
+    assert numbers(*(elsewhere / FOLDER).glob("*.jsonl")) == [1]
+    assert numbers(*(directory / FOLDER).glob("*.jsonl")) == [2]
+    assert [f"moved to {elsewhere}" in each for each in said] == [True]
+    assert (state.lost_lines, writer.moved_to) == (0, [elsewhere / FOLDER])
+
+
+def test_a_file_moved_under_another_name_keeps_that_name(tmp_path: Path, make) -> None:
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    [part] = (tmp_path / FOLDER).iterdir()
+    part.rename(tmp_path / "mine")
+    writer.close(at=AT)
+    assert numbers(tmp_path / "mine") == [1]
+
+
+def test_a_next_file_that_cannot_be_created_is_reported(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = TraceState()
+    writer = TraceWriter(tmp_path, node="n", max_bytes=1, state=state, warn=said.append)
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+
+    def read_only(*_arguments: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(writer_module.os, "open", read_only)
+    writer.add(line(2), at=AT + 1)
+    writer.flush(at=AT + 1)
+    assert (state.failure, state.lost_lines) == ("Read-only file system", 1)
+    writer.close(at=AT + 1)
+    assert (len(said), writer.is_written, writer.lost) == (1, True, 1)
+
+
+def test_an_error_that_only_close_reports_is_no_success(make, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+    real = os.close
+
+    def over_quota(fd: int) -> None:
+        real(fd)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(writer_module.os, "close", over_quota)
+    writer.close(at=AT)
+    assert writer.lost == 1
+    assert os.strerror(errno.EDQUOT) in said[0]
+
+
+def test_a_file_that_cannot_be_renamed_is_reported(
+    tmp_path: Path, make, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = make()
+    writer.add(line(1), at=AT)
+    writer.flush(at=AT)
+
+    def refuse(_self: Path, _target: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    writer.close(at=AT)
+    assert ["keeps this name: Read-only file system" in each for each in said] == [True]
+    assert numbers(*trace_files(tmp_path)) == [1]
+
+
+def test_the_state_is_seen_by_another_process() -> None:
+    state = TraceState()
+    pid = os.fork()
+    if not pid:
+        state.add_lost(3)
+        state.failure = "Kein Platz mehr: ä" * 200
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert state.lost_lines == 3
+    assert str(state.failure).startswith("Kein Platz mehr: ä")
+    state.failure = None
+    assert state.failure is None
