@@ -43,24 +43,33 @@ def crashed(printed: str) -> Iterator[str]:
 def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
     """Connections whose frames and gaps in the trace are not all the bytes that were relayed.
 
-    Lines that were being written when the inspector was killed may be both in the trace and in a gap.
+    Lines that could not be written have no bytes: then there must be as many of them as frames are missing. Lines that
+    were being written when the inspector was killed may be both in the trace and in a gap.
     """
-    restarted = False
     frames: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     gaps: Counter[tuple[str, str]] = Counter()
     relayed: dict[tuple[str, str], int] = {}
+    missing = lost = 0
+    restarted = False
     for line in lines:
-        connection = line.get("connection_id") or ""
-        restarted |= "restarted" in line.get("reason", "")
-        if line["kind"] in ("request", "response"):
-            frames[connection, line["kind"]].append((line["offset"], line["size"]))
-        elif line["kind"] == "gap" and connection:
+        connection, kind, reason = line.get("connection_id") or "", line["kind"], line.get("reason", "")
+        restarted |= "restarted" in reason
+        if kind in ("request", "response"):
+            frames[connection, kind].append((line["offset"], line["size"]))
+            missing -= 1
+        elif kind == "gap" and connection:
             gaps[connection, line["direction"]] += line["bytes"]
-        elif line["kind"] == "gap" and "bytes" not in line:
-            return  # lines that could not be written, which is reported: their number is known, not their bytes
-        elif line["kind"] == "close":
+            missing -= line["frames"]
+        elif kind == "gap" and "could not be written" in reason:
+            lost += line["frames"]
+        elif kind == "close":
+            missing += line.get("requests", 0) + line.get("responses", 0)
             for direction in ("request", "response"):
                 relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
+    if lost:
+        if missing > lost:
+            yield f"{missing} frames are missing in the trace, but only {lost} lines are reported as lost"
+        return
     for key, size in relayed.items():
         found = gaps[key] + sum(min(length, size - offset) for offset, length in frames[key])  # the last may be cut
         if found < size or (found > size and not restarted):

@@ -44,7 +44,7 @@ def line(kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_bytes_that_are_neither_in_a_frame_nor_in_a_gap_are_found() -> None:
-    frames = [line("request", offset=0, size=10), line("gap", direction="request", bytes=5)]
+    frames = [line("request", offset=0, size=10), line("gap", direction="request", bytes=5, frames=1)]
     frames += [line("response", offset=0, size=4), line("response", offset=4, size=3)]
     close = line("close", request_bytes=15, response_bytes=8)
     assert list(unaccounted([*frames, close])) == ["8 bytes of responses of c were relayed, but the trace has 7"]
@@ -55,10 +55,20 @@ def test_bytes_that_are_neither_in_a_frame_nor_in_a_gap_are_found() -> None:
 
 def test_bytes_that_are_in_a_frame_and_in_a_gap_are_found_unless_the_inspector_was_killed() -> None:
     frame = line("request", offset=0, size=10)
-    gap = line("gap", direction="request", bytes=10, reason="inspection cannot keep up")
+    gap = line("gap", direction="request", bytes=10, frames=1, reason="inspection cannot keep up")
     close = line("close", request_bytes=10, response_bytes=0)
     assert list(unaccounted([frame, gap, close])) == ["10 bytes of requests of c were relayed, but the trace has 20"]
     assert list(unaccounted([frame, gap | {"reason": "the inspector was restarted"}, close])) == []
+
+
+def test_frames_that_are_missing_without_a_lost_line_are_found() -> None:
+    frame = line("request", offset=0, size=10)
+    close = line("close", requests=3, responses=0, request_bytes=30, response_bytes=0)
+    lost = line("gap", direction="both", bytes=0, frames=1, reason="the trace could not be written")
+    lost["connection_id"] = ""
+    found = list(unaccounted([frame, lost, close]))
+    assert found == ["2 frames are missing in the trace, but only 1 lines are reported as lost"]
+    assert list(unaccounted([frame, lost | {"frames": 2}, close])) == []
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
