@@ -59,7 +59,7 @@ def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
             missing -= 1
         elif kind == "gap" and connection:
             gaps[connection, line["direction"]] += line["bytes"]
-            missing -= line["frames"]
+            missing -= line.get("frames", 0)
         elif kind == "gap" and "could not be written" in reason:
             lost += line["frames"]
         elif kind == "close":
@@ -67,7 +67,7 @@ def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
             for direction in ("request", "response"):
                 relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
     if lost:
-        if missing > lost:
+        if missing > lost and not restarted:
             yield f"{missing} frames are missing in the trace, but only {lost} lines are reported as lost"
         return
     for key, size in relayed.items():
