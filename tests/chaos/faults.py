@@ -117,13 +117,24 @@ KILLED_INSPECTOR = Fault(
     ),
     exits=(4,),
 )  # fmt: skip
+#: Told within 5 s; another for a busy machine.
+_NOT_RESPONDING = Told(
+    "the inspector has not responded for [0-9]+ s.*: traffic is still relayed, but not inspected",
+    '^200 .*"inspector": "not responding"',
+    ("kproxy_inspector_up == 0", "kproxy_inspector_lag_seconds >= 3"), seconds=6,
+)  # fmt: skip
+_RESPONDS = Told(
+    "the inspector responds again after [0-9]+ s", '^200 .*"inspector": "running"',
+    ("kproxy_inspector_up == 1", "kproxy_inspector_lag_seconds < 2"),
+)  # fmt: skip
+_GIVEN_UP = "the inspector did not finish in time and was killed: [0-9]+ bytes .* were not inspected; .* has gap lines"
 STOPPED_INSPECTOR = Fault(
     "SIGSTOP of the inspector",
     _send("inspector", signal.SIGSTOP),
     heal=_send("inspector", signal.SIGCONT),
-    told=Told("TODO"),
-    healed=Told(health='^200 .*"inspector": "running"'),
-    ended="TODO",
+    told=_NOT_RESPONDING,
+    healed=_RESPONDS,
+    ended=_GIVEN_UP,
     exit_while_it_lasts=4,
 )
 OVERRUN_INSPECTOR = replace(
@@ -151,8 +162,9 @@ STOPPED_WORKER = Fault(
     "SIGSTOP of the second worker",
     _send("worker 2", signal.SIGSTOP),
     heal=_send("worker 2", signal.SIGCONT),
-    told=Told("TODO"),
-    ended="TODO",
+    told=_NOT_RESPONDING,
+    healed=_RESPONDS,
+    ended=_GIVEN_UP,
     exit_while_it_lasts=4,
 )
 KILLED_SPAWNER = Fault(
