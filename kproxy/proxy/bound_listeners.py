@@ -13,6 +13,7 @@ from kproxy.proxy.address import Address
 from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.shortage import Shortage
 
+#: After a shortage that none of the relay's own clients may end: seconds until clients are accepted again.
 _ACCEPT_RETRY_S: Final = 0.5
 
 
@@ -40,6 +41,7 @@ class BoundListeners:
         self._closed = False
         self._paused = False
         self._retry: asyncio.TimerHandle | None = None
+        self._ends_with_clients = False
         self._change: asyncio.Handle | None = None
 
     @property
@@ -80,7 +82,7 @@ class BoundListeners:
     def add(self, bound: BoundListener, sockets: Sequence[socket.socket]) -> None:
         """Open a listener with these listening sockets."""
         bound.acceptors = [
-            Acceptor(sock, partial(self._on_client, bound), self.pause_for, self._shortage.check) for sock in sockets
+            Acceptor(sock, partial(self._on_client, bound), self._on_shortage, self._shortage.check) for sock in sockets
         ]
         self._listeners = [*self.open, bound]
         if self._closed:
@@ -128,8 +130,21 @@ class BoundListeners:
             self._stop()
             self._retry = asyncio.get_running_loop().call_later(_ACCEPT_RETRY_S, self._accept_again)
 
+    def client_left(self) -> None:
+        """The sockets of a client are closed: if others wait for their descriptors, accept the next one now."""
+        if self._retry is not None and self._ends_with_clients:
+            self._retry.cancel()
+            self._accept_again()
+
+    def _on_shortage(self, error: OSError) -> None:
+        # Here, the client is still waiting. After a failure to connect to an upstream, it was refused: accepting the
+        # next one when it has left would refuse everybody in turn.
+        self.pause_for(error)
+        self._ends_with_clients = True
+
     def _accept_again(self) -> None:
         self._retry = None
+        self._ends_with_clients = False
         self._start()
 
     def _start(self) -> None:

@@ -180,7 +180,9 @@ class Relay:
             self._tap.announce_listeners(self.listeners.pairs)
 
     def _take(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
-        self.clients.add(self._tasks.create_task(self._serve(bound, accepted, client)))
+        task = self._tasks.create_task(self._serve(bound, accepted, client))
+        self.clients.add(task)
+        task.add_done_callback(lambda _task: self.listeners.client_left())
 
     async def close_tap(self) -> None:
         """Send the totals to the inspector, and let it read the rest."""

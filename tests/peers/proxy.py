@@ -56,10 +56,10 @@ class Proxy:
         """Where clients connect."""
         return "{}:{}".format(*self.address)
 
-    def interrupt(self) -> None:
-        """Ctrl-C, and wait for the end, which must be a clean one."""
+    def interrupt(self, *, status: int = 0) -> None:
+        """Ctrl-C, and wait for the end, which must have this exit status."""
         self._process.send_signal(signal.SIGINT)
-        assert self._process.wait(90) == 0, self.printed
+        assert self._process.wait(90) == status, self.printed
 
     def kill(self) -> None:
         """SIGKILL for the relay alone; what belongs to it may end by itself."""

@@ -105,7 +105,7 @@ def test_traffic_goes_on_and_the_gap_is_counted(
         return [line for line in read_lines(proxy.trace, torn_end=True) if line["kind"] == "gap"]
 
     until("the trace goes on", gaps, every=0.5)
-    proxy.interrupt()
+    proxy.interrupt(status=4)
     lines = read_lines(proxy.trace)
     [gap] = [line for line in lines if line["kind"] == "gap"]
     assert gap["frames"] > 0
@@ -120,6 +120,6 @@ def test_a_disk_that_stays_full_is_told_once_and_counted_at_the_end(
     fill(disk)
     proxy = Proxy(broker, disk, "-q", printed=tmp_path / "printed.txt")
     expected = ask(proxy, 500)
-    proxy.interrupt()
+    proxy.interrupt(status=4)
     assert len(warnings_of(proxy)) == 1
     assert f"{expected} trace lines are missing" in proxy.printed

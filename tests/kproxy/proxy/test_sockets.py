@@ -20,6 +20,7 @@ from kproxy.proxy.events import Event, OutOfResources
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import serve
+from kproxy.proxy.shortage import Shortage
 from kproxy.proxy.sockets import ListenError, connect, listen, reason
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
 
@@ -262,6 +263,30 @@ async def test_without_file_descriptors_clients_wait_and_are_served_later(monkey
                 with await broker.accept() as server:
                     assert await server.receive(7) == b"patient"
                 assert sock.tried <= 4
+
+
+async def test_clients_that_leave_make_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 1000.0)
+
+    def check(_shortage: Shortage, _descriptor: int) -> None:
+        if len(relay.clients) >= 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(Shortage, "check", check)
+    events: list[Event] = []
+    with Broker() as broker:
+        async with relaying(broker.address, events=events) as relay:
+            clients = [await Peer.connect(relay.addresses[0]) for _ in range(50)]
+            for client in clients:
+                await client.send(b"x")
+            await until(lambda: relay.listeners.lacks_resources)
+            for client in clients:
+                with await broker.accept() as server, client:
+                    assert await server.receive(1) == b"x"
+            await until(lambda: not relay.clients)
+            assert relay.totals.connections == 50
+            assert not relay.listeners.lacks_resources
+    assert events == [OutOfResources("too many open files")]
 
 
 async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,146 @@
+"""A proxy whose trace cannot be written, or is deleted: message, metrics, /healthz, summary and exit status say so."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kproxy.cli.test_http import Served, serving
+from tests.kproxy.cli.test_relay import Broker, Proxy, broker, inspectors, traced, until
+
+__all__ = ["broker"]  # a fixture
+
+UNLIMITED = resource.RLIM_INFINITY
+#: Runs kproxy with less time between attempts to write.
+IMPATIENT = """
+import sys
+from kproxy.cli import main
+from kproxy.trace import writer
+writer.RETRY_NS = 1
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def limit_file_size(proxy: Proxy, size: int) -> None:
+    """Let the process that writes the trace write no longer files: a disk that is full, without root."""
+    [writer] = inspectors(proxy.process.pid)
+    resource.prlimit(writer, resource.RLIMIT_FSIZE, (size, UNLIMITED))
+
+
+def figures(served: Served) -> dict[str, float]:
+    wanted = ("kproxy_trace_writing", "kproxy_trace_lost_lines_total", "kproxy_gap_frames_total")
+    return {name: value for (name, _), value in served.metrics().items() if name in wanted}
+
+
+def trace_health(served: Served) -> tuple[int, Any, Any]:
+    status, report = served.health()
+    return status, report.get("trace"), report.get("trace_lost_lines")
+
+
+def gaps(directory: Path) -> list[object]:
+    return [line["frames"] for line in traced(directory) if line["kind"] == "gap"]
+
+
+@pytest.mark.parametrize("options", [(), ("--strict-trace", "--inspectors", 2)], ids=["plain", "strict"])
+def test_a_disk_that_stays_full_is_reported_everywhere(
+    tmp_path: Path, broker: Broker, options: tuple[object, ...]
+) -> None:
+    with serving(tmp_path, broker.port, "--trace", "t", *options) as served:
+        assert trace_health(served) == (200, "written", 0)
+        limit_file_size(served.proxy, 0)
+        served.proxy.ask(3)
+        served.proxy.wait_until_said("trace stopped: t: File too large; traffic is still relayed")
+        until(lambda: trace_health(served) == (200, "not written: File too large", 8))
+        until(
+            lambda: (
+                figures(served)
+                == {"kproxy_trace_writing": 0, "kproxy_trace_lost_lines_total": 8, "kproxy_gap_frames_total": 8}
+            )
+        )
+        _, err = served.proxy.end()
+    assert served.proxy.process.returncode == 4, err
+    assert err.count("trace stopped") == 1
+    assert "8 trace lines are missing" in err
+    assert "there is no trace of this run in t" in err
+    assert "trace: t" not in err
+    assert not traced(tmp_path / "t")
+
+
+def test_a_disk_with_room_again_continues_without_traffic_but_the_trace_is_incomplete(
+    tmp_path: Path, broker: Broker
+) -> None:
+    with serving(tmp_path, broker.port, "--trace", "t", program=("-c", IMPATIENT)) as served:
+        limit_file_size(served.proxy, 0)
+        served.proxy.ask()
+        served.proxy.wait_until_said("trace stopped")
+        until(lambda: trace_health(served)[2] == 4)
+        limit_file_size(served.proxy, UNLIMITED)
+        served.proxy.wait_until_said("the trace is being written again; 4 lines are missing")
+        assert trace_health(served) == (200, "written", 4)
+        assert gaps(tmp_path / "t") == [4]
+        _, err = served.proxy.end()
+    assert served.proxy.process.returncode == 4
+    assert "4 trace lines are missing" in err
+    assert "trace: t" in err
+
+
+def test_a_removed_directory_is_created_again_and_reported(tmp_path: Path, broker: Broker) -> None:
+    directory = tmp_path / "t"
+    with serving(tmp_path, broker.port, "--trace", "t") as served:
+        served.proxy.ask()
+        until(lambda: len(traced(directory)) == 4)
+        shutil.rmtree(directory)
+        served.proxy.wait_until_said("was deleted: 4 lines are lost; the trace continues in t, in a new file")
+        until(lambda: figures(served).get("kproxy_gap_frames_total") == 4)
+        assert figures(served)["kproxy_trace_writing"] == 1
+        assert trace_health(served) == (200, "written", 4)
+        served.proxy.ask()
+        _, err = served.proxy.end()
+    assert served.proxy.process.returncode == 4
+    assert (gaps(directory), len(traced(directory))) == ([4], 5)
+    assert "4 trace lines are missing: the trace could not be written, or was deleted" in err
+    assert "trace: t" in err
+
+
+def test_an_inspector_begins_without_its_directory(tmp_path: Path, broker: Broker) -> None:
+    directory = tmp_path / "t"
+    with serving(tmp_path, broker.port, "--trace", "t") as served:
+        directory.rmdir()
+        directory.write_text("")
+        served.proxy.ask()
+        until(lambda: trace_health(served)[1:] == ("not written: Not a directory", 4))
+        os.kill(*inspectors(served.proxy.process.pid), signal.SIGKILL)
+        served.proxy.wait_until_said("the inspector runs again")
+        served.proxy.ask()
+        until(lambda: trace_health(served)[1:] == ("not written: Not a directory", 9))  # a gap line, too
+        directory.unlink()
+        _, err = served.proxy.end()
+    assert served.proxy.process.returncode == 4
+    assert "9 trace lines are missing" in err
+    assert gaps(directory) == [9]
+
+
+def test_a_moved_directory_loses_nothing_and_the_summary_names_both(tmp_path: Path, broker: Broker) -> None:
+    with serving(tmp_path, broker.port, "--trace", "t") as served:
+        served.proxy.ask()
+        until(lambda: len(traced(tmp_path / "t")) == 4)
+        (tmp_path / "t").rename(tmp_path / "moved")
+        served.proxy.wait_until_said("the trace continues in t")
+        served.proxy.ask()
+        _, err = served.proxy.end()
+    assert served.proxy.process.returncode == 0, err
+    assert [len(traced(tmp_path / each)) for each in ("moved", "t")] == [4, 4]
+    assert f"trace: {tmp_path}/moved/date=" in err
+
+
+def test_without_a_trace_nothing_is_said_of_it(tmp_path: Path, broker: Broker) -> None:
+    with serving(tmp_path, broker.port, "--no-trace") as served:
+        served.proxy.ask()
+        assert trace_health(served) == (200, None, None)
+        assert not {name for name, _ in served.metrics() if name.startswith("kproxy_trace")}
