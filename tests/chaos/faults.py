@@ -329,13 +329,13 @@ SHORT_OF_DESCRIPTORS = Fault(
 
 
 def _read_nothing(rig: Rig) -> None:
-    """Each client is owed 60 MB."""
+    """Together, the clients are owed more than the relay may keep."""
     topic = f"{rig.topic}-large"
-    fill_topic(rig.broker, topic, 64, 950_000)
-    rig.crowd(4, fetch(topic, 64_000_000))
+    fill_topic(rig.broker, topic, 20, 950_000)
+    rig.crowd(10, fetch(topic, 20_000_000))
 
 
 SLOW_READERS = Fault(
-    "clients that read nothing", _read_nothing, heal=Rig.hang_up, told=Told(metrics=("kproxy_connections_open >= 5",))
+    "clients that read nothing", _read_nothing, heal=Rig.hang_up, told=Told(metrics=("kproxy_connections_open > 10",))
 )
 FAULTLESS = Fault("nothing", _nothing)

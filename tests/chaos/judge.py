@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import signal
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ from tests.chaos.upstreams import Upstream
 from tests.peers.processes import until
 from tests.peers.trace import read_lines
 
-#: Seconds that inspection may hold traffic up: none; so many does a busy machine need.
-TRAFFIC_S = 5
+_log = logging.getLogger(__name__)
+
+#: Seconds for traffic to go on during a fault of inspection, which may not hold it up: what a busy machine needs.
+TRAFFIC_S = 10
 #: Seconds until clients are served again after a fault that stops traffic; librdkafka tries again twice a second.
 RECOVERY_S = 20
 #: Seconds in which the other processes of a kproxy end after its relay: 10, and what a busy machine adds.
@@ -55,6 +58,9 @@ def violations(story: Story, directory: Path, upstream: Upstream | None) -> list
         found = list(_end(rig, story))
         if not story.heals:
             rig.upstream.start()
+        for run in rig.runs:
+            peaks = ", ".join(f"{part} {peak:.0f} MB" for part, peak in run.census.peaks.items())
+            _log.info("%s: %d records acknowledged; at most %s", story.name, len(rig.load.acked), peaks)
         return [*found, *invariants.lost_or_doubled(rig.load.acked, stored(rig.broker, rig.topic))]
     finally:
         rig.close()
