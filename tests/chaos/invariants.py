@@ -43,7 +43,7 @@ def crashed(printed: str) -> Iterator[str]:
 def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
     """Connections whose frames and gaps in the trace are not all the bytes that were relayed.
 
-    Lines that could not be written have no bytes: then there must be as many of them as frames are missing. Lines that
+    A reset may cut a frame, which then is in no line. Lines that could not be written have no bytes: then there must be as many of them as frames are missing. Lines that
     were being written when the inspector was killed may be both in the trace and in a gap.
     """
     frames: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
@@ -64,7 +64,7 @@ def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
             lost += line["frames"]
         elif kind == "close":
             missing += line.get("requests", 0) + line.get("responses", 0)
-            for direction in ("request", "response"):
+            for direction in ("request", "response") if line.get("how") != "reset" else ():
                 relayed[connection, direction] = line.get(f"{direction}_bytes", 0)
     if lost:
         if missing > lost and not restarted:

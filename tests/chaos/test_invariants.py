@@ -50,6 +50,7 @@ def test_bytes_that_are_neither_in_a_frame_nor_in_a_gap_are_found() -> None:
     assert list(unaccounted([*frames, close])) == ["8 bytes of responses of c were relayed, but the trace has 7"]
     assert list(unaccounted([*frames, close | {"response_bytes": 7}])) == []
     assert list(unaccounted([*frames, close | {"response_bytes": 6}])) == []  # the connection was closed in a frame
+    assert list(unaccounted([*frames, close | {"how": "reset"}])) == []
     assert list(unaccounted(frames)) == []
 
 
