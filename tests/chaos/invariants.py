@@ -43,8 +43,9 @@ def crashed(printed: str) -> Iterator[str]:
 def unaccounted(lines: Iterable[Line]) -> Iterator[str]:
     """Connections whose frames and gaps in the trace are not all the bytes that were relayed.
 
-    A reset may cut a frame, which then is in no line. Lines that could not be written have no bytes: then there must be as many of them as frames are missing. Lines that
-    were being written when the inspector was killed may be both in the trace and in a gap.
+    A reset may cut a frame, which then is in no line. Lines that could not be written have no bytes: then there must be
+    as many of them as frames are missing. Lines that were being written when the inspector was killed may be both in
+    the trace and in a gap.
     """
     frames: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     gaps: Counter[tuple[str, str]] = Counter()
