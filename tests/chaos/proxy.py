@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import operator
-import os
 import signal
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -109,8 +107,8 @@ class JudgedProxy:
     def kill_all(self) -> None:
         """End what is left of it."""
         self.census.close()
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        for process in self.census.left:
+            process.signal(signal.SIGKILL)
         self._process.wait()
 
     def _is_healthy(self) -> bool:
