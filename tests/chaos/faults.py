@@ -171,6 +171,8 @@ KILLED_SPAWNER = Fault(
     "SIGKILL of the spawner",
     _send("spawner", signal.SIGKILL),
     exits=(4,),
+    ended=r"the inspector stopped \(the process that starts inspectors was killed\)",
+    exit_while_it_lasts=4,
 )
 STOPPED_SPAWNER = Fault(
     "SIGSTOP of the spawner",
