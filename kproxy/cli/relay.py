@@ -34,7 +34,8 @@ Point clients at the listener. Clients then connect to the addresses that broker
 unless these lead back to kproxy, it sees only the bootstrap connection. --advertise rewrites these addresses.
 
 exit status: 0 stopped by Ctrl-C or SIGTERM, 2 usage error or unusable address, 3 upstream unreachable,
-4 the inspector failed: traffic was relayed to the end, but the trace is incomplete, even if it was restarted
+4 traffic was relayed to the end, but the trace is incomplete: the inspector failed (even if it was restarted), or
+lines of the trace could not be written or were deleted
 """
 
 

@@ -77,7 +77,9 @@ class Health:
         async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
             if loop.time() >= self._checked_at + (_FAILED_FOR_S if self._failures or refuses else _REACHED_FOR_S):
-                errors = await asyncio.gather(*(check_upstream(each, _CONNECT_S) for each in upstreams.values()))
+                errors = await asyncio.gather(
+                    *(check_upstream(each, _CONNECT_S, self._relay.own) for each in upstreams.values())
+                )
                 failures = {
                     str(each): reason(error) for each, error in zip(upstreams, errors, strict=True) if error is not None
                 }

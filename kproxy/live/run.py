@@ -180,6 +180,7 @@ async def _relay(
         if answers is not None:
             for number, listener in enumerate(listeners):
                 server.advertise(number, *_shown(listener, relay))
+        await _check_own(relay)
         if check and options is None and answers is None:
             await _check(listeners)
         endpoint = None
@@ -305,6 +306,15 @@ async def _check(listeners: Sequence[Listener]) -> None:
                 "or use --no-check to start kproxy without it",
                 UNREACHABLE,
             )
+
+
+async def _check_own(relay: Relay) -> None:
+    """Check that no upstream is a listener of the relay itself."""
+    for each in await relay.own_upstreams():
+        raise UserError(
+            f"--upstream {each.upstream} is this proxy's own listener {each.listener}: use the address of a broker, "
+            "or another port with --listen"
+        )
 
 
 def _remedy(error: OSError) -> str:

@@ -15,6 +15,11 @@ _ACCEPTED_AT_ONCE: Final = 64  # then the event loop has its turn
 class Acceptor:
     """Passes each accepted socket, non-blocking, to `on_client`, with the address of its peer.
 
+    Attributes:
+        family: Of the socket.
+        address: Of the socket, as `getsockname` returns it.
+        name: The same as text.
+
     Args:
         sock: Listening and non-blocking; closed by `close`.
         on_client: Owns the socket from then on.
@@ -30,7 +35,9 @@ class Acceptor:
         on_shortage: Callable[[OSError], None],
         check: Callable[[int], None] = lambda descriptor: None,
     ) -> None:
-        self.name = name(sock.getsockname(), sock.family)
+        self.family: int = sock.family
+        self.address = sock.getsockname()
+        self.name = name(self.address, sock.family)
         self._socket = sock
         self._on_client = on_client
         self._on_shortage = on_shortage

@@ -33,6 +33,20 @@ class UpstreamReachable:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamIsProxy:
+    """An upstream is a listener of the same proxy, so its clients are refused. Not repeated until that has changed."""
+
+    upstream: str
+    listener: str
+
+    def __str__(self) -> str:
+        return (
+            f"upstream {self.upstream} leads back to this proxy (listener {self.listener}): refusing its clients; use "
+            "the address of a broker"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class OutOfResources:
     """File descriptors or memory are short. Reported once; again only after a minute without shortage."""
 
@@ -174,6 +188,7 @@ class NotHeld:
 Event: TypeAlias = (
     UpstreamUnreachable
     | UpstreamReachable
+    | UpstreamIsProxy
     | OutOfResources
     | InspectorLost
     | InspectorRestarting

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kproxy.proxy.listener import Listener
+from kproxy.proxy.own_addresses import OwnAddresses
 from kproxy.proxy.shortage import ending
 from kproxy.proxy.sockets import connect, name, set_tcp_options
 from kproxy.proxy.tap import Tap
@@ -30,9 +31,13 @@ class Opening:
         accepted: The client's socket.
         client: The client's address.
         listener: See above.
+        own: What the upstream must not be.
     """
 
-    def __init__(self, number: int, accepted: socket.socket, client: str, listener: Listener) -> None:
+    def __init__(
+        self, number: int, accepted: socket.socket, client: str, listener: Listener, own: OwnAddresses
+    ) -> None:
+        self._own = own
         self.listener = listener
         self.tls: tuple[TlsStream | None, TlsStream | None] = (None, None)
         self._number = number
@@ -64,13 +69,16 @@ class Opening:
         """Connect to the upstream, with TLS if the listener has it.
 
         Raises:
-            OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
+            OSError: The upstream is unreachable; a `TlsError` if the handshake failed; a `LeadsBackError` if it is
+                this proxy.
         """
         self._side = "server"
         certificate = None if self.tls[0] is None else self.tls[0].peer_certificate
+        await asyncio.sleep(0)  # if the client is this proxy, the task of that connection must have linked it first
+        self._own.check_client(self._client, self._local)
         client = self._client.rpartition(":")[0].strip("[]")
         upstream, stream = await connect_upstream(
-            self.listener, connect_within, handshake_within, client=client, certificate=certificate
+            self.listener, connect_within, handshake_within, client=client, certificate=certificate, own=self._own
         )
         self.tls = (self.tls[0], stream)
         return upstream
@@ -106,17 +114,21 @@ async def connect_upstream(
     *,
     client: str = "127.0.0.1",
     certificate: Mapping[str, Any] | None = None,
+    own: OwnAddresses | None = None,
 ) -> tuple[socket.socket, TlsStream | None]:
     """Connect to the upstream of a listener, with TLS if the listener has it.
 
-    `client` and `certificate` are for a server in this process, see `Dial`.
+    `client` and `certificate` are for a server in this process, see `Dial`. `own` is what the upstream must not be.
 
     Raises:
         OSError: The upstream is unreachable; a `TlsError` if the handshake failed.
     """
     if listener.dial is not None:
         return await listener.dial(client, certificate), None
-    upstream = await connect(listener.upstream, connect_within)
+    if own is None:
+        upstream = await connect(listener.upstream, connect_within)
+    else:
+        upstream = await connect(listener.upstream, connect_within, own.check)
     try:
         set_tcp_options(upstream)
         if listener.tls.upstream is None:
@@ -128,10 +140,10 @@ async def connect_upstream(
         raise
 
 
-async def check_upstream(listener: Listener, within: float = 3.0) -> OSError | None:
+async def check_upstream(listener: Listener, within: float = 3.0, own: OwnAddresses | None = None) -> OSError | None:
     """Connect to the upstream and disconnect; return why that failed, or None."""
     try:
-        upstream, stream = await connect_upstream(listener, within, within)
+        upstream, stream = await connect_upstream(listener, within, within, own=own)
     except OSError as error:
         return error
     with upstream:

@@ -14,11 +14,12 @@ from kproxy.proxy.address import Address, UnixAddress
 from kproxy.proxy.bound_listeners import BoundListeners
 from kproxy.proxy.client_connections import ClientConnections, Totals
 from kproxy.proxy.connection import RelayedConnection
-from kproxy.proxy.events import InspectorLost, Report, UpstreamReachable, UpstreamUnreachable
+from kproxy.proxy.events import InspectorLost, Report, UpstreamIsProxy, UpstreamReachable, UpstreamUnreachable
 from kproxy.proxy.intercepted import InterceptingConnection
 from kproxy.proxy.interception import Interception, Rewriting
 from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.opening import Opening
+from kproxy.proxy.own_addresses import LeadsBackError, OwnAddresses
 from kproxy.proxy.shortage import Shortage, is_shortage
 from kproxy.proxy.sockets import ListenError, listen, reason, remove_stale, reset_on_close, set_tcp_options
 from kproxy.proxy.tap import Tap
@@ -82,6 +83,7 @@ class Relay:
     Attributes:
         listeners: Its open listeners.
         clients: Its open connections.
+        own: Recognises upstreams that are this relay.
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Relay:
         self.listeners = BoundListeners(
             self._take, self._announce_listeners, Shortage(report, lambda: self.clients.connecting)
         )
+        self.own = OwnAddresses(self.listeners)
         self._interception = Interception(rewriting, self.listeners, report)
         self._numbers = itertools.count(1)
         self._buffer = memoryview(bytearray(_READ_BYTES))
@@ -173,7 +176,13 @@ class Relay:
                 self.add(listener, await asyncio.to_thread(listen, listener.listen))
             except ListenError as error:
                 failed.append(str(error))
-        return failed
+        return [*failed, *map(str, await self.own_upstreams())]
+
+    async def own_upstreams(self) -> list[UpstreamIsProxy]:
+        """The upstreams that are listeners of this relay."""
+        upstreams = [address for address, each in self.listeners.upstreams.items() if each.dial is None]
+        found = [(str(each), await self.own.listener_at(each)) for each in upstreams]
+        return [UpstreamIsProxy(upstream, listener) for upstream, listener in found if listener is not None]
 
     def _announce_listeners(self) -> None:
         if self._tap is not None:
@@ -206,7 +215,7 @@ class Relay:
     async def _connect_and_relay(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         number = next(self._numbers)
         tap = self._tap if self._tap is not None and self._tap.choose(number, client) else None
-        opening = Opening(number, accepted, client, bound.now)
+        opening = Opening(number, accepted, client, bound.now, self.own)
         try:
             requested_name = await opening.open_client(self._handshake_timeout)
             opening.listener = self._interception.route(bound, requested_name)
@@ -225,7 +234,7 @@ class Relay:
         address = opening.listener.upstream
         if self._down.pop(address, None):
             self._report(UpstreamReachable(str(address)))
-        with upstream:
+        with upstream, self.own.link(client, upstream):
             set_tcp_options(accepted)
             tapped = opening.tapped(tap, upstream) if tap is not None else None
             ends = (accepted, upstream, self._buffer, tapped)
@@ -243,7 +252,10 @@ class Relay:
             self.listeners.pause_for(error)
         elif self._down.get(upstream) != (why := reason(error)):
             self._down[upstream] = why
-            self._report(UpstreamUnreachable(str(upstream), why))
+            if isinstance(error, LeadsBackError):
+                self._report(UpstreamIsProxy(str(upstream), error.listener))
+            else:
+                self._report(UpstreamUnreachable(str(upstream), why))
 
     def _press(self, pressed: bool) -> None:
         """Stop accepting and reading until the inspector has caught up, or continue."""

@@ -9,6 +9,7 @@ import os
 import socket
 import stat
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,12 @@ def remove_stale(path: Path, option: str = "--listen") -> None:
     raise ListenError(_refusal(UnixAddress(str(path)), OSError(errno.EADDRINUSE, ""), option))
 
 
-async def connect(address: Address, within: float) -> socket.socket:
+async def connect(
+    address: Address, within: float, check: Callable[[int, Any], None] = lambda family, target: None
+) -> socket.socket:
     """Connect to the first address of the name that answers, within this many seconds in total.
+
+    `check` is called with the family and each address before it is tried, and may raise an OSError to end the attempt.
 
     Raises:
         OSError: No address answered; `reason` words it.
@@ -77,8 +82,9 @@ async def connect(address: Address, within: float) -> socket.socket:
     failure: OSError = TimeoutError(f"no answer within {within:g} s")
     try:
         async with asyncio.timeout(within):
-            targets = await _targets(address)
+            targets = await resolve(address)
             for family, target in targets:
+                check(family, target)
                 sock = socket.socket(family, socket.SOCK_STREAM)
                 sock.setblocking(False)
                 try:
@@ -197,7 +203,12 @@ def _refusal(address: Address, error: OSError, option: str) -> str:
             return f"cannot listen on {address}: {reason(error)}; choose another address with {option}"
 
 
-async def _targets(address: Address) -> list[tuple[int, Any]]:
+async def resolve(address: Address) -> list[tuple[int, Any]]:
+    """The family and the socket address of each address of the name.
+
+    Raises:
+        OSError: The name is unknown.
+    """
     if isinstance(address, UnixAddress):
         return [(socket.AF_UNIX, address.path)]
     host, port = address.host or "localhost", address.port

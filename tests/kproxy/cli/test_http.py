@@ -146,6 +146,8 @@ def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broke
                 "listening": [f"127.0.0.1:{served.proxy.port}"],
                 "unreachable": {},
                 "inspector": "running",
+                "trace": "written",
+                "trace_lost_lines": 0,
             },
         )
         for process in descendants(served.proxy.process.pid):

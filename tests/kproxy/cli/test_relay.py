@@ -327,6 +327,25 @@ def test_an_upstream_that_is_down_is_one_sentence_and_status_3(tmp_path: Path) -
     )
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.parametrize("options", [[], ["--no-check"]])
+def test_an_upstream_that_is_the_proxy_itself_is_one_sentence_and_status_2(
+    tmp_path: Path, host: str, options: list[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "kproxy", "--listen", f"{host}:{port}", "--upstream", f"localhost:{port}", "--no-trace",
+         *options],
+        capture_output=True, text=True, cwd=tmp_path, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"kproxy: --upstream localhost:{port} is this proxy's own listener {host}:{port}: use the address of a broker, "
+        "or another port with --listen\n"
+    )
+
+
 def test_an_upstream_that_goes_down_is_said_and_the_relay_goes_on(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -208,7 +208,7 @@ async def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeyp
 
     given: list[float] = []
     real_timeout = asyncio.timeout
-    monkeypatch.setattr("kproxy.proxy.sockets._targets", two_addresses)
+    monkeypatch.setattr("kproxy.proxy.sockets.resolve", two_addresses)
     with _full() as full, Broker() as broker:
         monkeypatch.setattr(asyncio, "timeout", timeout)
         (await connect(parse_upstream("kafka:9092"), 20)).close()

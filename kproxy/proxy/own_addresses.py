@@ -1,0 +1,117 @@
+"""OwnAddresses: recognises an upstream that is a listener of the same proxy.
+
+Each client of such a proxy would be one more client of it, until no file descriptors are left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os.path import normpath
+from typing import Any, Final
+
+from kproxy.proxy.address import Address
+from kproxy.proxy.bound_listeners import BoundListeners
+from kproxy.proxy.sockets import name, resolve
+
+#: Other programs' connections can have the same local address if they lead elsewhere, but not so many in a row.
+MOST_ROUNDS: Final = 8
+_LOOKUP_S: Final = 3.0
+
+
+class LeadsBackError(OSError):
+    """The upstream is a listener of the same proxy; `listener` is its address."""
+
+    def __init__(self, listener: str) -> None:
+        super().__init__(f"it is this proxy's own listener {listener}")
+        self.listener = listener
+
+
+class OwnAddresses:
+    """The addresses of the open listeners, and of the proxy's own connections to upstreams."""
+
+    def __init__(self, listeners: BoundListeners) -> None:
+        self._listeners = listeners
+        self._rounds: dict[str, int] = {}  # of open connections to upstreams, by their local address
+
+    def check(self, family: int, target: Any) -> None:
+        """Check an address that the proxy is about to connect to, as `socket.connect` takes it.
+
+        Raises:
+            LeadsBackError: One of the listeners has it.
+        """
+        for bound in self._listeners.open:
+            for acceptor in bound.acceptors:
+                if _reaches(family, target, acceptor.family, acceptor.address):
+                    raise LeadsBackError(acceptor.name)
+
+    def check_client(self, client: str, listener: str) -> None:
+        """Check a client before its upstream is connected; both are addresses as in traces.
+
+        A port forward can lead from an upstream back to this proxy, although no address shows it. Then the client's
+        address is that of a connection to an upstream, whose own client's address is that of another one, and so on.
+
+        Raises:
+            LeadsBackError: This has happened `MOST_ROUNDS` times in a row.
+        """
+        if self._rounds.get(client, 0) >= MOST_ROUNDS:
+            raise LeadsBackError(listener)
+
+    @contextmanager
+    def link(self, client: str, upstream: socket.socket) -> Iterator[None]:
+        """While the block lasts, this client is connected to this upstream."""
+        if upstream.family == socket.AF_UNIX:
+            yield
+            return
+        local = name(upstream.getsockname(), upstream.family)
+        self._rounds[local] = self._rounds.get(client, 0) + 1
+        try:
+            yield
+        finally:
+            self._rounds.pop(local, None)
+
+    async def listener_at(self, upstream: Address) -> str | None:
+        """The listener that this upstream is; None if it is another program's, or its name cannot be resolved now."""
+        with suppress(OSError):  # also a timeout
+            async with asyncio.timeout(_LOOKUP_S):
+                targets = await resolve(upstream)
+            try:
+                for target in targets:
+                    self.check(*target)
+            except LeadsBackError as error:
+                return error.listener
+        return None
+
+
+def _reaches(family: int, target: Any, listening_family: int, listening: Any) -> bool:
+    """Whether a connection to `target` reaches the socket that listens on `listening`."""
+    if socket.AF_UNIX in (family, listening_family):
+        return family == listening_family and normpath(target) == normpath(listening)
+    if target[1] != listening[1]:
+        return False
+    host, listening_host = _ip(target[0]), _ip(listening[0])
+    if host.version != listening_host.version:
+        return False
+    if host.is_unspecified:  # the system connects to loopback
+        return listening_host.is_unspecified or listening_host.is_loopback
+    return host == listening_host or (listening_host.is_unspecified and _is_local(host))
+
+
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _is_local(host: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether this machine has the address: only then can a socket have it."""
+    if host.is_loopback:
+        return True
+    family = socket.AF_INET if host.version == 4 else socket.AF_INET6
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
+        sock.bind((str(host), 0))
+        return True
+    return False
