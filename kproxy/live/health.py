@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any, Final
 
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.sockets import reason
@@ -25,10 +26,11 @@ class Health:
         draining: The relay is about to end.
     """
 
-    def __init__(self, relay: Relay, tap: Tap) -> None:
+    def __init__(self, relay: Relay, tap: Tap, watch: InspectorWatch) -> None:
         self.draining = False
         self._relay = relay
         self._tap = tap
+        self._watch = watch
         self._lock = asyncio.Lock()
         self._checked_until = -math.inf  # in the loop's time
         self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
@@ -49,9 +51,19 @@ class Health:
             unreachable |= failures
         else:
             status = "ok"
-        inspector = "stopped" if self._tap.gone else "restarting" if self._tap.lost else "running"
-        report = {"status": status, "listening": listening, "unreachable": unreachable, "inspector": inspector}
+        report = {
+            "status": status,
+            "listening": listening,
+            "unreachable": unreachable,
+            "inspector": self._inspector(),
+            "inspector_lag_s": round(self._watch.lag, 1),
+        }
         return status == "ok", report
+
+    def _inspector(self) -> str:
+        if self._tap.lost:
+            return "stopped" if self._tap.gone else "restarting"
+        return "not responding" if self._watch.is_stuck else "running"
 
     async def _failed_upstreams(self) -> dict[str, str]:
         """If all upstreams are unreachable, the reason for each."""

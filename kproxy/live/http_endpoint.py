@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kproxy.io.extras import install_command
 from kproxy.live.health import Health
 from kproxy.live.http_server import HttpRequest, HttpResponse, HttpServer
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.outputs.stderr import warn
 from kproxy.proxy.address import Address
 from kproxy.proxy.inspector_figures import FiguresReader
@@ -32,10 +33,10 @@ _FRESH_S: Final = 1.0  # metrics are not computed more often
 class HttpEndpoint:
     """The paths of ``--http``; `addresses` are those of the listening sockets."""
 
-    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
+    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch) -> None:
         self.addresses: list[str] = []
-        self.health = Health(relay, tap)
-        self._metrics = _metrics(relay, tap, figures)
+        self.health = Health(relay, tap, watch)
+        self._metrics = _metrics(relay, tap, figures, watch)
         self._text = b""
         self._fresh_until = -math.inf  # in the loop's time
 
@@ -64,7 +65,9 @@ class HttpEndpoint:
 
 
 @asynccontextmanager
-async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresReader) -> AsyncIterator[HttpEndpoint]:
+async def serve_http(
+    address: Address, relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch
+) -> AsyncIterator[HttpEndpoint]:
     """Answer requests while the block lasts.
 
     Raises:
@@ -79,7 +82,7 @@ async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresR
             failures.add(sentence)
             warn(sentence)
 
-    endpoint = HttpEndpoint(relay, tap, figures)
+    endpoint = HttpEndpoint(relay, tap, figures, watch)
     server = HttpServer(sockets, endpoint.respond, report)
     endpoint.addresses = server.addresses
     try:
@@ -88,10 +91,10 @@ async def serve_http(address: Address, relay: Relay, tap: Tap, figures: FiguresR
         server.close()
 
 
-def _metrics(relay: Relay, tap: Tap, figures: FiguresReader) -> RelayMetrics | None:
+def _metrics(relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch) -> RelayMetrics | None:
     try:
         from kproxy.live.relay_metrics import RelayMetrics
     except ImportError:
         warn(f"/metrics is not available; install what it needs with: {install_command('metrics')}")
         return None
-    return RelayMetrics(relay, tap, figures)
+    return RelayMetrics(relay, tap, figures, watch)

@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from kproxy import __version__
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.tap import Tap
@@ -17,10 +18,11 @@ from kproxy.proxy.tap import Tap
 class RelayMetrics(Collector):
     """Reads the figures on request, so relaying does not become slower."""
 
-    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader) -> None:
+    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch) -> None:
         self._relay = relay
         self._tap = tap
         self._figures = figures
+        self._watch = watch
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -52,6 +54,9 @@ class RelayMetrics(Collector):
         yield CounterMetricFamily("kproxy_inspector_dropped_frames", text, tap.dropped_frames)
         text = "Bytes that were relayed while there was no inspector."
         yield CounterMetricFamily("kproxy_inspector_missed_bytes", text, tap.unseen_bytes)
-        yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs.", int(not tap.lost))
+        text = "The age of the oldest data that the inspector has not inspected yet."
+        yield GaugeMetricFamily("kproxy_inspector_lag_seconds", text, self._watch.lag)
+        is_up = not tap.lost and not self._watch.is_stuck
+        yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs and responds.", int(is_up))
         text = "How often the inspector was restarted."
         yield CounterMetricFamily("kproxy_inspector_restarts", text, max(self._figures.inspectors - 1, 0))
