@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any, Final
 
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.sockets import reason
@@ -28,14 +29,16 @@ class Health:
     Args:
         relay: Has the listeners and the clients.
         tap: To the inspector.
+        watch: Whether the inspector responds.
         trace: None if no trace is written.
     """
 
-    def __init__(self, relay: Relay, tap: Tap, trace: TraceState | None = None) -> None:
+    def __init__(self, relay: Relay, tap: Tap, watch: InspectorWatch, trace: TraceState | None = None) -> None:
         self._trace = trace
         self.draining = False
         self._relay = relay
         self._tap = tap
+        self._watch = watch
         self._lock = asyncio.Lock()
         self._checked_at = -math.inf  # in the loop's time
         self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
@@ -56,17 +59,22 @@ class Health:
             unreachable |= failures
         else:
             status = "ok"
-        inspector = "stopped" if self._tap.gone else "restarting" if self._tap.lost else "running"
         report: dict[str, Any] = {
             "status": status,
             "listening": listening,
             "unreachable": unreachable,
-            "inspector": inspector,
+            "inspector": self._inspector(),
+            "inspector_lag_s": round(self._watch.lag, 1),
         }
         if self._trace is not None:
             report["trace"] = "written" if self._trace.failure is None else f"not written: {self._trace.failure}"
             report["trace_lost_lines"] = self._trace.lost_lines
         return status == "ok", report
+
+    def _inspector(self) -> str:
+        if self._tap.lost:
+            return "stopped" if self._tap.gone else "restarting"
+        return "not responding" if self._watch.is_stuck else "running"
 
     async def _failed_upstreams(self) -> dict[str, str]:
         """If all upstreams are unreachable, the reason for each."""

@@ -11,6 +11,8 @@ import pytest
 
 from kproxy.live import health
 from kproxy.live.health import Health
+from kproxy.live.inspector_watch import InspectorWatch
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
@@ -22,7 +24,7 @@ async def healthy(broker: Broker) -> AsyncIterator[tuple[Health, Relay, socket.s
     with inspector:
         tap = Tap(sock, node="n")
         async with relaying(broker.address, tap=tap) as relay:
-            yield Health(relay, tap), relay, inspector
+            yield Health(relay, tap, InspectorWatch(tap, InspectorActivity(), lambda event: None)), relay, inspector
             inspector.close()
 
 
@@ -43,7 +45,13 @@ async def test_ready_with_the_listeners_and_the_inspector() -> None:
         async with healthy(broker) as (found, relay, _):
             assert await found.report() == (
                 True,
-                {"status": "ok", "listening": relay.addresses, "unreachable": {}, "inspector": "running"},
+                {
+                    "status": "ok",
+                    "listening": relay.addresses,
+                    "unreachable": {},
+                    "inspector": "running",
+                    "inspector_lag_s": 0.0,
+                },
             )
 
 
