@@ -118,6 +118,10 @@ def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
         help="inspect in N processes, for more traffic than one can follow; a client's connections stay together "
         "(default: 1)",
     )  # fmt: skip
+    group.add_argument(
+        "--end-timeout", metavar="SECONDS", default=None,
+        help="after Ctrl-C or SIGTERM, end within this time (default: 10): then what is not inspected becomes gaps",
+    )  # fmt: skip
     control = group.add_mutually_exclusive_group()
     options.completes(
         control.add_argument(
@@ -187,6 +191,7 @@ def run(args: argparse.Namespace) -> int:
             metrics=http is not None,
             record_values=record_values,
             workers=inspectors,
+            end_timeout=_end_timeout(args),
         ),
         watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
         strict=args.strict_trace,
@@ -245,6 +250,20 @@ def _sample(args: argparse.Namespace) -> float | None:
         return None if args.sample is None else parse_sample(args.sample)
     except ValueError as error:
         raise UserError(f"--sample: {error}") from None
+
+
+def _end_timeout(args: argparse.Namespace) -> float:
+    from kproxy.live.sink import END_TIMEOUT_S
+
+    if args.end_timeout is None:
+        return END_TIMEOUT_S
+    try:
+        seconds = float(args.end_timeout)
+    except ValueError:
+        seconds = 0
+    if not 1 <= seconds <= 86400:
+        raise UserError(f"--end-timeout: invalid time {args.end_timeout!r}: use 1 to 86400 seconds")
+    return seconds
 
 
 def _inspectors(args: argparse.Namespace) -> int:

@@ -25,6 +25,9 @@ from kproxy.proxy.sockets import reason
 from kproxy.trace.encoding import encode_json
 
 _TIMEOUT_S: Final = 10.0
+#: Seconds without an answer after which a proxy counts as silent.
+SILENT_AFTER_S: Final = 5.0
+_BEAT_S: Final = 1.0
 #: Bytes of lines that are buffered. Beyond that, reading pauses, and the proxy drops lines that it has no room for.
 _BUFFER_BYTES: Final = 16 << 20
 #: Longest valid line: a frame of 32 MiB in base64 is shorter, and longer frames are not decoded.
@@ -71,6 +74,10 @@ class ControlClient(asyncio.Protocol):
         self._changed = asyncio.Event()
         self._disconnected = asyncio.Event()
         self._close_reason: str | None = None
+        self._report_silence: Callable[[bool], None] = lambda _: None
+        self._is_silent = False
+        self._is_asked = False  # for a sign of life, and nothing has arrived since
+        self._received_at = self._beat_at = 0.0
         self.on_listeners: Callable[[], None] = lambda: None
         self.on_late: Callable[[LateResponse], None] = lambda _: None
 
@@ -94,6 +101,32 @@ class ControlClient(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
             await self._disconnected.wait()
+
+    def watch_silence(self, report: Callable[[bool], None]) -> None:
+        """Call `report` with True when the proxy sends nothing although it is asked to, with False when it does again.
+
+        Time in which this process did not run does not count.
+        """
+        self._report_silence = report
+        self._beat_at = self._received_at = self._loop.time()
+        self._beat()
+
+    def _beat(self) -> None:
+        if self._transport is None or self._disconnected.is_set():
+            return
+        now = self._loop.time()
+        if now - self._beat_at > 3 * _BEAT_S:  # this process was suspended
+            self._received_at = now
+        self._beat_at = now
+        silence = now - self._received_at
+        if silence >= SILENT_AFTER_S and not self._is_silent:
+            self._is_silent = True
+            self._report_silence(True)
+        elif silence >= _BEAT_S and not self._is_asked:
+            self._is_asked = True
+            self._transport.write(encode_json({"id": next(self._numbers), "do": "ping"}) + b"\n")
+            self._transport.resume_reading()
+        self._loop.call_later(_BEAT_S, self._beat)
 
     async def ask(self, do: str, **fields: Any) -> dict[str, Any]:
         """Send a request and return the reply.
@@ -141,6 +174,11 @@ class ControlClient(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         assert self._transport is not None
+        self._received_at = self._loop.time()
+        self._is_asked = False
+        if self._is_silent:
+            self._is_silent = False
+            self._report_silence(False)
         whole, newline, rest = data.rpartition(b"\n")
         if newline:
             lines = b"".join((self._rest, whole, newline)).splitlines(keepends=True)

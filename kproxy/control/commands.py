@@ -33,6 +33,13 @@ class Command(Protocol):
         """Run the command and reply once, with its result or an `error`."""
 
 
+class Ping(Struct):
+    """Reply: the inspector responds."""
+
+    def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
+        reply()
+
+
 class ListConnections(Struct):
     """List the open connections."""
 
@@ -77,6 +84,7 @@ class Stop(Struct):
 
 
 COMMANDS: Final[dict[str, type[Command]]] = {
+    "ping": Ping,
     "connections": ListConnections,
     "watch": WatchLines,
     "unwatch": Unwatch,

@@ -76,6 +76,7 @@ class EventInspection:
         self._finds = needs.findings
         self._follows_groups = needs.findings and not partial
         self._check = rules.check if needs.findings else _check_failures
+        self.on_frame: Callable[[int], None] = _ignore
         self._checks_records = needs.findings and record_values is not None
         self._stall_lines = StallLines()
         self._run = ConnectionState(self.run_state)  # of no connection
@@ -157,6 +158,8 @@ class EventInspection:
 
     def _frame(self, state: InspectedConnection, event: RequestReceived | ResponseReceived) -> list[Line]:
         message, connection_state = event.message, state.connection_state
+        if message is not None:
+            self.on_frame(message.api_key)
         findings: list[Finding] = []
         if message is None or not message.head_only:  # no tracker observes the APIs of which only the head is read
             connection_state.observe(event)
@@ -193,6 +196,10 @@ class EventInspection:
         decoded = RecordsDecoded(event.at, event.message, parts)
         connection_state.observe(decoded)
         return self._check(decoded, connection_state)
+
+
+def _ignore(_api_key: int) -> None:
+    pass
 
 
 def _check_failures(event: Event, connection: ConnectionState) -> list[Finding]:

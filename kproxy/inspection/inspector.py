@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dissectors import schemas
@@ -159,6 +159,10 @@ class Inspector:
             Progress(reported(Direction.REQUEST), state.frames[0]),
             Progress(reported(Direction.RESPONSE), state.frames[1]),
         )
+
+    def on_frame(self, began: Callable[[int], None]) -> None:
+        """Call `began` with the API key of each frame before it is judged."""
+        self._inspection.on_frame = began
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""

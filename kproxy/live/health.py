@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any, Final
 
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.sockets import reason
@@ -14,7 +15,7 @@ from kproxy.trace.state import TraceState
 
 _CONNECT_S: Final = 0.8  # Kubernetes waits a second for the whole answer
 _REACHED_FOR_S: Final = 10.0  # an upstream that answered is not checked again for this time
-_FAILED_FOR_S: Final = 1.0
+_FAILED_FOR_S: Final = 1.0  # nor one that did not answer, or that has refused a client since
 
 
 class Health:
@@ -28,16 +29,18 @@ class Health:
     Args:
         relay: Has the listeners and the clients.
         tap: To the inspector.
+        watch: Whether the inspector responds.
         trace: None if no trace is written.
     """
 
-    def __init__(self, relay: Relay, tap: Tap, trace: TraceState | None = None) -> None:
+    def __init__(self, relay: Relay, tap: Tap, watch: InspectorWatch, trace: TraceState | None = None) -> None:
         self._trace = trace
         self.draining = False
         self._relay = relay
         self._tap = tap
+        self._watch = watch
         self._lock = asyncio.Lock()
-        self._checked_until = -math.inf  # in the loop's time
+        self._checked_at = -math.inf  # in the loop's time
         self._failures: dict[str, str] = {}  # of the last check; empty if an upstream answered
 
     async def report(self) -> tuple[bool, dict[str, Any]]:
@@ -56,26 +59,32 @@ class Health:
             unreachable |= failures
         else:
             status = "ok"
-        inspector = "stopped" if self._tap.gone else "restarting" if self._tap.lost else "running"
         report: dict[str, Any] = {
             "status": status,
             "listening": listening,
             "unreachable": unreachable,
-            "inspector": inspector,
+            "inspector": self._inspector(),
+            "inspector_lag_s": round(self._watch.lag, 1),
         }
         if self._trace is not None:
             report["trace"] = "written" if self._trace.failure is None else f"not written: {self._trace.failure}"
             report["trace_lost_lines"] = self._trace.lost_lines
         return status == "ok", report
 
+    def _inspector(self) -> str:
+        if self._tap.lost:
+            return "stopped" if self._tap.gone else "restarting"
+        return "not responding" if self._watch.is_stuck else "running"
+
     async def _failed_upstreams(self) -> dict[str, str]:
         """If all upstreams are unreachable, the reason for each."""
         upstreams = self._relay.listeners.upstreams
-        if self._relay.clients.is_connected and not all(each in self._relay.down for each in upstreams):
+        refuses = all(each in self._relay.down for each in upstreams)
+        if self._relay.clients.is_connected and not refuses:
             return {}
         async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
-            if loop.time() >= self._checked_until:
+            if loop.time() >= self._checked_at + (_FAILED_FOR_S if self._failures or refuses else _REACHED_FOR_S):
                 errors = await asyncio.gather(
                     *(check_upstream(each, _CONNECT_S, self._relay.own) for each in upstreams.values())
                 )
@@ -83,5 +92,5 @@ class Health:
                     str(each): reason(error) for each, error in zip(upstreams, errors, strict=True) if error is not None
                 }
                 self._failures = failures if len(failures) == len(upstreams) else {}
-                self._checked_until = loop.time() + (_FAILED_FOR_S if self._failures else _REACHED_FOR_S)
+                self._checked_at = loop.time()
             return self._failures

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from kproxy.io.extras import install_command
 from kproxy.live.health import Health
 from kproxy.live.http_server import HttpRequest, HttpResponse, HttpServer
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.outputs.stderr import warn
 from kproxy.proxy.address import Address
 from kproxy.proxy.inspector_figures import FiguresReader
@@ -33,10 +34,12 @@ _FRESH_S: Final = 1.0  # metrics are not computed more often
 class HttpEndpoint:
     """The paths of ``--http``; `addresses` are those of the listening sockets."""
 
-    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None) -> None:
+    def __init__(
+        self, relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch, trace: TraceState | None
+    ) -> None:
         self.addresses: list[str] = []
-        self.health = Health(relay, tap, trace)
-        self._metrics = _metrics(relay, tap, figures, trace)
+        self.health = Health(relay, tap, watch, trace)
+        self._metrics = _metrics(relay, tap, figures, watch, trace)
         self._text = b""
         self._fresh_until = -math.inf  # in the loop's time
 
@@ -66,7 +69,12 @@ class HttpEndpoint:
 
 @asynccontextmanager
 async def serve_http(
-    address: Address, relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None = None
+    address: Address,
+    relay: Relay,
+    tap: Tap,
+    figures: FiguresReader,
+    watch: InspectorWatch,
+    trace: TraceState | None = None,
 ) -> AsyncIterator[HttpEndpoint]:
     """Answer requests while the block lasts. `trace` is None if no trace is written.
 
@@ -82,7 +90,7 @@ async def serve_http(
             failures.add(sentence)
             warn(sentence)
 
-    endpoint = HttpEndpoint(relay, tap, figures, trace)
+    endpoint = HttpEndpoint(relay, tap, figures, watch, trace)
     server = HttpServer(sockets, endpoint.respond, report)
     endpoint.addresses = server.addresses
     try:
@@ -91,10 +99,12 @@ async def serve_http(
         server.close()
 
 
-def _metrics(relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None) -> RelayMetrics | None:
+def _metrics(
+    relay: Relay, tap: Tap, figures: FiguresReader, watch: InspectorWatch, trace: TraceState | None
+) -> RelayMetrics | None:
     try:
         from kproxy.live.relay_metrics import RelayMetrics
     except ImportError:
         warn(f"/metrics is not available; install what it needs with: {install_command('metrics')}")
         return None
-    return RelayMetrics(relay, tap, figures, trace)
+    return RelayMetrics(relay, tap, figures, watch, trace)

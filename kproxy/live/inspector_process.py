@@ -29,8 +29,11 @@ _HUNG_UP = select.POLLHUP | select.POLLERR
 
 
 def ignore_stop_signals() -> None:
-    """Ignore the signals that end the relay: its other processes end with it."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    """Ignore the signals that end the relay: its other processes end with it.
+
+    These are in process groups of their own, so in the background of a terminal, to which they may write (SIGTTOU).
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTOU):
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -40,6 +43,7 @@ def inspect(options: InspectorOptions, tap: socket.socket, table: InspectedTable
     So the trace is also completed if the relay is killed.
     """
     keep_freed_memory()
+    table.activity.begin(os.getpid())
     status = FAILED
     try:
         if _InspectorLoop(options, tap, table).run():
@@ -90,6 +94,7 @@ class _InspectorLoop:
             for key, events in self._selector.select(_SECOND):
                 key.data(events)
             now = time.monotonic()
+            self._table.activity.turn()
             if self._sink is None or self._ended:
                 continue
             if now - self._received_at >= _SECOND:
@@ -118,6 +123,7 @@ class _InspectorLoop:
                 self._sink = kind(
                     self._options, message, self._selector, relay_ended=self._relay_ended, table=self._table
                 )
+                self._table.activity.finish_message()
             elif self._sink is not None:
                 self._sink.observe(message)
         if self._sink is not None:

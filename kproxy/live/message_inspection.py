@@ -10,6 +10,7 @@ from kproxy.inspection.inspected_connection import Progress
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.progress import ProgressLog
 from kproxy.proxy import tap_messages
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.lines import FORMAT, GapLine, Line
 from kproxy.trace.timestamps import timestamp
 
@@ -24,18 +25,23 @@ class MessageInspection:
         inspector: Makes the lines.
         progress: Notes how far connections are inspected.
         sample: The share of connections that is inspected.
+        activity: Where to note the message and the frame, for the relay.
 
     Attributes:
         missed: Connections that came and went uninspected.
         left_out: Connections that were not chosen to be inspected; None until the last message.
     """
 
-    def __init__(self, inspector: Inspector, progress: ProgressLog, *, sample: float | None) -> None:
+    def __init__(
+        self, inspector: Inspector, progress: ProgressLog, *, sample: float | None, activity: InspectorActivity
+    ) -> None:
         self.missed = 0
         self.left_out: int | None = None
         self._inspector = inspector
         self._progress = progress
         self._sample = sample
+        self._activity = activity
+        inspector.on_frame(activity.begin_frame)
 
     def lines(self, message: tap_messages.Message) -> list[Line]:
         """Return the lines that a message completes."""
@@ -54,6 +60,7 @@ class MessageInspection:
     def _lines(self, message: tap_messages.Message) -> list[Line]:
         inspector = self._inspector
         if isinstance(message, tap_messages.TapData):
+            self._activity.begin_message(message.connection_id)
             return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
         if isinstance(message, tap_messages.Open):
             self._progress.opened(message.connection_id, message.slot)

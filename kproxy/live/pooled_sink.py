@@ -59,9 +59,10 @@ class PooledSink(InspectionSink):
         encodes = encodes and not options.metrics
 
         def run(sock: socket.socket) -> None:
-            work(sock, Worker(inspector_of(options, hello, partial=True), encodes=encodes, sample=hello.sample))
+            inspector = inspector_of(options, hello, partial=True)
+            work(sock, Worker(inspector, encodes=encodes, sample=hello.sample, activity=self._activity))
 
-        self._pool = WorkerPool(options.workers, run, self._replied, warn, relay_ended)
+        self._pool = WorkerPool(options.workers, run, self._replied, warn, relay_ended, self._activity)
         self._selector = selector
         selector.register(self._pool.fileno(), selectors.EVENT_READ, lambda _events: self._receive())
         return self._pool

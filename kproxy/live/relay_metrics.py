@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from kproxy import __version__
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.tap import Tap
@@ -18,11 +19,19 @@ from kproxy.trace.state import TraceState
 class RelayMetrics(Collector):
     """Reads the figures on request, so relaying does not become slower."""
 
-    def __init__(self, relay: Relay, tap: Tap, figures: FiguresReader, trace: TraceState | None = None) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        tap: Tap,
+        figures: FiguresReader,
+        watch: InspectorWatch,
+        trace: TraceState | None = None,
+    ) -> None:
         self._trace = trace
         self._relay = relay
         self._tap = tap
         self._figures = figures
+        self._watch = watch
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -54,7 +63,10 @@ class RelayMetrics(Collector):
         yield CounterMetricFamily("kproxy_inspector_dropped_frames", text, tap.dropped_frames)
         text = "Bytes that were relayed while there was no inspector."
         yield CounterMetricFamily("kproxy_inspector_missed_bytes", text, tap.unseen_bytes)
-        yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs.", int(not tap.lost))
+        text = "The age of the oldest data that the inspector has not inspected yet."
+        yield GaugeMetricFamily("kproxy_inspector_lag_seconds", text, self._watch.lag)
+        is_up = not tap.lost and not self._watch.is_stuck
+        yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs and responds.", int(is_up))
         text = "How often the inspector was restarted."
         yield CounterMetricFamily("kproxy_inspector_restarts", text, max(self._figures.inspectors - 1, 0))
         if self._trace is not None:

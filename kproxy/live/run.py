@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -17,25 +19,25 @@ from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.http_endpoint import serve_http
 from kproxy.live.inspector_process import FAILED
+from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.live.reload import Reload, reload_on_signal
 from kproxy.live.service_manager import notify, ready
 from kproxy.live.sink import InspectorOptions
-from kproxy.live.spawner import Spawner, start_spawner
+from kproxy.live.spawner import Spawner, report_unfinished, start_spawner
 from kproxy.live.supervision import SPAWNER_LOST, Supervisor, ending
 from kproxy.outputs.stderr import say, warn
 from kproxy.proxy.address import Address, TcpAddress
-from kproxy.proxy.events import BrokerListening, Event, InspectorLost
+from kproxy.proxy.events import BrokerListening, Event, InspectorGivenUp, InspectorLost, InspectorResumed
 from kproxy.proxy.inspector_figures import FiguresReader
 from kproxy.proxy.interception import Rewriting
 from kproxy.proxy.listener import Listener
+from kproxy.proxy.loop import StopRequest
 from kproxy.proxy.loop import run as run_loop
-from kproxy.proxy.loop import stop_on_signals
 from kproxy.proxy.opening import check_upstream
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tls.failure import TlsError
-from kproxy.trace.state import TraceState
 
 #: Seconds for connections to become quiet after SIGTERM.
 DRAIN_S = 5.0
@@ -88,7 +90,7 @@ def run(
     """
     with start_spawner(watch) as spawner:
         with spawner.spawn() as tap:  # closing it ends the inspector
-            outcome = run_loop(
+            outcome, statuses, deadline = run_loop(
                 _relay(
                     listeners,
                     spawner,
@@ -104,10 +106,14 @@ def run(
                     reload=reload,
                     http=http,
                     registry=registry,
-                    trace=None if watch.directory is None else watch.trace_state,
+                    watch=watch,
                 )
             )
-        statuses = spawner.close()
+        statuses += spawner.close(max(deadline - time.monotonic(), 0))
+    if outcome is _Outcome.KILLED:
+        if statuses != [0]:  # the one that was to write what is missing, neither
+            report_unfinished(watch, "did not finish in time")
+        return False
     if outcome is _Outcome.LOST:
         return False
     return _ended_well(statuses) and outcome is _Outcome.WHOLE and not watch.trace_state.lost_lines
@@ -119,6 +125,7 @@ class _Outcome(Enum):
     WHOLE = auto()
     RESTARTED = auto()
     LOST = auto()  # and reported
+    KILLED = auto()  # because it did not finish, after which another one wrote what is missing
 
 
 def _ended_well(statuses: Sequence[int]) -> bool:
@@ -150,13 +157,15 @@ async def _relay(
     reload: Reload | None,
     http: Address | None,
     registry: Address | None,
-    trace: TraceState | None,
-) -> _Outcome:
-    """Relay until a signal."""
+    watch: InspectorOptions,
+) -> tuple[_Outcome, list[int], float]:
+    """Relay until a signal; return the outcome, statuses of inspectors, and when all processes must have ended."""
     lost = False
 
     def report(event: Event) -> None:
         nonlocal lost
+        if isinstance(event, InspectorResumed) and supervisor.killed:
+            event = InspectorGivenUp(event.bytes, event.frames, event.connections, trace)
         lost = lost or isinstance(event, InspectorLost)
         if isinstance(event, BrokerListening):
             say(str(event))
@@ -167,54 +176,69 @@ async def _relay(
     figures = None if http is None else FiguresReader()
     tap = Tap(tap_socket, node=socket.gethostname(), strict=strict, table=spawner.table, sample=sample, figures=figures)
     supervisor = Supervisor(spawner, tap, report)
-    async with AsyncExitStack() as stack:
+    inspector_watch = InspectorWatch(tap, spawner.table.activity, report)
+    stop = StopRequest()
+    deadline = math.inf
+    trace = None if watch.directory is None else str(watch.directory)
+    async with AsyncExitStack() as final, AsyncExitStack() as stack:
+        final.callback(stop.release_signals)
         stack.callback(supervisor.close)
         if options is not None:
             listeners, broker = await _built_in(stack, listeners, options)
             registry_addresses = [] if registry is None else await _registry(stack, broker, registry)
         if answers is not None:
             listeners, server = await _replayed(stack, listeners, answers)
-        relay = await stack.enter_async_context(serve(listeners, tap=tap, report=report, rewriting=rewriting))
+        relay = await stack.enter_async_context(
+            serve(listeners, tap=tap, report=report, inspector_patience=math.inf, rewriting=rewriting)
+        )
         if options is not None:
             _advertise(broker, listeners, relay)
         if answers is not None:
             for number, listener in enumerate(listeners):
                 server.advertise(number, *_shown(listener, relay))
         await _check_own(relay)
+        final.push_async_callback(supervisor.finish, relay.close_tap)
         if check and options is None and answers is None:
             await _check(listeners)
         endpoint = None
         if http is not None and figures is not None:
-            endpoint = await stack.enter_async_context(serve_http(http, relay, tap, figures, trace))
-        with stop_on_signals() as stop:  # from here on: a user who reads that it runs may stop it
-            if sample is not None:
-                say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
-            if options is not None:
-                _announce_built_in(broker, stop.ask if stop_with_stdin else lambda: None)
-                if registry_addresses:
-                    say(f"schema registry on {' and '.join(f'http://{each}' for each in registry_addresses)}")
-            else:
-                for listened, upstream in relay.pairs:
-                    say(f"listening on {listened} -> {upstream if answers is None else answers}")
-                if stop_with_stdin:
-                    loop = asyncio.get_running_loop()
-                    follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.ask))
-            if watch_command is not None and sys.stderr.isatty():
-                say(f"watch it with: {watch_command}")
-            if reload is not None:
-                change = relay.reconfigure if options is None else partial(_renew_tls, relay)
-                await stack.enter_async_context(reload_on_signal(relay, reload, change))
-            if endpoint is not None:
-                say(f"health and metrics on {' and '.join(f'http://{each}' for each in endpoint.addresses)}")
-            ready(relay.pairs)
-            await stop.wait()
-            notify("STOPPING=1", status="draining" if stop.gently else "stopping")
-            if endpoint is not None:
-                endpoint.health.draining = True
-            if stop.gently:
-                await relay.drain(DRAIN_S, stop.at_once)
-            supervisor.close(restart=True)
-    return _Outcome.LOST if lost else _Outcome.RESTARTED if supervisor.failed else _Outcome.WHOLE
+            state = None if watch.directory is None else watch.trace_state
+            endpoint = await stack.enter_async_context(serve_http(http, relay, tap, figures, inspector_watch, state))
+        stop.take_signals()  # from here on: a user who reads that it runs may stop it
+        stack.enter_context(inspector_watch)
+        if sample is not None:
+            say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
+        if options is not None:
+            _announce_built_in(broker, stop.ask if stop_with_stdin else lambda: None)
+            if registry_addresses:
+                say(f"schema registry on {' and '.join(f'http://{each}' for each in registry_addresses)}")
+        else:
+            for listened, upstream in relay.pairs:
+                say(f"listening on {listened} -> {upstream if answers is None else answers}")
+            if stop_with_stdin:
+                loop = asyncio.get_running_loop()
+                follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(stop.ask))
+        if watch_command is not None and sys.stderr.isatty():
+            say(f"watch it with: {watch_command}")
+        if reload is not None:
+            change = relay.reconfigure if options is None else partial(_renew_tls, relay)
+            await stack.enter_async_context(reload_on_signal(relay, reload, change))
+        if endpoint is not None:
+            say(f"health and metrics on {' and '.join(f'http://{each}' for each in endpoint.addresses)}")
+        ready(relay.pairs)
+        await stop.wait()
+        deadline = time.monotonic() + watch.end_timeout
+        supervisor.begin_end(asyncio.get_running_loop().time() + watch.end_timeout, stop.at_once)
+        notify("STOPPING=1", status="draining" if stop.gently else "stopping")
+        if endpoint is not None:
+            endpoint.health.draining = True
+        if stop.gently:
+            await relay.drain(min(DRAIN_S, watch.end_timeout / 2), stop.at_once)
+        supervisor.close(restart=True)
+    if supervisor.killed:
+        return _Outcome.KILLED, supervisor.statuses, deadline
+    outcome = _Outcome.LOST if lost else _Outcome.RESTARTED if supervisor.failed else _Outcome.WHOLE
+    return outcome, supervisor.statuses, deadline
 
 
 async def _built_in(

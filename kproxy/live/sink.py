@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dissectors.connections.events import RESTARTED
 from kproxy import __version__
@@ -32,6 +32,7 @@ from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import error_text, give_up_output
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import Detail, Line
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from kproxy.live.inspector_metrics import InspectorMetrics
     from kproxy.live.worker_pool import WorkerPool
 
+#: Seconds in which a proxy ends, whatever its inspector does.
+END_TIMEOUT_S: Final = 10.0
 #: The tap is idle after this time without a message.
 IDLE_NS = 1_000_000_000
 
@@ -64,6 +67,7 @@ class InspectorOptions:
         metrics: Whether to count for Prometheus, which needs the extra of that name.
         record_values: Decodes keys and values. Its source of schemas must not wait for a network.
         workers: The number of processes that inspect; 1 inspects in the process that writes the lines.
+        end_timeout: Seconds for the inspector to finish after the relay has ended.
     """
 
     output: OutputOptions
@@ -77,6 +81,7 @@ class InspectorOptions:
     record_values: RecordValues | None = None
     workers: int = 1
     trace_state: TraceState = field(default_factory=TraceState)
+    end_timeout: float = END_TIMEOUT_S
 
 
 class InspectionSink:
@@ -105,8 +110,9 @@ class InspectionSink:
         self._throttle = RateLimit(sys.stdout)
         self._detail = options.detail
         self._decodes_records = options.record_values is not None
-        node = node_name(hello)
+        node = node_name(hello.node)
         self._inspector = inspector_of(options, hello)
+        self._activity = InspectorActivity() if table is None else table.activity
         self._watched = self._begin(options, hello, selector, relay_ended)
         self._trace: TraceWriter | None = None
         if options.directory is not None:
@@ -132,7 +138,9 @@ class InspectionSink:
             self._metrics = _metrics_of(self)
         self._at = hello.at
         self._progress = ProgressLog(table, self._watched)
-        self._messages = MessageInspection(self._inspector, self._progress, sample=hello.sample)
+        self._messages = MessageInspection(
+            self._inspector, self._progress, sample=hello.sample, activity=self._activity
+        )
         self._hello = hello
         if hello.restarts:
             outage_s = (hello.at - hello.lost_at) / 1e9
@@ -163,8 +171,10 @@ class InspectionSink:
         self._at = message.at
         if isinstance(message, tap_messages.ListenersChanged) and self._control is not None:
             self._control.announce_listeners([Listening(*pair) for pair in message.listeners])
+        self._activity.reach(getattr(message, "connection_id", 0))
         self._take_all(self._messages.lines(message))
         self._messages.add_progress(message)
+        self._activity.finish_message()
 
     def _take_all(self, lines: Iterable[Line]) -> None:
         """Take lines. A bug that a line triggers is reported once per run; if that fails too, the inspector has failed.
@@ -316,16 +326,16 @@ def _places(trace: TraceWriter | None) -> list[Path]:
     return [*([trace.directory] if trace.is_written else []), *dict.fromkeys(trace.moved_to)]
 
 
-def node_name(hello: tap_messages.Hello) -> str:
+def node_name(host: str) -> str:
     """The name of this proxy in connection ids and file names."""
-    return re.sub(r"[^A-Za-z0-9.-]", "-", hello.node) or "node"
+    return re.sub(r"[^A-Za-z0-9.-]", "-", host) or "node"
 
 
 def inspector_of(options: InspectorOptions, hello: tap_messages.Hello, *, partial: bool = False) -> Inspector:
     """The inspector for all connections of a relay, or with `partial` for a part of them."""
     detail = output_for(options.output, sys.stdout, options.selection).detail(options.detail)
     return Inspector(
-        f"{node_name(hello)}-{hello.pid}",
+        f"{node_name(hello.node)}-{hello.pid}",
         detail,
         record_values=options.record_values,
         withholds_records=options.record_values is None and detail is not Detail.RAW,

@@ -8,19 +8,29 @@ at the same path.
 from __future__ import annotations
 
 import os
+import select
+import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
+from kproxy.io.processes import is_group_alive, kill_group, lead_group
 from kproxy.live.inspector_process import ignore_stop_signals, inspect
-from kproxy.live.sink import InspectorOptions
+from kproxy.live.message_inspection import run_gap
+from kproxy.live.sink import InspectorOptions, node_name
+from kproxy.outputs.stderr import warn
 from kproxy.proxy.inspected import InspectedTable
+from kproxy.trace.writer import TraceWriter
 
 _STATUS: Final = struct.Struct(">i")
 _SPAWN: Final = b"s"
+_KILL: Final = b"k"
+_POLL_S: Final = 0.02
+_KILL_PATIENCE_S: Final = 2.0  # for the spawner to kill an inspector and end
 #: The status of an inspector that could not be forked.
 NOT_STARTED: Final = 255
 
@@ -33,11 +43,12 @@ class Spawner:
         table: How far connections were inspected.
     """
 
-    def __init__(self, pid: int, channel: socket.socket, table: InspectedTable) -> None:
+    def __init__(self, pid: int, channel: socket.socket, table: InspectedTable, end_timeout: float) -> None:
         channel.setblocking(False)
         self.channel = channel
         self.table = table
         self._pid: int | None = pid
+        self._end_timeout = end_timeout
 
     def spawn(self) -> socket.socket:
         """Start an inspector after the previous one has ended; return the tap's end of its socket. Never waits.
@@ -64,24 +75,63 @@ class Spawner:
             return None
         return [status for (status,) in _STATUS.iter_unpack(data)] or None
 
+    def kill(self) -> None:
+        """Kill the inspector and its workers, also if they are stopped; its status follows. Never waits."""
+        if self._pid is None:
+            return
+        with suppress(OSError):
+            os.kill(self._pid, signal.SIGCONT)
+        try:
+            self.channel.send(_KILL)
+        except OSError:  # the spawner has ended
+            self._kill_inspector()
+
+    def _kill_inspector(self) -> None:
+        if pid := self.table.activity.pid:
+            kill_group(pid)
+
     def dismiss(self) -> None:
         """Start no more inspectors: after the last one, the spawner removes the control socket and ends."""
         with suppress(OSError):
             self.channel.shutdown(socket.SHUT_WR)
 
-    def close(self) -> list[int]:
-        """Wait until the last inspector and the spawner have ended; return the remaining `statuses`."""
+    def close(self, seconds: float | None = None) -> list[int]:
+        """Wait until the last inspector and the spawner have ended; return the remaining `statuses`.
+
+        After this many seconds (by default, those that an inspector has), what is left is killed.
+        """
         statuses: list[int] = []
         if self._pid is None or self.channel.fileno() < 0:  # an earlier call has ended, or was interrupted
             return statuses
         self.dismiss()
-        self.channel.setblocking(True)
         with self.channel:
-            while (more := self.statuses()) is not None:
+            ends_at = time.monotonic() + (self._end_timeout if seconds is None else seconds)
+            while (more := self._wait_for_statuses(ends_at)) is not None:
                 statuses += more
-        os.waitpid(self._pid, 0)
+        _, status = os.waitpid(self._pid, 0)
         self._pid = None
+        if os.WIFSIGNALED(status):
+            self._wait_for_inspector(ends_at)
         return statuses
+
+    def _wait_for_statuses(self, ends_at: float) -> list[int] | None:
+        """The next statuses, or None if the spawner has ended or the time is over; kills the inspector then."""
+        for patience in (max(ends_at - time.monotonic(), 0), _KILL_PATIENCE_S):
+            ready, _, _ = select.select([self.channel], [], [], patience)
+            if ready:
+                return self.statuses()
+            self.kill()
+        self._kill_inspector()
+        os.kill(self._pid or 0, signal.SIGKILL)
+        return None
+
+    def _wait_for_inspector(self, ends_at: float) -> None:
+        """Wait for an inspector that is not the spawner's any more: it was killed."""
+        pid = self.table.activity.pid
+        while pid and is_group_alive(pid):
+            if time.monotonic() >= ends_at:
+                kill_group(pid)
+            time.sleep(_POLL_S)
 
 
 @contextmanager
@@ -102,7 +152,7 @@ def start_spawner(options: InspectorOptions) -> Iterator[Spawner]:
     theirs.close()
     if options.control is not None:
         options.control.socket.close()  # otherwise viewers would wait although no process accepts them
-    spawner = Spawner(pid, channel, table)
+    spawner = Spawner(pid, channel, table, options.end_timeout)
     try:
         yield spawner
     finally:
@@ -112,12 +162,14 @@ def start_spawner(options: InspectorOptions) -> Iterator[Spawner]:
 def _serve(options: InspectorOptions, channel: socket.socket, table: InspectedTable) -> NoReturn:
     """Fork an inspector for each socket that arrives, one after the other."""
     ignore_stop_signals()
+    lead_group()  # so the system continues this process if it is stopped while the relay is killed
     try:
         while True:
             data, received, _, _ = socket.recv_fds(channel, len(_SPAWN), 1)
             if not data:
                 break
-            channel.sendall(_STATUS.pack(_run_inspector(options, channel, received[0], table)))
+            if data == _SPAWN:
+                channel.sendall(_STATUS.pack(_run_inspector(options, channel, received[0], table)))
     except OSError:  # the relay has ended
         pass
     finally:
@@ -128,14 +180,69 @@ def _serve(options: InspectorOptions, channel: socket.socket, table: InspectedTa
 
 def _run_inspector(options: InspectorOptions, channel: socket.socket, seen: int, table: InspectedTable) -> int:
     """Fork an inspector and wait for its end; return its exit status."""
+    alive, held = os.pipe()  # the inspector holds one end: the other one shows when it has ended
+    table.activity.begin(0)
     try:
         pid = os.fork()
     except OSError:
-        os.close(seen)
+        for each in (seen, alive, held):
+            os.close(each)
         return NOT_STARTED
     if pid == 0:
+        lead_group()
         channel.close()
+        os.close(alive)
         inspect(options, socket.socket(fileno=seen), table)
+    lead_group(pid)
     os.close(seen)
+    os.close(held)
+    finished = _wait_for_end(pid, alive, channel, options.end_timeout)
+    os.close(alive)
+    kill_group(pid)  # its workers may be busy or stopped
     _, status = os.waitpid(pid, 0)
+    if not finished:
+        report_unfinished(options, f"had not finished {options.end_timeout:g} s after the relay had ended")
     return os.waitstatus_to_exitcode(status)
+
+
+def _wait_for_end(pid: int, alive: int, channel: socket.socket, end_timeout: float) -> bool:
+    """Wait until an inspector has ended; kill it at the relay's request, or some time after the relay has ended.
+
+    Returns:
+        False if it had to be killed and the relay has ended, and can therefore not report it.
+    """
+    watched: list[int] = [alive, channel.fileno()]
+    patience: float | None = None
+    while True:
+        ready, _, _ = select.select(watched, [], [], patience)
+        if alive in ready:
+            return True
+        if not ready:
+            kill_group(pid)
+            return _is_open(channel)
+        if channel.recv(len(_KILL)) == _KILL:
+            kill_group(pid)
+        else:
+            watched, patience = [alive], end_timeout
+
+
+def _is_open(channel: socket.socket) -> bool:
+    """Whether the relay runs, also if it has shut down its side for writing."""
+    poll = select.poll()
+    poll.register(channel, 0)
+    return not any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
+
+
+def report_unfinished(options: InspectorOptions, why: str) -> None:
+    """Say that the inspector was killed, in the trace too; call it after the inspector has ended."""
+    why = f"the inspector {why}, and was killed"
+    warn(f"{why}: the trace lacks what it had not inspected")
+    if options.directory is None:
+        return
+    with suppress(OSError):
+        trace = TraceWriter(
+            options.directory, node=node_name(socket.gethostname()), compress=options.compress, warn=warn
+        )
+        now = time.time_ns()
+        trace.add(run_gap(now, why), at=now)
+        trace.close(at=now)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from kproxy.live.inspector_process import FAILED
@@ -16,6 +18,12 @@ from kproxy.proxy.tap import Tap
 
 #: Without file descriptors, an inspector cannot be started: seconds between attempts.
 SHORTAGE_RETRY_S: Final = 1.0
+
+#: Seconds before the deadline of the end at which an inspector is killed: another one writes what is missing.
+GAPS_S: Final = 2.0
+#: Seconds that an inspector has if the user does not want to wait.
+AT_ONCE_S: Final = 1.0
+_PERIOD_S: Final = 0.1
 
 SPAWNER_LOST: Final = "the process that starts inspectors was killed"
 
@@ -31,6 +39,11 @@ class Supervisor:
 
     def __init__(self, spawner: Spawner, tap: Tap, report: Report) -> None:
         self.failed = False  # whether an inspector has ended before the relay
+        self.killed = False  # because it did not end
+        self.statuses: list[int] = []  # of the last inspector, after the end of the relay
+        self._deadline: float | None = None
+        self._ended = asyncio.Event()  # after the end of the relay: the inspector has, or is not known to the spawner
+        self._limit: asyncio.TimerHandle | None = None
         self._spawner = spawner
         self._tap = tap
         self._report = report
@@ -41,6 +54,17 @@ class Supervisor:
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(spawner.channel, self._on_readable)
 
+    def begin_end(self, deadline: float, at_once: asyncio.Event) -> None:
+        """The relay has been asked to end.
+
+        Args:
+            deadline: When its processes must have ended (the loop's time).
+            at_once: Set if the user does not want to wait.
+        """
+        self._deadline = deadline
+        left = deadline - self._loop.time()
+        self._kill_late(deadline - min(GAPS_S, left / 2), at_once)
+
     def close(self, *, restart: bool = False) -> None:
         """The relay is about to end: start no more inspectors.
 
@@ -50,20 +74,71 @@ class Supervisor:
         if self._closed:
             return
         self._closed = True
-        self._loop.remove_reader(self._spawner.channel)
         if self._timer is not None:
             self._timer.cancel()
             if restart:
                 self._restart()
-        self._tap.expect_no_other()
+        if self._deadline is None:
+            self._loop.remove_reader(self._spawner.channel)
+            self._tap.expect_no_other()
+
+    async def finish(self, close_tap: Callable[[], Awaitable[None]]) -> None:
+        """The relay has ended: wait for the inspector; if it was killed, let another one write what is missing.
+
+        Args:
+            close_tap: Sends the last message of the tap, and everything before it.
+        """
+        self.close()
+        if self._deadline is None:  # the relay did not begin
+            return
+        if self._tap.gone:
+            self._spawner.dismiss()
+        else:
+            await self._wait_for_end()
+        if self.killed and self._ended.is_set() and not self._tap.gone:
+            self._tap.lose()
+            self._tap.expect_no_other()
+            self._ended.clear()
+            self.statuses.clear()
+            with suppress(OSError, TimeoutError):
+                self._tap.resume(self._spawner.spawn())
+                async with asyncio.timeout_at(self._deadline):
+                    await close_tap()
+                    await self._ended.wait()
+        self._loop.remove_reader(self._spawner.channel)
+        if self._limit is not None:
+            self._limit.cancel()
+
+    async def _wait_for_end(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._deadline):
+                await self._ended.wait()
+
+    def _kill_late(self, until: float, at_once: asyncio.Event | None) -> None:
+        """Kill the inspector if it has not ended in time, so that another one can write what is missing."""
+        if self._ended.is_set():
+            return
+        now = self._loop.time()
+        if at_once is not None and at_once.is_set():
+            until, at_once = min(until, now + AT_ONCE_S), None
+        if now < until:
+            self._limit = self._loop.call_at(min(until, now + _PERIOD_S), self._kill_late, until, at_once)
+        else:
+            self.killed = True
+            self._spawner.kill()
 
     def _on_readable(self) -> None:
         statuses = self._spawner.statuses()
         if statuses is None:
             self._loop.remove_reader(self._spawner.channel)
             self._tap.expect_no_other()
+            self._ended.set()
             if self._tap.lost:
                 self._give_up(SPAWNER_LOST)
+            return
+        if self._closed and statuses:
+            self.statuses += statuses
+            self._ended.set()
             return
         for status in statuses:
             self._on_ended(ending(status))

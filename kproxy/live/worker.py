@@ -20,6 +20,7 @@ from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import ProgressLog
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.proxy import tap_messages, tap_protocol
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import FRAME_LINES, Line
 
@@ -81,13 +82,16 @@ class Worker:
         inspector: Makes the lines of a part of the connections.
         encodes: Whether lines of frames are encoded if they have no findings, no frame and no body.
         sample: The share of connections that is inspected.
+        activity: Where to note the frame that is inspected, for the relay.
     """
 
-    def __init__(self, inspector: Inspector, *, encodes: bool, sample: float | None) -> None:
+    def __init__(
+        self, inspector: Inspector, *, encodes: bool, sample: float | None, activity: InspectorActivity
+    ) -> None:
         self._inspector = inspector
         self._encodes = encodes
         self._moved = _Moved(inspector)
-        self._messages = MessageInspection(inspector, self._moved, sample=sample)
+        self._messages = MessageInspection(inspector, self._moved, sample=sample, activity=activity)
         self._summary = RunSummary()
 
     def replies(self, messages: list[tap_messages.Message]) -> Replies:

@@ -19,6 +19,7 @@ from kproxy.live.worker import FRAMES, OPEN, WAITING, Reply
 from kproxy.live.worker_assignment import WorkerAssignment
 from kproxy.live.worker_process import WorkerProcess
 from kproxy.proxy import tap_messages, tap_protocol
+from kproxy.proxy.inspector_activity import InspectorActivity
 
 #: Messages that a worker may have without a reply, and for each worker the bytes of messages that wait for their turn.
 #: Beyond, the pool waits, and what arrives queues in the relay.
@@ -40,6 +41,7 @@ class WorkerPool:
         replied: Takes replies.
         warn: Called with a sentence for the user when a worker was restarted or is killed.
         relay_ended: Whether the relay has ended.
+        activity: Where to note the oldest message without a reply.
 
     Raises:
         WorkerLost: A worker cannot be started. All methods raise it that wait.
@@ -55,11 +57,13 @@ class WorkerPool:
         replied: Replied,
         warn: Callable[[str], None],
         relay_ended: Callable[[], bool],
+        activity: InspectorActivity,
     ) -> None:
         self.restarts = 0
         self._run = run
         self._warn = warn
         self._relay_ended = relay_ended
+        self._activity = activity
         self._policy = RestartPolicy()
         self._selector = selectors.DefaultSelector()
         self._replied = replied
@@ -187,6 +191,8 @@ class WorkerPool:
         announcements = self._assignment.replace(lost, worker, dropped, progress, self._at)
         for message in announcements.messages:
             self._pass(message, worker)
+        lost_messages = sum(not isinstance(message, tap_messages.Query) for message in dropped)
+        self._activity.finish_message(lost_messages - len(announcements.messages))
         for message in dropped:
             if isinstance(message, tap_messages.Query):
                 self._pass(message, worker)
@@ -277,6 +283,7 @@ class WorkerPool:
             reply, progress = None, nothing
             if worker is not None:
                 if not worker.replies:
+                    self._activity.reach(getattr(message, "connection_id", 0))
                     return
                 reply, progress = worker.replies.popleft()
                 if progress:
@@ -284,6 +291,8 @@ class WorkerPool:
             self._pending.popleft()
             self._held -= size
             self._replied(message, reply, progress)
+            if worker is not None and type(message) is not tap_messages.Query:  # the others, `replied` counts
+                self._activity.finish_message()
             if type(message) is tap_messages.Close:
                 self._progress.pop(message.connection_id, None)
                 self._assignment.forget(message.connection_id)

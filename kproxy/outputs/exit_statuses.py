@@ -34,7 +34,7 @@ OF_COMMANDS: Final[dict[str, dict[int, str]]] = {
         USAGE: "usage error or unusable address",
         UNREACHABLE: "upstream unreachable",
         UNWATCHED: "traffic was relayed to the end, but the trace is incomplete: the inspector failed (even if it was "
-        "restarted), or lines of the trace could not be written or were deleted",
+        "restarted) or did not finish within --end-timeout, or lines of the trace could not be written or were deleted",
     },
     "tui": {
         CLEAN: "closed by the user",

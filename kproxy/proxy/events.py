@@ -96,6 +96,51 @@ class InspectorResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class InspectorNotResponding:
+    """The inspector is stopped or busy. `connection` and `api` are those of the frame at which it is, if known."""
+
+    seconds: float
+    connection: str | None = None
+    api: str | None = None
+
+    def __str__(self) -> str:
+        what = "a frame" if self.api is None else f"a frame of {self.api}"
+        where = "" if self.connection is None else f" at {what} of connection {self.connection}"
+        return f"the inspector has not responded for {self.seconds:.0f} s{where}: traffic is relayed uninspected"
+
+
+@dataclass(frozen=True, slots=True)
+class InspectorResponds:
+    """The inspector responds again after this time."""
+
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"the inspector responds again after {self.seconds:.0f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class InspectorGivenUp:
+    """The proxy was asked to end, and the inspector was killed because it did not finish. Another one wrote gaps.
+
+    The counts are those of what was not inspected; `trace` is the directory of the trace.
+    """
+
+    bytes: int
+    frames: int
+    connections: int
+    trace: str | None
+
+    def __str__(self) -> str:
+        connections = f"{self.connections} connection{'' if self.connections == 1 else 's'}"
+        left = "" if self.trace is None else f"; the trace in {self.trace} has gap lines about them"
+        return (
+            f"the inspector did not finish in time and was killed: {self.bytes} bytes ({self.frames} frames) of "
+            f"{connections} were not inspected{left}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class InspectionBehind:
     """The inspector is too slow, and frames are dropped from the trace. Not repeated within a minute."""
 
@@ -193,6 +238,9 @@ Event: TypeAlias = (
     | InspectorLost
     | InspectorRestarting
     | InspectorResumed
+    | InspectorNotResponding
+    | InspectorResponds
+    | InspectorGivenUp
     | InspectionBehind
     | BrokerListening
     | BrokerMoved

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 from typing import Final
 
+from kproxy.proxy.inspector_activity import InspectorActivity
+
 #: Connections that can be open at the same time. Each has two file descriptors, and no system allows more.
 _SLOTS: Final = 1 << 20
 _FIELDS: Final = 4  # bytes and frames of requests, then of responses
@@ -19,10 +21,14 @@ class InspectedTable:
     read after that has ended. Only pages of used slots take memory. The first slot is for connections without one:
     their number, bytes and frames in gap lines of the trace; and for the trace lines that are lost, but not yet in a
     gap line.
+
+    Attributes:
+        activity: What the current inspector is at.
     """
 
     def __init__(self, slots: int = _SLOTS) -> None:
         self._memory = memoryview(mmap.mmap(-1, slots * _FIELDS * 8)).cast("Q")
+        self.activity = InspectorActivity()
         self._slots = slots
         self._used = 1
         self._free: list[int] = []

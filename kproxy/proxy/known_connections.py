@@ -44,6 +44,11 @@ class KnownConnections:
         """A connection with a slot is open."""
         self._open[connection.id] = connection
 
+    def client(self, number: int) -> str | None:
+        """The client of an open connection."""
+        connection = self._open.get(number)
+        return None if connection is None else connection.client
+
     def remove(self, connection: TappedConnection) -> None:
         """A connection is closed."""
         self._open.pop(connection.id, None)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 _KEPT_BYTES: Final = 64 * 1024 * 1024
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
@@ -58,17 +59,26 @@ class StopRequest(asyncio.Event):
         self.gently = gently
         self.set()
 
+    def take_signals(self) -> None:
+        """From now on, Ctrl-C and SIGTERM set this event."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, partial(self.ask, gently=number == signal.SIGTERM))
+
+    @staticmethod
+    def release_signals() -> None:
+        """From now on, Ctrl-C cancels what still runs."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
 
 @contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Return an event that Ctrl-C and SIGTERM set. After the block, Ctrl-C cancels what still runs."""
-    loop = asyncio.get_running_loop()
+    """Return an event that Ctrl-C and SIGTERM set in this block."""
     stop = StopRequest()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        loop.add_signal_handler(number, partial(stop.ask, gently=number == signal.SIGTERM))
+    stop.take_signals()
     try:
         yield stop
     finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+        stop.release_signals()

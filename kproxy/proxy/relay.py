@@ -29,7 +29,8 @@ from kproxy.proxy.tls.handshake import HANDSHAKE_TIMEOUT_S
 CONNECT_TIMEOUT_S: Final = 10.0
 #: Bytes of one read. All connections share this buffer: a chunk is sent on before the next read.
 _READ_BYTES: Final = 256 * 1024
-_INSPECTOR_PATIENCE_S: Final = 5.0  # when the relay ends: the longest time in which the inspector may read nothing
+#: When the relay ends: the longest time in which the inspector may read nothing.
+INSPECTOR_PATIENCE_S: Final = 5.0
 
 
 @asynccontextmanager
@@ -40,6 +41,7 @@ async def serve(
     report: Report = lambda event: None,
     connect_timeout: float = CONNECT_TIMEOUT_S,
     handshake_timeout: float = HANDSHAKE_TIMEOUT_S,
+    inspector_patience: float = INSPECTOR_PATIENCE_S,
     rewriting: Rewriting = Rewriting(),  # noqa: B008  # frozen
 ) -> AsyncIterator[Relay]:
     """Relay in the background while the `async with` block lasts.
@@ -52,6 +54,7 @@ async def serve(
         report: Called with events that the user should know about; must not block.
         connect_timeout: Seconds to connect to an upstream, over all addresses of its name.
         handshake_timeout: Seconds to establish TLS with a client, and with an upstream.
+        inspector_patience: At the end, the seconds in which the inspector may read nothing.
         rewriting: What the relay changes in frames; nothing by default.
 
     Raises:
@@ -59,7 +62,7 @@ async def serve(
     """
     async with AsyncExitStack() as stack:
         tasks = asyncio.TaskGroup()
-        relay = Relay(tap, report, (connect_timeout, handshake_timeout), rewriting, tasks)
+        relay = Relay(tap, report, (connect_timeout, handshake_timeout, inspector_patience), rewriting, tasks)
         stack.push_async_callback(relay.close_tap)
         await tasks.__aenter__()
         # Not as a context manager: what the block raises would leave it inside an ExceptionGroup.
@@ -90,14 +93,14 @@ class Relay:
         self,
         tap: Tap | None,
         report: Report,
-        timeouts: tuple[float, float],
+        timeouts: tuple[float, float, float],
         rewriting: Rewriting,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._tap = tap
         self._tasks = tasks
         self._report = report
-        self._connect_timeout, self._handshake_timeout = timeouts
+        self._connect_timeout, self._handshake_timeout, self._inspector_patience = timeouts
         self.clients = ClientConnections()
         self.listeners = BoundListeners(
             self._take, self._announce_listeners, Shortage(report, lambda: self.clients.connecting)
@@ -199,8 +202,8 @@ class Relay:
             return
         totals = self.clients.closed
         counts = (totals.connections, totals.request_bytes, totals.response_bytes)
-        if not await self._tap.close(*counts, patience=_INSPECTOR_PATIENCE_S) and not self._tap.lost:
-            self._report(InspectorLost(f"it has not read for {_INSPECTOR_PATIENCE_S:g} s"))
+        if not await self._tap.close(*counts, patience=self._inspector_patience) and not self._tap.lost:
+            self._report(InspectorLost(f"it has not read for {self._inspector_patience:g} s"))
 
     async def _serve(self, bound: BoundListener, accepted: socket.socket, client: str) -> None:
         """Serve one client, from accept to end. Raises nothing for what a peer or the network does."""

@@ -56,6 +56,7 @@ class Tap:
         inspector: The number of inspectors before the current one, or the last.
         left_out: Connections that were not chosen to be inspected.
         unseen_bytes: Bytes relayed while no inspector was connected.
+        messages: Those for the current inspector.
         behind: Streams with a gap that the inspector does not know yet.
         connections: What the next inspector must know.
     """
@@ -80,6 +81,7 @@ class Tap:
         self.dropped_bytes = 0
         self.dropped_frames = 0
         self.unseen_bytes = 0
+        self.messages = 0
         self.behind: set[TappedStream] = set()
         self.connections = KnownConnections(table)
         self._node = node
@@ -186,6 +188,7 @@ class Tap:
         """Queue the parts of a message."""
         if self.lost:
             return
+        self.messages += 1
         for buffer in buffers:
             self._outbox.put(buffer)
         if not self._pressed and self.queued > self._limit:
@@ -244,6 +247,7 @@ class Tap:
         assert self._table is not None
         self._outbox = self._outbox_to(sock)
         self.lost = False
+        self.messages = 0
         self.inspector += 1
         now = time.time_ns()
         self._send_hello(now)

@@ -41,6 +41,11 @@ class TappedConnection:
         return self._opened.connection_id
 
     @property
+    def client(self) -> str:
+        """The client's address."""
+        return self._opened.client
+
+    @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed is not None

@@ -45,7 +45,8 @@ class Bar(Static):
         text = Text(no_wrap=True, overflow="ellipsis")
         text.append(f"{colour_name} ", colour).append(safe(source.name), "bold")
         if source.sentence:
-            text.append(f"  {safe(source.sentence)}", colour)
+            is_live = source.phase is SourcePhase.LIVE  # then it is a warning
+            text.append(f"  {safe(source.sentence)}", "bold red" if is_live else colour)
         if (percent := source.percent()) is not None:
             text.append(f"  reading {percent}%", "yellow")
         count = len(index.at)

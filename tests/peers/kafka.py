@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import socket
 import subprocess
 from collections.abc import Sequence
@@ -178,8 +179,13 @@ class Kafka(Tools):
 
     def kill(self) -> None:
         """End it at once; what it stored is of no more use."""
-        self._process.kill()
-        self._process.wait()
+        self.signal(signal.SIGKILL)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal; after SIGKILL, return when it has ended."""
+        self._process.send_signal(number)
+        if number == signal.SIGKILL:
+            self._process.wait()
 
     def _answers(self) -> bool:
         if self._process.poll() is not None:

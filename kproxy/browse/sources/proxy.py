@@ -18,6 +18,8 @@ from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import FORMAT, CloseLine, GapLine, OpenLine
 from kproxy.trace.timestamps import timestamp
 
+#: Shown while the proxy is connected and sends nothing.
+NOT_RESPONDING: Final = "the inspector does not respond: traffic is relayed, but not shown"
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 5.0
 _SEGMENT: Final = 64 << 20
@@ -90,6 +92,7 @@ class ProxySource(Source):
         restarted = last_greeting is not None and last_greeting.restarts != greeting.restarts  # it has a new backlog
         client.on_listeners = lambda: self._show_listeners(client.greeting)
         client.on_late = self._add_late
+        client.watch_silence(self._show_silence)
         await client.ask("watch", frames=True, payloads=True, backlog=not is_same or restarted)
         if last_greeting is not None:
             self._add_missed_lines(greeting, is_same=is_same)
@@ -101,6 +104,9 @@ class ProxySource(Source):
 
     def _show_listeners(self, greeting: Greeting) -> None:
         self.name = _name(greeting)
+
+    def _show_silence(self, silent: bool) -> None:
+        self.sentence = NOT_RESPONDING if silent else ""
 
     def _add_late(self, late: LateResponse) -> None:
         self.late[late.connection_id] = late

@@ -13,6 +13,7 @@ from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.worker import Worker
 from kproxy.proxy import tap_messages, tap_protocol
+from kproxy.proxy.inspector_activity import InspectorActivity
 
 
 class LocalWorker:
@@ -25,7 +26,9 @@ class LocalWorker:
         self.lost = bool(self.lives) and not self.lives.pop(0)
         self.unanswered = self.connections = 0
         self.replies: deque[Any] = deque()
-        self._worker = Worker(Inspector("node-1", partial=True), encodes=False, sample=None)
+        self._worker = Worker(
+            Inspector("node-1", partial=True), encodes=False, sample=None, activity=InspectorActivity()
+        )
         self._decoder = tap_protocol.TapDecoder()
         self._decoder.receive_data(bytes([tap_protocol.VERSION]))
         self._messages: list[tap_messages.Message] = []

@@ -18,6 +18,7 @@ from kproxy.live.worker import TICK, Worker
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy import tap_messages
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.lines import CloseLine, Detail, Line, ResponseLine, StallLine
 from tests.kproxy.frames import request, response
 
@@ -55,7 +56,7 @@ def inspect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inspect]:
 
         def inspected(*messages: tap_messages.Message) -> list[Line]:
             taken.clear()
-            worker = Worker(Inspector("node-1", partial=True), encodes=False, sample=None)
+            worker = Worker(Inspector("node-1", partial=True), encodes=False, sample=None, activity=InspectorActivity())
             for message in messages:
                 [reply] = worker.replies([message]).replies
                 sink._replied(message, reply, ())

@@ -11,6 +11,8 @@ import pytest
 
 from kproxy.live import health
 from kproxy.live.health import Health
+from kproxy.live.inspector_watch import InspectorWatch
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.proxy.relay import Relay
 from kproxy.proxy.tap import Tap
 from tests.kproxy.proxy.peers import Broker, Peer, connected, relaying, until
@@ -22,7 +24,7 @@ async def healthy(broker: Broker) -> AsyncIterator[tuple[Health, Relay, socket.s
     with inspector:
         tap = Tap(sock, node="n")
         async with relaying(broker.address, tap=tap) as relay:
-            yield Health(relay, tap), relay, inspector
+            yield Health(relay, tap, InspectorWatch(tap, InspectorActivity(), lambda event: None)), relay, inspector
             inspector.close()
 
 
@@ -43,7 +45,13 @@ async def test_ready_with_the_listeners_and_the_inspector() -> None:
         async with healthy(broker) as (found, relay, _):
             assert await found.report() == (
                 True,
-                {"status": "ok", "listening": relay.addresses, "unreachable": {}, "inspector": "running"},
+                {
+                    "status": "ok",
+                    "listening": relay.addresses,
+                    "unreachable": {},
+                    "inspector": "running",
+                    "inspector_lag_s": 0.0,
+                },
             )
 
 
@@ -80,9 +88,19 @@ async def test_ready_again_when_the_upstream_answers_although_no_client_comes() 
             await refused(relay)
             assert await status(found) == (False, "no upstream can be reached")
             broker.start()
-            found._checked_until = 0
+            found._checked_at = 0
             assert await status(found) == (True, "ok")
             assert relay.down  # no client has come since
+
+
+async def test_not_ready_when_clients_are_refused_although_the_upstream_answered_just_before() -> None:
+    with Broker() as broker:
+        async with healthy(broker) as (found, relay, _):
+            assert await status(found) == (True, "ok")
+            broker.stop()
+            await refused(relay)
+            found._checked_at -= 1  # a second later
+            assert await status(found) == (False, "no upstream can be reached")
 
 
 async def test_a_hundred_questions_are_one_connection_to_the_upstream() -> None:
@@ -100,7 +118,7 @@ async def test_clients_that_are_connected_prove_that_the_upstream_answers() -> N
         async with healthy(broker) as (found, relay, _), connected(relay, broker):
             await until(lambda: relay.clients.is_connected)
             assert await status(found) == (True, "ok")
-            assert found._checked_until < 0  # nothing was checked
+            assert found._checked_at < 0  # nothing was checked
 
 
 async def test_the_answer_does_not_take_longer_than_kubernetes_waits() -> None:

@@ -7,6 +7,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import ProgressLog
 from kproxy.proxy import tap_messages
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.lines import RequestLine
 from tests.kproxy.frames import request
 
@@ -18,7 +19,7 @@ FRAME = request("Heartbeat", 0, {"group_id": "g"}, client_id="c")
 @pytest.fixture
 def messages() -> MessageInspection:
     inspector = Inspector("node-1")
-    return MessageInspection(inspector, ProgressLog(None, inspector), sample=None)
+    return MessageInspection(inspector, ProgressLog(None, inspector), sample=None, activity=InspectorActivity())
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -20,6 +20,7 @@ from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.proxy import tap_messages
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import Detail, FindingLine, OpenLine, RequestLine
 from kproxy.trace.reader import trace_files
@@ -79,7 +80,7 @@ def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
 
 def test_a_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_UNANSWERED", 3)
-    made = Worker(Inspector("node-1", partial=True), encodes=False, sample=None)
+    made = Worker(Inspector("node-1", partial=True), encodes=False, sample=None, activity=InspectorActivity())
     messages: list[tap_messages.Message] = [
         OPENED,
         *(data(1, number) for number in range(5)),

@@ -8,6 +8,7 @@ from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.live.worker import GroupLine, Worker
 from kproxy.proxy import tap_messages
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.lines import Detail, RequestLine
 from tests.kproxy.frames import request
 
@@ -24,6 +25,6 @@ HEARTBEATS = [
     [(Detail.SUMMARY, GroupLine), (Detail.FULL, RequestLine)],  # `-q -v` needs more than a trace of `--detail summary`
 )
 def test_a_line_with_more_than_a_summary_is_not_encoded(detail: Detail, kind: type) -> None:
-    worker = Worker(Inspector("node-1", detail, partial=True), encodes=True, sample=None)
+    worker = Worker(Inspector("node-1", detail, partial=True), encodes=True, sample=None, activity=InspectorActivity())
     [_, _, second] = worker.replies([OPEN, *HEARTBEATS]).replies
     assert [type(line) for line in second.lines] == [kind]

@@ -14,6 +14,7 @@ from kproxy.live import worker_pool
 from kproxy.live.worker import Reply
 from kproxy.live.worker_pool import WorkerPool
 from kproxy.proxy import tap_messages
+from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.lines import Line, OpenLine, RequestLine
 from tests.kproxy.frames import request
 from tests.kproxy.live.local_worker import LocalWorker
@@ -29,7 +30,9 @@ class Pool:
     def __init__(self) -> None:
         self.lines: list[Any] = []
         self.said: list[str] = []
-        self.pool = WorkerPool(2, lambda _sock: None, self._replied, self.said.append, lambda: False)
+        self.pool = WorkerPool(
+            2, lambda _sock: None, self._replied, self.said.append, lambda: False, InspectorActivity()
+        )
 
     def _replied(self, _message: tap_messages.Message, reply: Reply | None, _moved: Iterable[int]) -> None:
         self.lines += [] if reply is None else reply.lines

@@ -99,6 +99,10 @@ class Broker:
         """Listen from now on."""
         self._socket.listen(1000)
 
+    def stop(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+
     async def accept(self) -> Peer:
         accepted, _ = await asyncio.get_running_loop().sock_accept(self._socket)
         return Peer(accepted)
@@ -107,7 +111,7 @@ class Broker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        self.stop()
 
 
 @asynccontextmanager

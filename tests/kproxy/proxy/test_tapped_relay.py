@@ -245,12 +245,11 @@ async def test_an_inspector_that_dies_is_reported_once_and_the_relay_goes_on(str
     assert tap.unseen_bytes > 0
 
 
-async def test_an_inspector_that_is_stuck_at_the_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.relay._INSPECTOR_PATIENCE_S", 0.05)
+async def test_an_inspector_that_is_stuck_at_the_end_is_reported() -> None:
     events: list[Event] = []
     with Broker() as broker, tapped() as (tap, _):
         async with (
-            relaying(broker.address, tap=tap, events=events) as relay,
+            relaying(broker.address, tap=tap, events=events, inspector_patience=0.05) as relay,
             connected(relay, broker) as (client, server),
         ):
             await _exchange(client, server, frame(4 * MIB))

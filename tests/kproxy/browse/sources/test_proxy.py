@@ -15,6 +15,7 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from kproxy.browse.sources import proxy as module
 from kproxy.browse.sources.proxy import ProxySource, _reachable
 from kproxy.browse.sources.source import SourcePhase
+from kproxy.control import client
 from kproxy.control.protocol import ControlError
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import CloseLine, GapLine
@@ -236,3 +237,15 @@ async def test_listeners_that_the_proxy_opens_later_are_shown(path: Path) -> Non
         proxy.tell.put_nowait(json.dumps({"listeners": listeners}).encode() + b"\n")
         await seen.until(lambda: source.name == "127.0.0.1:9092 -> b:1, 127.0.0.1:9093 -> b:1")
         assert source.empty_message == "Waiting for clients: set bootstrap.servers to 127.0.0.1:9092 or 127.0.0.1:9093."
+
+
+async def test_a_proxy_that_sends_nothing_although_it_is_asked_is_said_to_be_stuck(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_BEAT_S", 0.01)
+    monkeypatch.setattr(client, "SILENT_AFTER_S", 0.1)
+    async with serving(path, Fake(1)) as proxy, following(ProxySource("proxy", lambda: path, keep=KEEP)) as seen:
+        await seen.until(lambda: seen.source.sentence == module.NOT_RESPONDING)
+        assert seen.source.phase is SourcePhase.LIVE
+        proxy.tell.put_nowait(line(1, "a-7-1"))
+        await seen.until(lambda: not seen.source.sentence)

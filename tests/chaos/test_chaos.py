@@ -1,0 +1,62 @@
+"""Whatever goes wrong: what is acknowledged is stored, memory is bounded, no process stays, and the user is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("confluent_kafka")
+
+from tests.chaos.expectations import Told
+from tests.chaos.faults import FAULTLESS
+from tests.chaos.judge import violations
+from tests.chaos.stories import STORIES, Story
+from tests.chaos.upstreams import RealKafka
+from tests.peers.kafka import RELEASES, Kafka, missing
+
+pytestmark = pytest.mark.chaos
+
+
+def params(stories: Iterable[Story], *, quick: bool) -> list[Any]:
+    return [
+        pytest.param(story, id=story.name, marks=[] if quick and story.quick else [pytest.mark.wide])
+        for story in stories
+    ]
+
+
+@pytest.mark.parametrize("story", params(STORIES, quick=True))
+def test_with_the_built_in_broker(story: Story, tmp_path: Path) -> None:
+    assert violations(story, tmp_path, None) == []
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    if reason := missing():
+        pytest.skip(reason)
+    kafka = Kafka(RELEASES[0], tmp_path_factory.mktemp("kafka"), {}, {})
+    yield kafka
+    kafka.kill()
+
+
+@pytest.mark.parametrize(
+    "story", params([story for story in STORIES if not any(fault.own_hosts for fault in story.faults)], quick=False)
+)
+def test_with_a_real_kafka(story: Story, tmp_path: Path, kafka: Kafka) -> None:
+    assert violations(story, tmp_path, RealKafka(kafka)) == []
+
+
+def test_the_judge_notices_what_is_not_reported(tmp_path: Path) -> None:
+    silent = replace(FAULTLESS, told=Told("never printed", metrics=("kproxy_inspector_up == 0",), seconds=1))
+    with pytest.raises(
+        TimeoutError, match=r"not told .* message 'never printed' and metric 'kproxy_inspector_up == 0'"
+    ):
+        violations(Story((silent,)), tmp_path, None)
+
+
+def test_the_judge_notices_another_exit_status(tmp_path: Path) -> None:
+    [violation] = violations(Story((replace(FAULTLESS, exits=(4,)),)), tmp_path, None)
+    assert violation.startswith("exit status [0], expected [4]")

@@ -1,0 +1,31 @@
+"""The few requests that the harness sends itself, byte by byte."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from tests.peers.forwarder import Address
+
+#: ApiVersions v0, correlation id 1, client id "lab".
+_API_VERSIONS = bytes.fromhex("0000000d 0012 0000 00000001 0003 6c6162")
+
+
+def answers(address: Address, seconds: float) -> bool:
+    """Whether a new client is answered within so long."""
+    try:
+        with socket.create_connection(address, timeout=seconds) as connection:
+            connection.settimeout(seconds)
+            connection.sendall(_API_VERSIONS)
+            return connection.recv(8)[4:] == bytes([0, 0, 0, 1])
+    except OSError:
+        return False
+
+
+def fetch(topic: str, most: int) -> bytes:
+    """A Fetch v4 request for partition 0 of a topic from its beginning, at most so many bytes."""
+    name = topic.encode()
+    body = struct.pack(">iiiibi", -1, 500, 1, most, 0, 1) + struct.pack(">h", len(name)) + name
+    body += struct.pack(">iiqi", 1, 0, 0, most)
+    frame = struct.pack(">hhih", 1, 4, 2, 3) + b"lab" + body
+    return struct.pack(">i", len(frame)) + frame

@@ -1,0 +1,264 @@
+"""An inspector that is stopped or busy: the user is told, and it never holds the end of the proxy."""
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kproxy.cli.test_relay import (
+    ASKED,
+    Broker,
+    Proxy,
+    are_whole,
+    children,
+    inspectors,
+    running,
+    state,
+    traced,
+    until,
+)
+
+#: Runs kproxy with an inspector that never finishes a request with a body; it notices that fast.
+BUSY = """
+import sys
+from dissectors.connections.events import RequestReceived
+from dissectors.trackers.state import ConnectionState
+from kproxy.cli import main
+from kproxy.live import inspector_watch
+inspector_watch.STUCK_AFTER_S = 2.0
+observe = ConnectionState.observe
+def spin(self, event):
+    while type(event) is RequestReceived:
+        pass
+    return observe(self, event)
+ConnectionState.observe = spin
+sys.exit(main(sys.argv[1:]))
+"""
+#: Runs kproxy, which notices fast that its inspector is stopped.
+PLAIN = """
+import sys
+from kproxy.cli import main
+from kproxy.live import inspector_watch
+inspector_watch.STUCK_AFTER_S = 2.0
+sys.exit(main(sys.argv[1:]))
+"""
+NOT_RESPONDING = "the inspector has not responded for "
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    made = Broker()
+    yield made
+    made.stop()
+
+
+@contextlib.contextmanager
+def proxied(
+    tmp_path: Path, broker: Broker, *args: str, program: str, end_timeout: float = 3
+) -> Iterator[tuple[Proxy, list[int]]]:
+    """A proxy, and all its other processes, of which none is left at the end."""
+    with running(
+        tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--end-timeout", end_timeout, *args, program=("-c", program)
+    ) as proxy:
+        count = int(args[args.index("--inspectors") + 1]) if "--inspectors" in args else 1
+        proxy.ask() if program == PLAIN else None
+        until(lambda: len(descendants(proxy.process.pid)) == (2 if count == 1 else 2 + count))
+        processes = descendants(proxy.process.pid)
+        try:
+            yield proxy, processes
+            until(lambda: all(state(each) == "Z" for each in processes))
+        finally:
+            for each in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    return [found for child in children(pid) for found in (child, *descendants(child))]
+
+
+def send_in_vain(proxy: Proxy) -> None:
+    """The relay answers, whatever the inspector does; wait until that is busy."""
+    proxy.ask()
+    until(lambda: any(is_busy(each) for each in descendants(proxy.process.pid)))
+
+
+def is_busy(pid: int) -> bool:
+    return all(state(pid) == "R" or time.sleep(0.001) for _ in range(20))
+
+
+def stop(proxy: Proxy) -> None:
+    """Stop the inspector, then send something."""
+    [inspector] = inspectors(proxy.process.pid)
+    os.kill(inspector, signal.SIGSTOP)
+    proxy.ask()
+
+
+def stop_workers(proxy: Proxy) -> None:
+    [inspector] = inspectors(proxy.process.pid)
+    for worker in children(inspector):
+        os.kill(worker, signal.SIGSTOP)
+    proxy.ask()
+
+
+STUCK = [
+    pytest.param(BUSY, send_in_vain, (), id="busy"),
+    pytest.param(PLAIN, stop, (), id="stopped"),
+    pytest.param(BUSY, send_in_vain, ("--inspectors", "2"), id="busy-worker"),
+    pytest.param(PLAIN, stop, ("--inspectors", "2"), id="stopped-of-two"),
+    pytest.param(PLAIN, stop_workers, ("--inspectors", "2"), id="stopped-workers"),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "stick", "args", "number"),
+    [
+        pytest.param(*each.values, number, id=f"{each.id}-{number.name}")
+        for each, number in zip(STUCK, itertools.cycle((signal.SIGTERM, signal.SIGINT)), strict=False)
+    ],
+)
+def test_the_end_does_not_wait_for_it_and_the_trace_says_what_is_missing(
+    tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...], number: int
+) -> None:
+    with proxied(tmp_path, broker, *args, program=program) as (proxy, _):
+        stick(proxy)
+        began = time.monotonic()
+        _, err = proxy.end(number)
+        assert time.monotonic() - began < 5
+        assert proxy.process.returncode == 4
+    assert re.search(
+        r"the inspector did not finish in time and was killed: \d+ bytes \(\d+ frames\) of \d+ connections? were not "
+        r"inspected; the trace in kproxy-trace has gap lines about them",
+        err,
+    ), err
+    assert "Traceback" not in err
+    directory = tmp_path / "kproxy-trace"
+    assert are_whole(directory), sorted(directory.rglob("*"))
+    lines = traced(directory)
+    gaps = [line for line in lines if line["kind"] == "gap"]
+    assert sum(int(str(line["bytes"])) for line in gaps if line["connection_id"]) >= len(ASKED), gaps
+    assert lines[-1]["kind"] == "close"
+
+
+@pytest.mark.parametrize(("program", "stick", "args"), STUCK[:3])
+def test_nobody_is_left_when_the_proxy_is_killed(
+    tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
+) -> None:
+    with proxied(tmp_path, broker, *args, program=program, end_timeout=1) as (proxy, _):
+        stick(proxy)
+        proxy.process.kill()
+        proxy.process.wait()
+    lines = traced(tmp_path / "kproxy-trace")
+    why = "the inspector had not finished 1 s after the relay had ended, and was killed"
+    assert [line["reason"] for line in lines if line["kind"] == "gap"] == [why]
+    assert are_whole(tmp_path / "kproxy-trace")
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path, broker: Broker) -> None:
+    with proxied(tmp_path, broker, program=PLAIN, end_timeout=60) as (proxy, _):
+        stop(proxy)
+        proxy.process.send_signal(signal.SIGTERM)
+        until(lambda: not listens(proxy.port))
+        began = time.monotonic()
+        proxy.end(signal.SIGTERM)
+        assert proxy.process.returncode == 4
+        assert time.monotonic() - began < 8
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    except ConnectionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("lost", [signal.SIGSTOP, signal.SIGKILL])
+def test_nobody_is_left_if_the_spawner_is_stopped_or_killed_too(tmp_path: Path, broker: Broker, lost: int) -> None:
+    with proxied(tmp_path, broker, program=PLAIN) as (proxy, processes):
+        stop(proxy)
+        os.kill(processes[0], lost)
+        _, err = proxy.end()
+        assert proxy.process.returncode == 4
+        assert "the inspector" in err
+
+
+def test_a_stopped_spawner_ends_after_the_killed_relay(tmp_path: Path, broker: Broker) -> None:
+    with proxied(tmp_path, broker, program=PLAIN, end_timeout=1) as (proxy, processes):
+        stop(proxy)
+        os.kill(processes[0], signal.SIGSTOP)
+        proxy.process.kill()
+
+
+@pytest.mark.parametrize(("program", "stick", "args"), STUCK[1:3])
+def test_the_user_is_told_where_it_is_and_when_it_continues(
+    tmp_path: Path, broker: Broker, program: str, stick: Callable[[Proxy], None], args: tuple[str, ...]
+) -> None:
+    with proxied(tmp_path, broker, *args, "--http", "127.0.0.1:0", program=program, end_timeout=1) as (proxy, _):
+        proxy.wait_until_said("health and metrics on ")
+        url = re.findall(r"http://\S+", "".join(proxy.said))[-1]
+        assert get(f"{url}/healthz")["inspector"] == "running"
+        stick(proxy)
+        proxy.wait_until_said(NOT_RESPONDING)
+        if program == BUSY:
+            assert re.search(r"at a frame of [A-Z]\w+ of connection 1[ :]", proxy.said[-1]), proxy.said
+        health = get(f"{url}/healthz")
+        assert (health["status"], health["inspector"]) == ("ok", "not responding")
+        assert health["inspector_lag_s"] >= 0.9
+        metrics = text(f"{url}/metrics")
+        assert float(re.findall(r"^kproxy_inspector_lag_seconds (\S+)", metrics, re.M)[0]) >= 0.9
+        assert "kproxy_inspector_up 0.0" in metrics
+        if program == PLAIN:
+            for each in descendants(proxy.process.pid):
+                os.kill(each, signal.SIGCONT)
+            proxy.wait_until_said("the inspector responds again after ")
+            health = get(f"{url}/healthz")
+            assert (health["inspector"], health["inspector_lag_s"]) == ("running", 0.0)
+            proxy.end()
+            assert proxy.process.returncode == 0
+        else:
+            proxy.end()
+
+
+def get(url: str) -> dict[str, object]:
+    return json.loads(text(url))  # type: ignore[no-any-return]
+
+
+def text(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as response:
+        return response.read().decode()  # type: ignore[no-any-return]
+
+
+def test_an_inspector_that_is_stopped_without_traffic_is_told_too_and_an_idle_one_is_not(
+    tmp_path: Path, broker: Broker
+) -> None:
+    with proxied(tmp_path, broker, program=PLAIN) as (proxy, _):
+        time.sleep(2.5)  # the event that must not come
+        [inspector] = inspectors(proxy.process.pid)
+        os.kill(inspector, signal.SIGSTOP)
+        proxy.wait_until_said(NOT_RESPONDING)
+        assert sum(NOT_RESPONDING in line for line in proxy.said) == 1
+        os.kill(inspector, signal.SIGCONT)
+        proxy.wait_until_said("responds again")
+        _, err = proxy.end()
+        assert (proxy.process.returncode, err.count(NOT_RESPONDING)) == (0, 1)
+
+
+@pytest.mark.parametrize("value", ["0", "nan"])
+def test_the_time_is_checked(tmp_path: Path, value: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "kproxy", "--listen", "0", "--upstream", "--end-timeout", value],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (run.returncode, "--end-timeout" in run.stderr) == (2, True), run.stderr
