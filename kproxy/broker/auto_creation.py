@@ -80,10 +80,12 @@ class AutoCreation:
         """Create the topics that are due, for a short while; the rest follows when others have had their turn."""
         clock, began = self._cluster.clock, time.perf_counter()
         for name, due in list(self._due.items()):
-            if due > clock.now() or time.perf_counter() - began > _STEP_S:
+            if due > clock.now():
                 break
             del self._due[name]
             self._try(name)
+            if time.perf_counter() - began > _STEP_S:
+                break
         next_due = next(iter(self._due.values()), None)
         self._timer = None if next_due is None else clock.later(next_due - clock.now(), self._create_due)
 

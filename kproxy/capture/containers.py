@@ -20,6 +20,10 @@ _PCAP = {
 _PCAP_HEADER_BYTES = 24
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SECOND = 1_000_000_000
+#: An empty packet at time 0: no capture has one, but preallocated and damaged files do.
+_ZEROS = bytes(16)
+#: After so many, 1 MiB, the rest of the file is not read: gigabytes of zeros compress to megabytes.
+_MOST_ZEROS = 65_536
 
 
 def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
@@ -65,11 +69,20 @@ def _pcap_packets(
     file: io.BufferedReader[Any], header: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
 ) -> Iterator[Packet]:
     read, unpack, number, new = file.read, header.unpack, 0, tuple.__new__
+    zeros = skipped = 0
     while start := read(16):
         number += 1
         if len(start) < 16:
             notes.damage = notes.damage or f"the file ends inside the header of packet {number}"
             return
+        if start == _ZEROS:
+            zeros, skipped = zeros + 1, skipped + 1
+            if zeros == _MOST_ZEROS:
+                first = number - zeros + 1
+                notes.damage = f"from packet {first} on, the file holds only zeros: the rest of it is not read"
+                return
+            continue
+        zeros = 0
         seconds, fraction, captured, wire_length = unpack(start)
         if captured > MAX_PACKET_BYTES:
             notes.damage = (
@@ -84,3 +97,5 @@ def _pcap_packets(
             return
         # Like `Packet(...)`, without a call of a Python function for each packet.
         yield new(Packet, (seconds * _SECOND + fraction * fraction_ns, link_type, data, wire_length))
+    if skipped and notes.damage is None:
+        notes.damage = f"it has zeros in the place of {skipped} packets"

@@ -27,7 +27,6 @@ class CaptureLines:
         ports: Kafka's ports, see `Dissector`.
         keylog: The path of a TLS key log.
         flow_ids: Ids of the TCP connections, see `Reassembler`. Inputs that share it have distinct ids.
-        advance: Called regularly, to show progress.
 
     After the last line, `packets` is the number of packets read, `skipped` the number of unusable ones by reason, and
     `dissector` has the counts of connections.
@@ -44,13 +43,11 @@ class CaptureLines:
         ports: frozenset[int] = frozenset(),
         keylog: str | None = None,
         flow_ids: Iterator[int] | None = None,
-        advance: Callable[[], object] = lambda: None,
     ) -> None:
         self.packets = 0
         self.dissector = Dissector(inspector, ports=ports, decryptor=_decryptor_for(keylog, capture))
         self._capture = capture
         self._inspector = inspector
-        self._advance = advance
         self._reassembler = Reassembler(flow_ids=flow_ids)
 
     @property
@@ -63,8 +60,6 @@ class CaptureLines:
         for packet in self._capture:
             self.packets += 1
             at = packet.at
-            if not self.packets & 0x3FFF:
-                self._advance()
             # A bug in kproxy affects only the packet or TCP connection that triggers it.
             try:
                 events = receive(packet)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,16 +19,20 @@ class Capture:
     """Iterates once over the packets of a capture, in the order of the file, in constant memory.
 
     Close it, or use it as a context manager. This closes a file that `open_capture` opened, but not a given stream.
+
+    `advance` is called for each chunk that is read or decompressed, to show progress also if no packet comes of it.
     """
 
-    def __init__(self, source: BinaryIO, name: str, *, owned: bool) -> None:
+    def __init__(
+        self, source: BinaryIO, name: str, *, owned: bool, advance: Callable[[], object] = lambda: None
+    ) -> None:
         self.name = name
         self._source = source if owned else None
-        self._raw = _Raw(source)
+        self._raw = _Raw(source, advance)
         self._notes = CaptureNotes()
         file: io.BufferedReader[Any] = io.BufferedReader(self._raw, _CHUNK)
         if compressed := decompress(file, file.peek(4)):
-            file = io.BufferedReader(_Decompressed(compressed, self._notes), _CHUNK)
+            file = io.BufferedReader(_Decompressed(compressed, self._notes, advance), _CHUNK)
         self._packets = read_packets(file, name, self._notes)
 
     @property
@@ -86,7 +90,8 @@ def open_capture(source: Path | BinaryIO) -> Capture:
 class _Raw(io.RawIOBase):
     """Counts the bytes read from a stream, and returns available bytes instead of waiting for a full buffer."""
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: BinaryIO, advance: Callable[[], object]) -> None:
+        self._advance = advance
         self._read = source.read
         self._read_some = getattr(source, "read1", source.read)
         self.bytes_read = 0
@@ -97,6 +102,7 @@ class _Raw(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         data = self._read_some(len(buffer)) if self.bytes_read else self._read(_HEADER_SIZE)
         self.bytes_read += len(data)
+        self._advance()
         buffer[: len(data)] = data
         return len(data)
 
@@ -104,25 +110,29 @@ class _Raw(io.RawIOBase):
 class _Decompressed(io.RawIOBase):
     """Decompresses; ends at damaged data and notes the reason."""
 
-    def __init__(self, compressed: Compressed, notes: CaptureNotes) -> None:
+    def __init__(self, compressed: Compressed, notes: CaptureNotes, advance: Callable[[], object]) -> None:
+        self._advance = advance
         self._kind, self._file = compressed
         self._notes = notes
-        self._started = False
+        self._started = self._is_damaged = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if self._notes.damage is not None:
+        if self._is_damaged:
             return 0
         try:
             data = self._file.read1(len(buffer)) if self._started else self._file.read(_HEADER_SIZE)
         except EOFError:
             self._notes.damage = f"the {self._kind} data is truncated"
+            self._is_damaged = True
             return 0
         except DAMAGE as error:
             self._notes.damage = f"the {self._kind} data is damaged ({error})"
+            self._is_damaged = True
             return 0
         self._started = True
+        self._advance()
         buffer[: len(data)] = data
         return len(data)

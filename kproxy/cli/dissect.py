@@ -303,7 +303,7 @@ def _captured(
     from kproxy.capture.lines import CaptureLines, stem_of
     from kproxy.inspection.inspector import Inspector
     from kproxy.inspection.needs import EVERYTHING
-    from kproxy.outputs.progress import progress
+    from kproxy.outputs.progress import ReadingProgress
     from kproxy.trace.lines import Detail
 
     payload_options.check_filter(args)
@@ -318,16 +318,21 @@ def _captured(
         record_values=payload_options.record_values_of(args),
         withholds_records=not (args.payloads or args.frames or detail is Detail.RAW),
     )
-    with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
+    with ReadingProgress(Path(name)) as bar, Capture(source, name, owned=False, advance=bar.advance) as capture:
+        bar.reading = capture
         lines = CaptureLines(
             capture,
             inspector,
             ports=frozenset(args.port),
             keylog=args.keylog,
             flow_ids=flow_ids,
-            advance=advance,
         )
-        yield from lines
+        if sys.stdout.isatty() and not (args.findings or args.html):
+            for line in lines:
+                bar.output_follows()
+                yield line
+        else:
+            yield from lines
     output.end(lines.packets)
     if capture.truncated:
         _report(output, f"{name}: {capture.truncated}; everything before that point was read")

@@ -1,15 +1,17 @@
-"""A progress bar on standard error while a large file is read."""
+"""A progress bar on standard error while a file takes long to read."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
-#: Smaller files (bytes) are read too fast for a bar.
-_MIN_SIZE = 8 << 20
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+#: Most files are read in less time.
+_DELAY_S: Final = 0.5
 
 
 class _Reading(Protocol):
@@ -17,19 +19,54 @@ class _Reading(Protocol):
     def bytes_read(self) -> int: ...
 
 
-@contextmanager
-def progress(reading: _Reading, path: Path) -> Iterator[Callable[[], None]]:
-    """Yield a function that updates the bar. Without a terminal, or if output goes to it too, nothing is drawn."""
-    total = path.stat().st_size if path.is_file() else 0
-    if total < _MIN_SIZE or not sys.stderr.isatty() or sys.stdout.isatty():
-        yield lambda: None
-        return
-    # imported here because few runs draw a bar
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+class ReadingProgress:
+    """Draws a bar once reading has taken half a second; nothing without a terminal. Use it as a context manager.
 
-    from kproxy.outputs.console import Console
+    Call `advance` often. While output goes to the terminal too, call `output_follows` before each line: the first one
+    ends the bar.
+    """
 
-    columns = (TextColumn(path.name), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(path.name, total=total)
-        yield lambda: bar.update(task, completed=reading.bytes_read)
+    def __init__(self, path: Path) -> None:
+        self.reading: _Reading | None = None
+        self._path = path
+        self._total = path.stat().st_size if path.is_file() else None
+        self._draws = sys.stderr.isatty()
+        self._starts_at = time.monotonic() + _DELAY_S
+        self._bar: tuple[Progress, TaskID] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.output_follows()
+
+    def advance(self) -> None:
+        """Show how much of the file has been read."""
+        if not self._draws or self.reading is None:
+            return
+        if self._bar is None:
+            if time.monotonic() < self._starts_at:
+                return
+            self._bar = self._drawn()
+        bar, task = self._bar
+        bar.update(task, completed=self.reading.bytes_read)
+
+    def output_follows(self) -> None:
+        """Remove the bar for good."""
+        self._draws = False
+        if self._bar is not None:
+            self._bar[0].stop()
+            self._bar = None
+
+    def _drawn(self) -> tuple[Progress, TaskID]:
+        # imported here because few runs draw a bar
+        from rich.markup import escape
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from kproxy.outputs.console import Console
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        name = "".join(each if each.isprintable() else "?" for each in self._path.name)
+        bar.start()
+        return bar, bar.add_task(escape(name), total=self._total)

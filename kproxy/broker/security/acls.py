@@ -180,8 +180,8 @@ class Acls:
         return [each for each in self if wanted_filter.matches(each)]
 
     def delete(self, acl: Acl) -> None:
-        """Delete an ACL."""
-        del self._acls[acl]
+        """Delete an ACL, if it exists."""
+        self._acls.pop(acl, None)
         self._journal.put(_TABLE, json.dumps(acl), None)
 
 

@@ -81,8 +81,8 @@ class Credentials:
         self._journal.put(_TABLE, json.dumps([name, mechanism]), {**value, "iterations": credential.iterations})
 
     def delete(self, name: str, mechanism: str) -> None:
-        """Delete an existing credential."""
-        del self._credentials[name, mechanism]
+        """Delete a credential, if it exists."""
+        self._credentials.pop((name, mechanism), None)
         self._journal.put(_TABLE, json.dumps([name, mechanism]), None)
 
 

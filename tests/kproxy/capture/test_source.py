@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.capture import CaptureError, Packet, open_capture
+from kproxy.capture import Capture, CaptureError, Packet, open_capture
 from tests.kproxy.capture.packets import AT, PCAPS, block, enhanced, interface, packet, pcap, section
 
 TWO = [packet(b"first packet"), packet(b"second", at=AT + 5_000, wire_length=1500)]
@@ -270,3 +271,42 @@ def test_damaged_bytes_never_raise_anything_else(place: int, damage: bytes) -> N
 def test_scapy_is_imported_by_opening_a_file_alone() -> None:
     script = "import sys, kproxy.capture; sys.exit('scapy' in sys.modules or 'cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def zeros(count: int) -> bytes:
+    """Records of empty packets at time 0."""
+    return bytes(16 * count)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+def test_a_file_that_goes_on_with_zeros_is_not_read_to_its_end(compress: Callable[[bytes], bytes]) -> None:
+    chunks = 0
+
+    def advance() -> None:
+        nonlocal chunks
+        chunks += 1
+
+    source = io.BytesIO(compress(pcap(TWO) + zeros(1 << 20)))
+    with Capture(source, "zeros", owned=False, advance=advance) as capture:
+        assert list(capture) == TWO
+        assert capture.truncated == "from packet 3 on, the file holds only zeros: the rest of it is not read"
+    assert 0 < chunks < 100
+
+
+def test_packets_after_some_zeros_are_read() -> None:
+    data = pcap(TWO) + zeros(5) + pcap(TWO)[24:]
+    assert read(data) == (TWO + TWO, "it has zeros in the place of 5 packets")
+    assert read(gzip.compress(data)) == (TWO + TWO, "it has zeros in the place of 5 packets")
+
+
+def test_progress_is_shown_while_nothing_is_found() -> None:
+    chunks = 0
+
+    def advance() -> None:
+        nonlocal chunks
+        chunks += 1
+
+    data = section() + block(99, b"") * 100_000
+    with Capture(io.BytesIO(data), "blocks", owned=False, advance=advance) as capture:
+        assert list(capture) == []
+    assert chunks >= len(data) // 65_536
