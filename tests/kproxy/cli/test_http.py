@@ -148,6 +148,7 @@ def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broke
                 "inspector": "running",
                 "trace": "written",
                 "trace_lost_lines": 0,
+                "inspector_lag_s": 0.0,
             },
         )
         for process in descendants(served.proxy.process.pid):
