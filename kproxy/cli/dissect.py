@@ -270,6 +270,7 @@ def _captured(
     from kproxy.capture.lines import CaptureLines, stem_of
     from kproxy.inspection.inspector import Inspector
     from kproxy.inspection.needs import EVERYTHING
+    from kproxy.inspection.record_budget import CAPTURE_ADVANCE, RecordBudget
     from kproxy.outputs.progress import progress
     from kproxy.trace.lines import Detail
 
@@ -284,6 +285,7 @@ def _captured(
         needs=needs,
         record_values=payload_options.record_values_of(args),
         withholds_records=not (args.payloads or args.frames or detail is Detail.RAW),
+        record_budget=RecordBudget(CAPTURE_ADVANCE),
     )
     with Capture(source, name, owned=False) as capture, progress(capture, Path(name)) as advance:
         lines = CaptureLines(

@@ -18,6 +18,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.wire.errors import DecodeError
 from dissectors.wire.layout import layout
 from dissectors.wire.node import Node
+from kproxy.inspection.record_budget import RecordBudget
 
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import DecodedRecords
@@ -119,7 +120,9 @@ def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Expla
     for start, end in spans:
         shown[start:end] = bytes(end - start)
     rows = list(_with_rest(_rows(tree.nodes, ""), len(frame)))
-    return Explanation(message, bytes(shown), embedded.presentable(message), rows, tree.error, findings)
+    with RecordBudget().allowance(len(frame), at=0, decodes_values=True) as allowance:
+        presentable = embedded.presentable(message, allowance=allowance)
+    return Explanation(message, bytes(shown), presentable, rows, tree.error, findings)
 
 
 def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:
