@@ -102,7 +102,8 @@ class RecordValues:
                 allowance.charge(_cost(record))
             for part in self._replace(record, schemas):
                 if allowance is not None and part.schema is not None:
-                    allowance.charge(len(part.data))  # by a schema, a byte takes about a microsecond
+                    # By a schema, a byte takes about a microsecond. Few bytes can take many steps, too.
+                    allowance.charge(len(part.data) + part.value.steps)
                 parts.append(part)
         return DecodedRecords(body, parts)
 

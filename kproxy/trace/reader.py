@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 import msgspec
 
@@ -17,6 +17,8 @@ from kproxy.trace.lines import FORMAT, Line
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".jsonl.part", ".jsonl.zst.part")
 _CHUNK = 1 << 20
+#: The longest line that is read. Frames of which a line has the body are at most 16 MiB.
+MOST_OF_A_LINE: Final = 256 << 20
 
 
 class TraceError(UserError):
@@ -95,18 +97,29 @@ def _error_text(name: str, raw: bytes, error: Exception) -> str:
 
 def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:
     """The undecoded lines of one open trace file, valid or not, without an incomplete last line."""
-    rest = b""
+    rest = bytearray()
+    done, is_skipped = 0, False
     for chunk in _plain(source, name, warn):
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        yield from filter(None, lines)
+        first, *others = chunk.split(b"\n")
+        if not is_skipped:
+            rest += first
+            if len(rest) > MOST_OF_A_LINE:
+                warn(f"{name}: line {done + 1} is longer than {MOST_OF_A_LINE >> 20} MiB and was skipped")
+                rest, is_skipped = bytearray(), True
+        if others:
+            if rest:
+                yield bytes(rest)
+            *whole, last = others
+            yield from filter(None, whole)
+            rest, is_skipped = bytearray(last), False
+            done += len(others)
     if rest:
         try:
-            parse_line(rest)
+            parse_line(bytes(rest))
         except (msgspec.DecodeError, UnicodeDecodeError):
             warn(f"{name}: the last line is incomplete and was skipped")
         else:
-            yield rest
+            yield bytes(rest)
 
 
 def _plain(source: io.BufferedReader[Any], name: str, warn: Callable[[str], None]) -> Iterator[bytes]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ from dissectors.connections.events import Direction
 from dissectors.records import decode
 from dissectors.records.allowance import Allowance
 from dissectors.records.encode import encode
+from dissectors.values import Schema, SchemaKey
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_budget import LIVE_ADVANCE, PER_SECOND, RecordBudget
 from kproxy.inspection.record_values import RecordValues
-from kproxy.registry import Sources
+from kproxy.registry import SchemaSource, Sources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.kproxy.frames import request
 
@@ -36,8 +38,15 @@ def batch(count: int, compression: str = "zstd", **others: Any) -> dict[str, Any
 class Run:
     """A run with little to spend."""
 
-    def __init__(self, *, payloads: bool = True, advance: int = 10_000, per_second: int = 10_000) -> None:
-        values = RecordValues(Sources([]), Masks((), (), None)) if payloads else None
+    def __init__(
+        self,
+        *,
+        payloads: bool = True,
+        advance: int = 10_000,
+        per_second: int = 10_000,
+        source: SchemaSource | None = None,
+    ) -> None:
+        values = RecordValues(source or Sources([]), Masks((), (), None)) if payloads else None
         self.inspector = Inspector(
             "t",
             Detail.FULL,
@@ -151,3 +160,23 @@ def test_damage_is_still_reported_if_nothing_is_left_out() -> None:
     short[60] = 4  # one record more than there are
     assert decode(bytes(short), allowance=Allowance(10_000)) == decode(bytes(short))
     assert "error" in decode(bytes(short))[0]
+
+
+class _Schemas:
+    """A source with one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def lookup(self, keys: Iterable[SchemaKey]) -> dict[SchemaKey, Schema | str]:
+        return dict.fromkeys(keys, self._schema)
+
+
+def test_a_schema_that_takes_many_steps_costs_as_much() -> None:
+    definitions = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(7)} | {"d7": {}}
+    schema = Schema("JSON", json.dumps({"$defs": definitions, "$ref": "#/$defs/d0"}))
+    frame = produce(batch(100, value=b'\0\0\0\0\1{"a":1}'))
+    run = Run(source=_Schemas(schema))
+    [found] = run.batches(frame)
+    assert found["records_left_out"] > 80
+    assert found["records"][0]["value"]["format"] == "json-schema"
