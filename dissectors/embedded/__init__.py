@@ -19,33 +19,37 @@ from dissectors.embedded.tree import Expander
 from dissectors.embedded.values import expanded
 from dissectors.messages import sensitive
 from dissectors.messages.message import Message, walk_message
+from dissectors.records.allowance import Allowance
 from dissectors.wire.node import Node
 
 __all__ = ["expand", "expand_nodes", "expanded_body", "holds_secret_topic", "presentable", "secret_record_spans"]
 
 
-def expand(message: Message, topic_name: TopicName = no_name) -> Row:
+def expand(message: Message, topic_name: TopicName = no_name, allowance: Allowance | None = None) -> Row:
     """The body with record data and payloads decoded in place; the same object if the message cannot contain any.
 
     Args:
         message: The decoded message; it is not changed. If it is partial, so is the result.
         topic_name: Returns the name of a topic id (in Kafka's text form), None if unknown. Without names, the records
             of coordinator topics stay bytes.
+        allowance: The work that may be done for records, as in `dissectors.records.decode`.
 
     Returns:
         The form described in this package's docstring. Never raises. Secrets in records are withheld; for secrets in
         fields of the message, see `presentable`.
     """
-    return _expand(message, message.body, topic_name)
+    return _expand(message, message.body, topic_name, allowance)
 
 
-def presentable(message: Message, topic_name: TopicName = no_name) -> Row:
+def presentable(message: Message, topic_name: TopicName = no_name, allowance: Allowance | None = None) -> Row:
     """The body for display: without secrets, and with record data and payloads decoded as by `expand`."""
-    return _expand(message, sensitive.redacted(message), topic_name)
+    return _expand(message, sensitive.redacted(message), topic_name, allowance)
 
 
-def _expand(message: Message, body: Row, topic_name: TopicName) -> Row:
-    return expanded(body, embedded_locations(message.layout), (), topic_name) if message.layout else body
+def _expand(message: Message, body: Row, topic_name: TopicName, allowance: Allowance | None) -> Row:
+    if message.layout is None:
+        return body
+    return expanded(body, embedded_locations(message.layout), (), topic_name, allowance)
 
 
 def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_name) -> list[tuple[int, int]]:

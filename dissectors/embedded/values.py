@@ -8,12 +8,22 @@ from dissectors import records
 from dissectors.embedded.locations import EmbeddedLocation, TopicName, embedded_locations, no_name, topic_of
 from dissectors.embedded.registry import CONTROL, Reader, Row, Rows, reader_of
 from dissectors.messages.sensitive import SECRET_TOPICS, payload_secrets, withheld
+from dissectors.records.allowance import RECORD, Allowance
 from dissectors.records.control import KEY_SIZE as CONTROL_KEY_SIZE
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
 
+#: What the key and value of a record cost that kproxy decodes anyway (`dissectors.records.allowance`).
+_PAYLOADS = 100
 
-def expanded(row: Row, inside: tuple[EmbeddedLocation, ...], rows: Rows, topic_name: TopicName) -> Row:
+
+def expanded(
+    row: Row,
+    inside: tuple[EmbeddedLocation, ...],
+    rows: Rows,
+    topic_name: TopicName,
+    allowance: Allowance | None = None,
+) -> Row:
     """A copy of a struct with its embedded data decoded; the same object if it has none."""
     if not inside:
         return row
@@ -23,13 +33,13 @@ def expanded(row: Row, inside: tuple[EmbeddedLocation, ...], rows: Rows, topic_n
         if value is None:
             continue
         if isinstance(value, list):
-            made[location.name] = [expanded(each, location.below, rows, topic_name) for each in value]
+            made[location.name] = [expanded(each, location.below, rows, topic_name, allowance) for each in value]
         elif location.below:
-            made[location.name] = expanded(value, location.below, rows, topic_name)
+            made[location.name] = expanded(value, location.below, rows, topic_name, allowance)
         elif location.reader:
             _put_payload(made, location.name, location.reader, rows, guarded=False)
         else:
-            made[location.name] = _record_data(value, topic_of(rows, topic_name), rows)
+            made[location.name] = _record_data(value, topic_of(rows, topic_name), rows, allowance)
     return made
 
 
@@ -56,8 +66,10 @@ def _put_payload(made: Row, name: str, reader: Reader, rows: Rows, *, guarded: b
     made[name] = payload
 
 
-def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> list[Row] | str:
-    batches = records.decode(data)
+def _record_data(
+    data: bytes | memoryview, topic: str | None, rows: Rows, allowance: Allowance | None
+) -> list[Row] | str:
+    batches = records.decode(data, allowance=allowance)
     guarded = topic in SECRET_TOPICS
     if guarded and not _are_intact(batches):
         return withheld(data)
@@ -65,10 +77,26 @@ def _record_data(data: bytes | memoryview, topic: str | None, rows: Rows) -> lis
         owner = CONTROL if batch.get("is_control") else topic
         readers = {name: reader_of(owner, name) for name in ("key", "value")} if owner else {}
         if guarded or any(readers.values()):
-            for record in batch.get("records", ()):
+            found = batch.get("records", [])
+            if allowance is not None:
+                allowance.release(len(found))
+            for index, record in enumerate(found):
+                if allowance is not None:
+                    if allowance.is_spent:
+                        leave_out(batch, len(found) - index)
+                        break
+                    allowance.charge(_PAYLOADS + allowance.record_cost - RECORD)  # reserves it again
                 is_other = owner == CONTROL and not is_control_record(record, readers, rows)
                 _decode_record(record, {} if is_other else readers, rows, guarded=guarded)
     return batches
+
+
+def leave_out(batch: Row, count: int) -> None:
+    """Remove the last records of a batch, for which no work is left, and say so."""
+    if count:
+        del batch["records"][-count:]
+        before = batch.get("records_left_out", 0)
+        batch["records_left_out"] = None if before is None else before + count
 
 
 def _are_intact(batches: list[Row]) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import google_crc32c
 
+from dissectors.records.allowance import WALKED
 from dissectors.records.compression import Decompressor, codec_name
 from dissectors.records.control import control
 from dissectors.records.cursor import Cursor
@@ -76,15 +78,26 @@ def decode_batch(data: bytes, start: int, end: int, decompressor: Decompressor) 
     if attributes & DELETE_HORIZON:
         batch["delete_horizon_ms"] = header["base_timestamp"]
     batch["records"] = []
+    allowance, count = decompressor.allowance, header["records_count"]
+    if allowance is not None and count > 0 and allowance.is_spent:
+        return batch | {"records_left_out": count}
     try:
         span = start + HEADER.size, end
         payload = _payload(data, *span, header, decompressor)
+        most = count if allowance is None else allowance.take_records(count)
         try:
-            batch["records"] = read_records(payload, header)
+            batch["records"] = read_records(payload, header, most)
         except (Irregularity, IndexError):
             cursor = Cursor(payload, 0, len(payload), span if attributes & 7 else None)
-            for record in walk_records(cursor, header):
+            walked = walk_records(cursor, header)
+            for record in walked if most >= count else islice(walked, most):
                 batch["records"].append(_record(record, header))
+                if allowance is not None:
+                    allowance.charge(WALKED)
+                    if allowance.is_spent:
+                        break
+        if count > (read := len(batch["records"])):
+            batch["records_left_out"] = count - read
     except DecodeError as error:
         error.path = ("records", *error.path)
         batch["error"] = sentence(error)

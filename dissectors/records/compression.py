@@ -6,6 +6,7 @@ import struct
 
 import cramjam
 
+from dissectors.records.allowance import Allowance
 from dissectors.wire.errors import DecodeError
 
 #: Names by codec number, which is in the low three bits of the attributes.
@@ -41,10 +42,14 @@ class Decompressor:
 
     Buffers grow with the actual output, so a size claimed in a header costs nothing. Failed attempts count like output:
     many small bombs take no longer than one.
+
+    Attributes:
+        allowance: The work that is left for records; None if only `limit` bounds it.
     """
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_LIMIT, allowance: Allowance | None = None) -> None:
         self.limit = self.left = limit
+        self.allowance = allowance
 
     def decompress(self, codec: int, data: bytes, *, offset: int, magic: int = 2) -> bytes:
         """Decompress `data`; `magic` is the format of its batch.
@@ -53,6 +58,7 @@ class Decompressor:
             DecodeError: The data does not match the codec, is truncated, or exceeds the limit. It has `offset` and no
                 path.
         """
+        before = self.left
         try:
             if codec == 2:
                 return self._snappy(data)
@@ -62,6 +68,9 @@ class Decompressor:
                 return self._stream(codec, data)
         except _Undecodable as error:
             raise DecodeError(str(error), offset=offset) from None
+        finally:
+            if self.allowance is not None:
+                self.allowance.charge_bytes(before - self.left)
         raise DecodeError(f"compression codec {codec} does not exist", offset=offset)
 
     def charge_records(self, count: int, *, offset: int) -> None:

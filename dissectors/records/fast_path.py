@@ -8,8 +8,10 @@ from dissectors.records.varint import ONE_BYTE, read_zigzag
 from dissectors.wire.primitives import TEXT_ERRORS, Irregularity
 
 
-def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
-    """Decode all records. Any irregularity raises Irregularity or IndexError; the slow path then reports what is wrong.
+def read_records(data: bytes, header: dict[str, Any], most: int | None = None) -> list[dict[str, Any]]:
+    """Decode all records, or the first `most`. Any irregularity raises Irregularity or IndexError.
+
+    The slow path then reports what is wrong.
 
     Positions only grow, so comparing them with the end of a record and of the data detects overruns.
     """
@@ -18,7 +20,8 @@ def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
     add = records.append
     one_byte = ONE_BYTE
     pos = 0
-    for _ in range(header["records_count"]):
+    count = header["records_count"] if most is None else min(most, header["records_count"])
+    for _ in range(count):
         if (size := data[pos]) < 0x80:
             size = one_byte[size]
             pos += 1
@@ -76,7 +79,7 @@ def read_records(data: bytes, header: dict[str, Any]) -> list[dict[str, Any]]:
                 "headers": headers,
             }
         )
-    if pos != len(data) or header["records_count"] < 0:
+    if header["records_count"] < 0 or (pos != len(data) and count == header["records_count"]):
         raise Irregularity
     return records
 

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from dissectors.records.allowance import WALKED
 from dissectors.records.compression import CODECS, Decompressor, codec_name
 from dissectors.records.cursor import Cursor
 from dissectors.records.formats import TIMESTAMP_TYPE, counted, entries, sentence, timestamp_type
@@ -25,15 +26,20 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
     cursor = Cursor(data, start, end)
     messages: list[Fields] = []
     error: DecodeError | None = None
+    allowance, is_cut = decompressor.allowance, False
     try:
         for message in walk_message(cursor, decompressor):
-            messages.append(message)  # noqa: PERF402 - keeps the messages before an error
+            if allowance is not None:
+                if is_cut := allowance.is_spent:
+                    break
+                allowance.charge(allowance.record_cost + WALKED)
+            messages.append(message)
     except DecodeError as caught:
         error = caught
     outer = {node.name: node for node in cursor.nodes}
     magic, attributes, offset = outer["magic"].value, outer["attributes"].value, outer["offset"].value
     to_absolute = 0
-    if magic == 1 and attributes & 7 and messages and error is None:
+    if magic == 1 and attributes & 7 and messages and error is None and not is_cut:
         to_absolute = _to_absolute(offset, messages[-1]["offset"].value)
     append_time = outer["timestamp"].value if magic == 1 and attributes & TIMESTAMP_TYPE else None
     records = [_record(message, to_absolute, append_time, wrapped=attributes & 7 != 0) for message in messages]
@@ -49,6 +55,8 @@ def decode_message(data: bytes, start: int, end: int, decompressor: Decompressor
     if magic == 1:
         batch |= {"timestamp_type": timestamp_type(attributes), "max_timestamp": outer["timestamp"].value}
     batch["records"] = records
+    if is_cut:
+        batch["records_left_out"] = None if attributes & 7 else 1  # nobody has counted those in a wrapper
     if error is not None:
         batch["error"] = sentence(error)
     return batch

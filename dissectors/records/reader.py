@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dissectors.records import batch, message_set
+from dissectors.records.allowance import Allowance
 from dissectors.records.compression import DEFAULT_LIMIT, Decompressor
 from dissectors.records.cursor import Cursor
 from dissectors.records.formats import LOG_OVERHEAD, BatchEntry, entries, sentence
@@ -21,12 +22,16 @@ class WalkedRecords(NamedTuple):
     error: DecodeError | None
 
 
-def decode(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> list[dict[str, Any]]:
+def decode(
+    data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT, allowance: Allowance | None = None
+) -> list[dict[str, Any]]:
     """Decode record data.
 
     Args:
         data: The value of a ``records`` field.
         limit: The limit of decompressed bytes; each compressed record counts as at least 256.
+        allowance: The work that may be done; it is charged. What it does not suffice for is left out: `records` of the
+            batch end early, and records_left_out is the number of the others, None if it is not known.
 
     Returns:
         One dictionary per batch. Never raises. Times are in ms, as Kafka sends them; -1 is none.
@@ -53,7 +58,7 @@ def decode(data: bytes | memoryview, *, limit: int = DEFAULT_LIMIT) -> list[dict
     Source: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch, ByteBufferLogInputStream; KIP-31, KIP-32, KIP-98.
     """
     data = bytes(data)
-    decompressor = Decompressor(limit)
+    decompressor = Decompressor(limit, allowance)
     return [_decode(data, entry, decompressor) for entry in entries(data, 0, len(data))]
 
 

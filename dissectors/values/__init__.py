@@ -73,12 +73,13 @@ def decode(data: bytes | None, context: ValueContext) -> DecodedValue:
         problem = ValueProblem(f"not decoded: {len(data)} bytes, the limit is {limits.size}")
         return DecodedValue("bytes", data[: limits.size], problem=problem, is_cut=True)
     value = _read(data, context) if data else DecodedValue("empty", "")
-    tree, is_cut = bounded(value.data, limits)
+    tree, is_cut, count = bounded(value.data, limits)
     name, found = value.type, value.problem
     return replace(
         value,
         data=tree,
         is_cut=is_cut,
+        steps=value.steps + count,
         type=None if name is None else printable(name),
         problem=None if found is None else replace(found, text=printable(found.text)),
     )

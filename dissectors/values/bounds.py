@@ -12,15 +12,16 @@ _MOST_BITS = 8192  # Python refuses to write numbers of more than 4,300 digits
 CUT = "(cut)"
 
 
-def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool]:
-    """A copy with printable text as keys and plain values, and whether something was left out of it.
+def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool, int]:
+    """A copy with printable text as keys and plain values, whether something was left out of it, and its values.
 
     What is nested too deeply becomes ``(cut)``, and so do what follows after too many values and numbers of more than
     8,192 bits. Other numbers of more than 64 bits, dates and other objects become text. Cycles end at the limit of
     depth.
     """
     copy = _Copy(limits)
-    return copy.of(tree, 0), copy.is_cut
+    made = copy.of(tree, 0)
+    return made, copy.is_cut, limits.nodes - copy._left  # noqa: SLF001
 
 
 class _Copy:

@@ -12,9 +12,12 @@ from referencing.jsonschema import DRAFT7
 
 from dissectors.values.errors import SchemaError, bad_schema, cached
 from dissectors.values.json_text import parse_json
-from dissectors.values.json_validation import bounded, first_violation
+from dissectors.values.json_validation import bounded, first_violation, steps_taken
 from dissectors.values.schema_formats import schema_format
 from dissectors.values.value import DecodedValue, ProblemKind, Schema, ValueContext, ValueProblem
+
+#: A step of validation, in those of `dissectors.records.allowance`.
+_STEP = 3
 
 
 @schema_format("JSON")
@@ -30,7 +33,7 @@ def json_schema(payload: bytes, schema: Schema, context: ValueContext, indexes: 
         violation = _violation(validator, found)
     except SchemaError as error:
         title, violation = None, bad_schema(error)
-    return DecodedValue("json-schema", found, type=title, problem=violation)
+    return DecodedValue("json-schema", found, type=title, problem=violation, steps=_STEP * steps_taken())
 
 
 def check(schema: Schema) -> None:

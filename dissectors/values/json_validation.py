@@ -46,6 +46,11 @@ def first_violation(validator: Any, found: Any) -> ValidationError | None:
     return error
 
 
+def steps_taken() -> int:
+    """How many steps the last `first_violation` took."""
+    return _steps
+
+
 @functools.cache
 def bounded(class_: Any, *, has_patterns: bool) -> Any:
     """The validator class of a dialect, with keywords that take bounded time.

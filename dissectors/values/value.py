@@ -135,6 +135,7 @@ class DecodedValue:
         reencoding: ``equal`` if encoding `data` again gives the same bytes, else why not. None if not checked.
         is_cut: Whether parts of `data` are left out because of the limits.
         inner: The keys and values inside, if a program wrapped them; `schema` and `problem` are those of one of them.
+        steps: The work of validating it and copying it, in values (`dissectors.records.allowance`).
     """
 
     format: str
@@ -147,6 +148,7 @@ class DecodedValue:
     reencoding: str | None = None
     is_cut: bool = False
     inner: tuple[InnerValue, ...] = ()
+    steps: int = field(default=0, repr=False, compare=False)
 
     def with_schema(self, part: str) -> DecodedValue:
         """The key or value inside whose schema this one has, as rules check it; itself if there is none."""

@@ -303,6 +303,7 @@ def _captured(
     from kproxy.capture.lines import CaptureLines, stem_of
     from kproxy.inspection.inspector import Inspector
     from kproxy.inspection.needs import EVERYTHING
+    from kproxy.inspection.record_budget import CAPTURE_ADVANCE, RecordBudget
     from kproxy.outputs.progress import ReadingProgress
     from kproxy.trace.lines import Detail
 
@@ -317,6 +318,7 @@ def _captured(
         needs=needs,
         record_values=payload_options.record_values_of(args),
         withholds_records=not (args.payloads or args.frames or detail is Detail.RAW),
+        record_budget=RecordBudget(CAPTURE_ADVANCE),
     )
     with ReadingProgress(Path(name)) as bar, Capture(source, name, owned=False, advance=bar.advance) as capture:
         bar.reading = capture

@@ -145,9 +145,12 @@ def _show(
 def _with_values(explanation: Explanation, record_values: RecordValues | None) -> Explanation:
     if record_values is None:
         return explanation
+    from dissectors.records.allowance import Allowance
     from kproxy.inspection.explain import with_decoded
+    from kproxy.inspection.record_budget import MOST_PER_FRAME
 
-    return with_decoded(explanation, record_values.decode(explanation.message, explanation.body, lambda _: None))
+    decoded = record_values.decode(explanation.message, explanation.body, lambda _: None, Allowance(MOST_PER_FRAME))
+    return with_decoded(explanation, decoded)
 
 
 def _unhex(text: str) -> list[bytes]:

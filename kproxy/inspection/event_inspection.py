@@ -34,6 +34,7 @@ from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine, StallLin
 
 if TYPE_CHECKING:
     from kproxy.inspection.needs import Needs
+    from kproxy.inspection.record_budget import RecordBudget
     from kproxy.inspection.record_values import RecordValues
 
 #: The trackers whose state the inspection reads itself.
@@ -61,6 +62,7 @@ class EventInspection:
         record_values: RecordValues | None,
         withholds_records: bool,
         partial: bool,
+        record_budget: RecordBudget | None,
     ) -> None:
         self.run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
         if partial:
@@ -72,6 +74,7 @@ class EventInspection:
             facts=needs.facts,
             record_values=record_values,
             withholds_records=withholds_records,
+            record_budget=record_budget,
         )
         self._finds = needs.findings
         self._follows_groups = needs.findings and not partial

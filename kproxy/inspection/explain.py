@@ -18,6 +18,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.wire.errors import DecodeError, TooManyElements
 from dissectors.wire.layout import layout
 from dissectors.wire.node import Node
+from kproxy.inspection.record_budget import RecordBudget
 
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import DecodedRecords
@@ -128,8 +129,9 @@ def _explained(frame: bytes, message: Message, findings: list[Finding]) -> Expla
     for start, end in spans:
         shown[start:end] = bytes(end - start)
     rows = list(_with_rest(_rows(tree.nodes, ""), len(frame), NOT_SHOWN if cut_off else NOT_DECODED))
-    error = message.error if cut_off else tree.error
-    return Explanation(message, bytes(shown), embedded.presentable(message), rows, error, findings)
+    with RecordBudget().allowance(len(frame), at=0, decodes_values=True) as allowance:
+        presentable = embedded.presentable(message, allowance=allowance)
+    return Explanation(message, bytes(shown), presentable, rows, message.error if cut_off else tree.error, findings)
 
 
 def _answer(frame: bytes, request: RequestReceived) -> ResponseReceived:

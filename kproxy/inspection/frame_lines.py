@@ -17,6 +17,7 @@ from dissectors.messages.message import Message
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection.event_lines import Ends, finding_entry
+from kproxy.inspection.record_budget import RecordBudget
 from kproxy.inspection.rewritten import rewritten_entries
 from kproxy.inspection.withheld_records import frame_without_records, leave_out_damaged, withhold_records
 from kproxy.trace.lines import (
@@ -61,6 +62,7 @@ class FrameLines:
         facts: Whether lines have the facts in bodies: topics, groups, errors, brokers; otherwise they have no detail.
         record_values: Decodes the records in bodies; None leaves them as bytes.
         withholds_records: Whether bodies and excerpts have no part of keys, values and headers, but their sizes.
+        record_budget: How much work goes into records; by default, as much as a running proxy may spend.
 
     Attributes:
         with_frame: Whether lines have the bytes of their frames. It may change at any time.
@@ -75,8 +77,10 @@ class FrameLines:
         facts: bool = True,
         record_values: RecordValues | None = None,
         withholds_records: bool = False,
+        record_budget: RecordBudget | None = None,
     ) -> None:
         self._run_state = cluster
+        self._record_budget = record_budget or RecordBudget()
         self._record_values = record_values
         self._withholds_records = withholds_records
         self._decoded: tuple[Message, DecodedRecords] | None = None
@@ -149,7 +153,7 @@ class FrameLines:
         if message.replaced_by is not None:
             line.rewritten = rewritten_entries(message)
         if self._adds_detail:
-            self._add_detail(line, message)
+            self._add_detail(line, message, event.at)
         return line
 
     def response(self, ends: Ends, event: ResponseReceived, findings: list[Finding]) -> ResponseLine:
@@ -224,7 +228,7 @@ class FrameLines:
         if message.replaced_by is not None:
             line.rewritten = rewritten_entries(message)
         if self._adds_detail:
-            self._add_detail(line, message)
+            self._add_detail(line, message, event.at)
         return line
 
     def decode_records(self, event: RequestReceived | ResponseReceived) -> list[DecodedPart]:
@@ -232,16 +236,17 @@ class FrameLines:
         message = event.message
         if self._record_values is None or message is None or event.damaged or message.opaque:
             return []
-        decoded = self._decode(message, self._record_values)
+        decoded = self._decode(message, self._record_values, event.at)
         self._decoded = message, decoded
         return decoded.parts
 
-    def _decode(self, message: Message, record_values: RecordValues) -> DecodedRecords:
+    def _decode(self, message: Message, record_values: RecordValues, at: int) -> DecodedRecords:
         topic_names = self._run_state.topic_names.get
-        body = embedded.presentable(message, topic_names)
-        if record_values.may_mask(message):
-            leave_out_damaged(message, body)
-        return record_values.decode(message, body, topic_names)
+        with self._record_budget.allowance(len(message.frame), at=at, decodes_values=True) as allowance:
+            body = embedded.presentable(message, topic_names, allowance)
+            if record_values.may_mask(message):
+                leave_out_damaged(message, body)
+            return record_values.decode(message, body, topic_names, allowance)
 
     def _entries(self, event: RequestReceived | ResponseReceived, findings: list[Finding]) -> list[FindingEntry]:
         frame = self._redacted(event) if self._excerpts else None
@@ -279,18 +284,19 @@ class FrameLines:
             for name, topic_id, partitions, size, records, batches, codecs, sizes, lag in topics
         ]
 
-    def _add_detail(self, line: RequestLine | ResponseLine, message: Message) -> None:
+    def _add_detail(self, line: RequestLine | ResponseLine, message: Message, at: int) -> None:
         if line.not_decoded:
             return
         if self._detail is not Detail.SUMMARY:
             if self._record_values is None:
-                line.body = embedded.presentable(message, self._run_state.topic_names.get)
+                with self._record_budget.allowance(len(message.frame), at=at, decodes_values=False) as allowance:
+                    line.body = embedded.presentable(message, self._run_state.topic_names.get, allowance)
                 if self._withholds_records:
                     line.body = withhold_records(message, line.body)
             elif self._decoded is not None and self._decoded[0] is message:
                 line.body = self._decoded[1].body
             else:
-                line.body = self._decode(message, self._record_values).body
+                line.body = self._decode(message, self._record_values, at).body
         is_masked = self._record_values is not None and self._record_values.may_mask(message)
         if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")

@@ -29,6 +29,7 @@ from kproxy.trace.lines import FORMAT, Detail, Line, OpenLine
 from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from kproxy.inspection.record_budget import RecordBudget
     from kproxy.inspection.record_values import RecordValues
 
 
@@ -48,6 +49,7 @@ class Inspector:
         withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
         partial: Whether it inspects a part of the connections only. It then makes no lines of stalls, which need the
             lines of all connections, and `take_new_causes` has the root causes of its findings.
+        record_budget: How much work goes into records; by default, as much as a running proxy may spend.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Inspector:
         record_values: RecordValues | None = None,
         withholds_records: bool = False,
         partial: bool = False,
+        record_budget: RecordBudget | None = None,
     ) -> None:
         self._name = name
         self._detail = detail
@@ -70,6 +73,7 @@ class Inspector:
             needs=needs,
             record_values=record_values,
             withholds_records=withholds_records,
+            record_budget=record_budget,
             partial=partial,
         )
         self._bodies_of = None if needs.decoding else _keys(self._inspection.run_state.trackers.apis)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dissectors import values
 from dissectors.embedded.locations import TopicName
 from dissectors.embedded.record_data import RecordField, record_data, record_fields
 from dissectors.embedded.registry import Row
+from dissectors.embedded.values import leave_out
 from dissectors.messages.message import Message
+from dissectors.records.allowance import Allowance
 from dissectors.values import DecodedPart, DecodedValue, Schema, SchemaKey, ValueContext, WrittenRecord
 from dissectors.values.cloud_events import is_attribute
 from dissectors.values.schemas_topic import is_schemas_topic
@@ -25,13 +27,17 @@ if TYPE_CHECKING:
     from kproxy.inspection.text_masks import TextMasks
 
 _PARTS = ("key", "value")
+#: What a key, value or header costs to decode, and bytes of it (`dissectors.records.allowance`).
+_STEPS_PER_PART: Final = 28
+_BYTES_PER_STEP: Final = 16
 #: Formats whose `type` is one of a few words, or comes from a schema. That of others is from the value itself.
 _TYPE_IS_FIXED = frozenset({"avro", "protobuf", "json-schema", "debezium", "connect", "mirror-maker", "kafka-streams"})
 
 
 class _Record(NamedTuple):
-    """A record, and its row in the body, whose values are replaced."""
+    """A record, its batch, and its row in it, whose values are replaced."""
 
+    batch: Row
     row: Row
     written: WrittenRecord
     is_control: bool
@@ -66,12 +72,14 @@ class RecordValues:
         self._source = Sources([self._observed, source])
         self.masks = masks
 
-    def decode(self, message: Message, body: Row, topic_name: TopicName) -> DecodedRecords:
+    def decode(
+        self, message: Message, body: Row, topic_name: TopicName, allowance: Allowance | None = None
+    ) -> DecodedRecords:
         """The body, as `embedded.presentable` made it, with decoded records in place.
 
         Keys, values and the values of headers become objects (docs/payloads.md); null stays null, and what kproxy has
         decoded or withheld already stays. With masks, the body of a message that does not decode is left out (None), as
-        masked bytes may be anywhere in it.
+        masked bytes may be anywhere in it. Records are left out for which nothing of the `allowance` is left.
         """
         if not record_fields(message):
             return DecodedRecords(body)
@@ -83,7 +91,21 @@ class RecordValues:
             if is_schemas_topic(topic) and not self.masks.masks_part(topic, "value"):
                 self._observed.observe(*(record.part(name) for name in _PARTS))
         schemas = self._source.lookup(_schema_keys(found)) if found else {}
-        return DecodedRecords(body, [part for record in found for part in self._replace(record, schemas)])
+        parts: list[DecodedPart] = []
+        if allowance is not None:
+            allowance.release(len(found))
+        for index, record in enumerate(found):
+            if allowance is not None:
+                if allowance.is_spent:
+                    _leave_out(found[index:])
+                    break
+                allowance.charge(_cost(record))
+            for part in self._replace(record, schemas):
+                if allowance is not None and part.schema is not None:
+                    # By a schema, a byte takes about a microsecond. Few bytes can take many steps, too.
+                    allowance.charge(len(part.data) + part.value.steps)
+                parts.append(part)
+        return DecodedRecords(body, parts)
 
     def _records(self, message: Message, field: RecordField) -> Iterator[_Record]:
         for number, batch in enumerate(field.batches):
@@ -102,11 +124,11 @@ class RecordValues:
                     _headers(row),
                     bool(self.masks),
                 )
-                yield _Record(row, written, bool(batch.get("is_control")))
+                yield _Record(batch, row, written, bool(batch.get("is_control")))
 
     def _replace(self, record: _Record, schemas: Mapping[SchemaKey, Schema | str]) -> Iterator[DecodedPart]:
         """Replace key, value and headers of a record by objects; gives its key and its value."""
-        row, written, is_control = record
+        _, row, written, is_control = record
         topic, headers = written.topic, self._unmasked_attributes(written)
         whole = written if record.is_whole and not is_control else None
         hides_schema = self._hides_schema(written)
@@ -257,6 +279,23 @@ def entry(value: DecodedValue) -> dict[str, Any]:
     if value.is_cut:
         made["cut"] = True
     return made
+
+
+def _cost(record: _Record) -> int:
+    """The steps that its keys, values and headers take."""
+    written = record.written
+    data = [each for each in (written.key, written.value, *(value for _, value in written.headers)) if each is not None]
+    return _STEPS_PER_PART * len(data) + sum(map(len, data)) // _BYTES_PER_STEP
+
+
+def _leave_out(records: Sequence[_Record]) -> None:
+    """Remove records from their batches. They are the last ones of each."""
+    counts: dict[int, tuple[Row, int]] = {}
+    for record in records:
+        _, before = counts.get(id(record.batch), (None, 0))
+        counts[id(record.batch)] = record.batch, before + 1
+    for batch, count in counts.values():
+        leave_out(batch, count)
 
 
 def _is_broken(message: Message) -> bool:

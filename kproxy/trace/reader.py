@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 import msgspec
 
@@ -20,6 +20,8 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".jsonl.part", ".jsonl.zst.part
 _CHUNK = 1 << 20
 #: The most invalid lines that a message names.
 _MAX_NAMED = 3
+#: The longest line that is read. Frames of which a line has the body are at most 16 MiB.
+MOST_OF_A_LINE: Final = 256 << 20
 
 
 class TraceError(UserError):
@@ -123,23 +125,32 @@ def raw_lines(source: io.BufferedReader[Any], name: str, warn: Callable[[str], N
 def _numbered_lines(
     source: io.BufferedReader[Any], name: str, warn: Callable[[str], None], damaged: Callable[[str], None]
 ) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty, with their numbers in the file, from 1."""
-    rest = b""
-    before = 0
+    """The lines that are not empty or too long, with their numbers in the file, from 1."""
+    rest = bytearray()
+    number, is_skipped = 1, False  # of the line that `rest` begins
     for chunk in _plain(source, name, warn, damaged):
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        for number, line in enumerate(lines, before + 1):
-            if line:
-                yield number, line
-        before += len(lines)
+        first, *others = chunk.split(b"\n")
+        if not is_skipped:
+            rest += first
+            if len(rest) > MOST_OF_A_LINE:
+                damaged(f"{name}: line {number} is longer than {MOST_OF_A_LINE >> 20} MiB and was skipped")
+                rest, is_skipped = bytearray(), True
+        if others:
+            if rest:
+                yield number, bytes(rest)
+            *whole, last = others
+            for at, line in enumerate(whole, number + 1):
+                if line:
+                    yield at, line
+            rest, is_skipped = bytearray(last), False
+            number += len(others)
     if rest:
         try:
-            parse_line(rest)
+            parse_line(bytes(rest))
         except (msgspec.DecodeError, UnicodeDecodeError):
             warn(f"{name}: the last line is incomplete and was skipped")
         else:
-            yield before + 1, rest
+            yield number, bytes(rest)
 
 
 def _plain(

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,23 @@ def test_finds_the_files_of_a_directory_also_those_being_written(tmp_path: Path)
     for name in [*names, "readme.txt"]:
         (folder / name).write_text("")
     assert [path.name for path in trace_files(tmp_path)] == names
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_a_line_that_is_too_long_is_skipped_and_named(pack, end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_CHUNK", 512)
+    monkeypatch.setattr(reader, "MOST_OF_A_LINE", 1 << 20)
+    long = b'{"kind":"gap","x":"' + b"x" * (1 << 20) + b'"}' + end
+    said = ["t.jsonl: line 3 is longer than 1 MiB and was skipped"]
+    assert read(pack(made(2) + long + (made(1) if end else b""))) == ([0, 1, *([0] if end else [])], said)
+
+
+def test_the_memory_of_a_long_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_OF_A_LINE", 1 << 20)
+    packed = gzip.compress(made(1) + b"{" + b" " * (64 << 20))
+    tracemalloc.start()
+    assert read(packed)[0] == [0]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 << 20

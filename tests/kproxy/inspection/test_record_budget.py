@@ -1,0 +1,182 @@
+"""Work for records is bounded over the time of the traffic, and says what it leaves out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from dissectors.connections.events import Direction
+from dissectors.records import decode
+from dissectors.records.allowance import Allowance
+from dissectors.records.encode import encode
+from dissectors.values import Schema, SchemaKey
+from kproxy.inspection.inspector import Inspector
+from kproxy.inspection.masks import Masks
+from kproxy.inspection.record_budget import LIVE_ADVANCE, PER_SECOND, RecordBudget
+from kproxy.inspection.record_values import RecordValues
+from kproxy.registry import SchemaSource, Sources
+from kproxy.trace.lines import Detail, RequestLine
+from tests.kproxy.frames import request
+
+SECOND = 1_000_000_000
+RECORD = {"key": None, "value": b'{"a":1}', "timestamp": 1}
+
+
+def produce(*batches: dict[str, Any]) -> bytes:
+    data = [{"index": index, "records": encode([batch])} for index, batch in enumerate(batches)]
+    body = {"acks": 0, "timeout_ms": 1000, "topic_data": [{"name": "t", "partition_data": data}]}
+    return request("Produce", 9, body)
+
+
+def batch(count: int, compression: str = "zstd", **others: Any) -> dict[str, Any]:
+    return {"compression": compression, "records": [RECORD | others] * count}
+
+
+class Run:
+    """A run with little to spend."""
+
+    def __init__(
+        self,
+        *,
+        payloads: bool = True,
+        advance: int = 10_000,
+        per_second: int = 10_000,
+        source: SchemaSource | None = None,
+    ) -> None:
+        values = RecordValues(source or Sources([]), Masks((), (), None)) if payloads else None
+        self.inspector = Inspector(
+            "t",
+            Detail.FULL,
+            record_values=values,
+            withholds_records=not payloads,
+            record_budget=RecordBudget(advance, per_second),
+        )
+        for number in range(2):
+            self.inspector.open(number, "a:1", "b:2", at=0)
+
+    def batches(self, frame: bytes, *, at: int = 1, connection: int = 0) -> list[dict[str, Any]]:
+        lines = self.inspector.data(connection, Direction.REQUEST, frame, at=at)
+        [line] = [line for line in lines if isinstance(line, RequestLine)]
+        assert line.body is not None
+        assert not line.findings
+        return list(_batches(line.body))
+
+
+def _batches(body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for topic in body["topic_data"]:
+        for partition in topic["partition_data"]:
+            yield from partition["records"]
+
+
+@pytest.mark.parametrize("payloads", [True, False])
+def test_records_out_of_few_bytes_are_left_out_with_their_number(*, payloads: bool) -> None:
+    [found] = Run(payloads=payloads).batches(produce(batch(20_000)))
+    left_out = found["records_left_out"]
+    assert len(found["records"]) + left_out == 20_000
+    assert left_out > 15_000
+    assert all(isinstance(record["value"], dict) for record in found["records"])
+    assert len(found["records"]) > 100
+
+
+def test_all_connections_share_the_budget_and_time_refills_it() -> None:
+    run, frame = Run(), produce(batch(300))
+    first, second, later = (
+        len(run.batches(frame, at=at, connection=connection)[0]["records"])
+        for connection, at in ((0, 1), (1, 2), (0, SECOND))
+    )
+    assert (first, later) == (300, 300)
+    assert second < 50
+    assert run.batches(frame, at=2 * SECOND)[0].get("records_left_out") is None
+
+
+def test_time_that_goes_back_earns_nothing() -> None:
+    run, frame = Run(), produce(batch(300))
+    found = [len(run.batches(frame, at=at)[0]["records"]) for at in (10 * SECOND, 0, 10 * SECOND)]
+    assert found[0] == 300
+    assert found[2] < 50
+
+
+def test_steps_that_arrive_in_small_parts_add_up() -> None:
+    budget = RecordBudget(advance=3000, per_second=1000)
+    for at in range(0, SECOND, SECOND // 10_000):
+        with budget.allowance(0, at=at, decodes_values=True) as allowance:
+            if at == 0:
+                allowance.charge(3000)
+    assert 998 < allowance.steps <= 1000
+
+
+def test_uncompressed_records_of_ordinary_size_pay_for_themselves() -> None:
+    run = Run(advance=0)
+    [found] = run.batches(produce(batch(1000, "none", value=b'{"name": "%b"}' % (b"x" * 100))))
+    assert "records_left_out" not in found
+
+
+def test_a_busy_stream_of_compressed_records_is_decoded_wholly() -> None:
+    run = Run(advance=LIVE_ADVANCE // 100, per_second=PER_SECOND // 100)
+    frame = produce(batch(10, key=b"key", value=b'{"name": "%b"}' % (b"x" * 100)))
+    for index in range(40):  # 100 records a second, a hundredth
+        assert "records_left_out" not in run.batches(frame, at=index * SECOND // 10)[0]
+
+
+def test_many_headers_cost_as_much_as_many_records() -> None:
+    headers = [{"key": "h", "value": b"1"}] * 100
+    [found] = Run().batches(produce(batch(200, headers=headers)))
+    assert found["records_left_out"] > 190
+
+
+def test_the_budget_is_for_all_partitions_of_a_frame() -> None:
+    found = Run().batches(produce(*[batch(250)] * 4))
+    assert [len(each["records"]) == 250 for each in found] == [True, False, False, False]
+    assert found[3] == found[3] | {"records": [], "records_left_out": 250}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_wrapped_messages_are_left_out(magic: int) -> None:
+    wrapped = {"magic": magic, "compression": "gzip", "records": [{"offset": n, "value": b"x"} for n in range(2000)]}
+    [cut] = decode(encode([wrapped]), allowance=Allowance(10_000))
+    assert 100 < len(cut["records"]) < 500
+    assert cut["records_left_out"] is None
+    [whole] = decode(encode([wrapped]), allowance=Allowance(1_000_000))
+    assert whole == decode(encode([wrapped]))[0]
+
+
+def test_internal_records_are_left_out() -> None:
+    frame = produce(batch(5000, key=bytes((0, 1, 0, 1, 103, 0, 1, 116, 0, 0, 0, 0)), value=None))
+    offsets = frame.replace(b"\x02t\x02", b"\x13__consumer_offsets\x02", 1)
+    frame = (len(offsets) - 4).to_bytes(4, "big") + offsets[4:]
+    [found] = Run().batches(frame)
+    assert found["records"][0]["key"]["type"] == "OffsetCommitKey"
+    assert len(found["records"]) + found["records_left_out"] == 5000
+    assert len(found["records"]) < 400
+
+
+def test_damage_is_still_reported_if_nothing_is_left_out() -> None:
+    data = encode([batch(3, "none")]) + b"\0" * 3
+    assert decode(data, allowance=Allowance(10_000)) == decode(data)
+    short = bytearray(encode([batch(3, "none")]))
+    short[60] = 4  # one record more than there are
+    assert decode(bytes(short), allowance=Allowance(10_000)) == decode(bytes(short))
+    assert "error" in decode(bytes(short))[0]
+
+
+class _Schemas:
+    """A source with one schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def lookup(self, keys: Iterable[SchemaKey]) -> dict[SchemaKey, Schema | str]:
+        return dict.fromkeys(keys, self._schema)
+
+
+def test_a_schema_that_takes_many_steps_costs_as_much() -> None:
+    definitions = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(7)} | {"d7": {}}
+    schema = Schema("JSON", json.dumps({"$defs": definitions, "$ref": "#/$defs/d0"}))
+    frame = produce(batch(100, value=b'\0\0\0\0\1{"a":1}'))
+    run = Run(source=_Schemas(schema))
+    [found] = run.batches(frame)
+    assert found["records_left_out"] > 80
+    assert found["records"][0]["value"]["format"] == "json-schema"
