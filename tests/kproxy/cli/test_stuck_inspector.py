@@ -165,11 +165,11 @@ def test_nobody_is_left_when_the_proxy_is_killed(
     assert are_whole(tmp_path / "kproxy-trace")
 
 
-def test_stopped_workers_end_with_their_inspector(tmp_path: Path, broker: Broker) -> None:
-    with proxied(tmp_path, broker, "--inspectors", "2", program=PLAIN) as (proxy, _):
+def test_a_busy_worker_ends_with_their_inspector(tmp_path: Path, broker: Broker) -> None:
+    with proxied(tmp_path, broker, "--inspectors", "2", program=BUSY) as (proxy, _):
         [inspector] = inspectors(proxy.process.pid)
         workers = children(inspector)
-        stop_workers(proxy)
+        send_in_vain(proxy)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: all(state(each) == "Z" for each in workers))
         proxy.end()
