@@ -29,22 +29,29 @@ class Segments:
     Files of another topic id belong to a deleted topic, and are removed.
 
     Raises:
-        OSError: The directory or a file cannot be created.
+        OSError: Such files cannot be removed.
     """
 
     def __init__(self, directory: Path, topic_id: str) -> None:
         self.directory = directory
         self._files: list[AppendOnlyFile] = []
         self._bases: list[int] = []  # first offset of each file
+        self._topic_id = topic_id
         metadata = directory / _METADATA
         stored = _TOPIC_ID.search(metadata.read_text("latin-1")) if metadata.exists() else None
         if stored is not None and stored[1] != topic_id:
             shutil.rmtree(directory)
-        if stored is None or stored[1] != topic_id:  # new, or lost in a power failure (batches are valid)
-            make_private(directory.parent)
-            make_private(directory)
-            with create_private(metadata) as file:
-                file.write(f"version: 0\ntopic_id: {topic_id}\n".encode())
+        #: Created with the first batch: a request can create 10,000 partitions, and most stay empty.
+        self._is_created = stored is not None and stored[1] == topic_id
+        if not self._is_created and directory.exists():  # the id was lost in a power failure; batches are valid
+            self._create()
+
+    def _create(self) -> None:
+        make_private(self.directory.parent)
+        make_private(self.directory)
+        with create_private(self.directory / _METADATA) as file:
+            file.write(f"version: 0\ntopic_id: {self._topic_id}\n".encode())
+        self._is_created = True
 
     def load(self) -> Iterator[StoredBatch]:
         """Return every complete batch, in order. Removes what follows the first incomplete one.
@@ -78,6 +85,8 @@ class Segments:
         Raises:
             OSError: The batch was not written.
         """
+        if not self._is_created:
+            self._create()
         if not self._files or self._files[-1].size + len(batch.data) > SEGMENT_BYTES:
             self._files.append(AppendOnlyFile(self.directory / f"{batch.base_offset:020d}.log", levels=_LEVELS))
             self._bases.append(batch.base_offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from dissectors.wire.layout import layout
-from kproxy.broker import auto_creation, pacing
+from kproxy.broker import auto_creation, connection, pacing
 from kproxy.broker.apis import describe_configs
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import MOST_NEW_PARTITIONS, Topics
@@ -172,14 +173,19 @@ async def test_a_request_may_create_ten_thousand_partitions_in_all() -> None:
         assert [each["error_code"] for each in answer["topics"]] == [Error.NONE]
 
 
-async def test_a_large_response_is_encoded_while_others_are_answered() -> None:
+async def test_a_large_response_is_encoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    encode, threads = connection.response_frame, []
+
+    def encoded(*args: Any) -> bytearray:
+        threads.append(threading.current_thread())
+        return encode(*args)
+
+    monkeypatch.setattr(connection, "response_frame", encoded)
     async with asked(topics={"t": 1}) as ask:
-        other = ask.another()
-        await other("ApiVersions", 0)
-        resources = [{"resource_type": 2, "resource_name": "t", "configuration_keys": None}] * 300
-        body = {"resources": resources, "include_documentation": True, "include_synonyms": True}
-        assert await raced(ask, "DescribeConfigs", 4, body, other) == ["ApiVersions", "DescribeConfigs"]
-        await other.hang_up()
+        resources = [{"resource_type": 2, "resource_name": "t", "configuration_keys": None}]
+        for count in (1, 300):
+            await ask("DescribeConfigs", 4, {"resources": resources * count})
+    assert [each is threading.current_thread() for each in threads] == [True, False]
 
 
 async def test_a_describe_configs_response_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

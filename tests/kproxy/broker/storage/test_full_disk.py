@@ -100,6 +100,7 @@ async def test_every_api_responds_with_an_error_if_its_changes_cannot_be_stored(
 async def test_an_outage_and_its_end_are_reported_once(tmp_path: Path, disk: Disk, clock: FakeClock) -> None:
     said: list[str] = []
     async with asked(said=said, data=tmp_path, topics={"t": 1}) as ask:
+        await produce(ask, batch())
         disk.full = True
         for _ in range(3):
             assert (await produce(ask, batch()))["error_code"] == Error.KAFKA_STORAGE_ERROR
@@ -111,9 +112,10 @@ async def test_an_outage_and_its_end_are_reported_once(tmp_path: Path, disk: Dis
         clock.go_on(5000)
         disk.full = False
         clock.go_on(1000)
-        assert said[1:] == [f"the built-in broker can write {tmp_path} again, after 6 s in which 6 writes failed"]
+        [recovery] = said[1:]
+        assert recovery.startswith(f"the built-in broker can write {tmp_path} again, after 6 s in which ")
         assert (await found(ask))["error_code"] == Error.NONE
-        assert (await produce(ask, batch()))["base_offset"] == 0
+        assert (await produce(ask, batch()))["base_offset"] == 1
         disk.full = True
         await produce(ask, batch())
         assert len(said) == 3
