@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kproxy.cli import options, payload_options
@@ -241,11 +242,14 @@ def _error_json(identity: object, message: str, findings: list[FindingEntry]) ->
 
 
 def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
-    """The failure and finding for a bug in kproxy that `kproxy.inspection.explain` does not report itself."""
+    """The failure and finding for a bug in kproxy that `kproxy.inspection.explain` does not report itself.
+
+    They do not have the text of the exception, which may have a part of a secret.
+    """
     from dissectors.failures import Failure
     from kproxy.inspection.event_lines import failure_entry
 
-    failure = Failure.of("explaining a frame", error)
+    failure = replace(Failure.of("explaining a frame", error), text="")
     return failure, [failure_entry(failure)]
 
 

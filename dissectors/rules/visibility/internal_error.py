@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dissectors import embedded
 from dissectors.connections.events import InspectionFailed
+from dissectors.embedded.record_data import record_fields
 from dissectors.findings import Problem, Severity
 from dissectors.messages import sensitive
 from dissectors.messages.message import Message
@@ -61,7 +62,10 @@ def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Prob
 
 
 def _may_hold_secrets(message: Message) -> bool:
+    """Whether the text of an exception may have a part of a secret, or of a record, which may be withheld or masked."""
     try:
+        if record_fields(message):
+            return True
         return sensitive.may_hold_secrets(message) or embedded.holds_secret_topic(message)
     except Exception:  # noqa: BLE001  # this may be the step that failed
         return True

@@ -158,7 +158,7 @@ def test_framing_that_fails_loses_those_bytes_and_goes_on_with_a_later_frame(
     assert next(line.code for line in lines if isinstance(line, FindingLine)) == "K007"
 
 
-@pytest.mark.parametrize("api", ["SaslAuthenticate", "Metadata"])
+@pytest.mark.parametrize("api", ["SaslAuthenticate", "Produce", "Metadata"])
 def test_the_text_of_an_exception_is_left_out_where_it_may_be_a_secret(
     monkeypatch: Patch, internal_errors: list[Failure], api: str
 ) -> None:
@@ -208,7 +208,7 @@ def test_explain_answers_the_lines_after_it(
     assert last["fields"]
     assert failed["id"] == 1
     [finding] = [each for each in failed["findings"] if each["code"] == "K007"]
-    assert "TypeError: unhashable type: 'slice'" in finding["message"]
+    assert "TypeError" in finding["message"]
     assert ("error" in failed) == (broken not in (break_rule, break_tracker))
     assert internal_errors
 
@@ -219,7 +219,7 @@ def test_explain_shows_the_frames_after_it(monkeypatch: Patch, capsys: Any, inte
         assert main(["explain", "".join(str(each["frame"]) for each in frames())]) == 1
         out, err = capsys.readouterr()
         assert out.count("Metadata v0 request") == 2
-        assert "TypeError: unhashable type: 'slice'" in out + err
+        assert "TypeError" in out + err
     assert internal_errors
 
 
