@@ -84,11 +84,11 @@ class Stop(Struct):
 
 
 COMMANDS: Final[dict[str, type[Command]]] = {
-    "ping": Ping,
     "connections": ListConnections,
     "watch": WatchLines,
     "unwatch": Unwatch,
     "stop": Stop,
+    "ping": Ping,
 }
 
 
