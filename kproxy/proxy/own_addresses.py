@@ -108,8 +108,6 @@ def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 def _is_local(host: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Whether this machine has the address: only then can a socket have it."""
-    if host.is_loopback:
-        return True
     family = socket.AF_INET if host.version == 4 else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.bind((str(host), 0))

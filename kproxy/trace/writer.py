@@ -20,8 +20,8 @@ HOUR = 3600 * 1_000_000_000
 ZSTD_CHUNK = 1 << 20
 #: Delay after a failed write before the next attempt.
 RETRY_NS = 5 * 1_000_000_000
-#: How often the writer checks that its file is still where it was created.
-CHECK_NS = 1_000_000_000
+#: How often the writer checks that its file is still where it was created: lines in a deleted file are lost.
+CHECK_NS = 100_000_000
 
 
 class TraceWriter:
@@ -125,7 +125,7 @@ class TraceWriter:
         self._attempt(at)
 
     def _check(self, at: int) -> None:
-        """About once a second: notice a file that was deleted or moved, and report lost lines if that is possible."""
+        """Now and then: notice a file that was deleted or moved, and report lost lines if that is possible."""
         checked_at = self._checked_at
         if checked_at is not None and checked_at <= at < checked_at + CHECK_NS:
             return

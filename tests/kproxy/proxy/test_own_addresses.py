@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 
-from kproxy.proxy import own_addresses
 from kproxy.proxy.address import parse_listen, parse_upstream
 from kproxy.proxy.events import Event, UpstreamIsProxy
 from kproxy.proxy.listener import Listener
@@ -133,4 +132,3 @@ async def test_a_client_may_have_the_local_address_of_a_connection_that_leads_el
 
 def test_the_error_says_what_it_is() -> None:
     assert str(LeadsBackError("[::1]:9092")) == "it is this proxy's own listener [::1]:9092"
-    assert own_addresses.MOST_ROUNDS == MOST_ROUNDS

@@ -289,6 +289,20 @@ async def test_clients_that_leave_make_room_at_once(monkeypatch: pytest.MonkeyPa
     assert events == [OutOfResources("too many open files")]
 
 
+async def test_a_client_that_was_refused_for_a_shortage_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def connect_without(*_: Any) -> socket.socket:
+        raise OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+
+    monkeypatch.setattr("kproxy.proxy.opening.connect", connect_without)
+    monkeypatch.setattr("kproxy.proxy.bound_listeners._ACCEPT_RETRY_S", 1000.0)
+    with Broker() as broker:
+        async with relaying(broker.address) as relay:
+            with await Peer.connect(relay.addresses[0]) as client, pytest.raises(ConnectionResetError):
+                await client.receive(1)
+            await until(lambda: not relay.clients)
+            assert relay.listeners.lacks_resources  # the next one would be refused, too
+
+
 async def test_no_file_descriptor_for_the_upstream_is_not_the_upstreams_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect_without(*args: Any) -> socket.socket:
         if relay.totals.turned_away < 3:
