@@ -143,14 +143,17 @@ OVERRUN_INSPECTOR = replace(
     told=Told(
         "inspection cannot keep up and skips frames", metrics=("kproxy_inspector_dropped_frames_total > 0",), seconds=60
     ),
+    healed=Told(
+        health='^200 .*"inspector": "running"'
+    ),  # whether it was stopped for long enough to be reported, depends
     ended=None,
 )
 SLOW_INSPECTOR = Fault(
     "inspector with a twentieth of its time",
     lambda rig: rig.throttle("inspector"),
     heal=Rig.unthrottle,
-    told=Told(metrics=("kproxy_inspector_queued_bytes > 100000",)),
-    healed=Told(metrics=("kproxy_inspector_queued_bytes < 100000",), seconds=20),
+    told=Told(health='^200 .*"inspector": "running"', metrics=("kproxy_inspector_lag_seconds > 0.5",), seconds=10),
+    healed=Told(metrics=("kproxy_inspector_lag_seconds < 0.5",), seconds=20),
 )
 KILLED_WORKER = Fault(
     "SIGKILL of the first worker",

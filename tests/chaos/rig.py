@@ -137,9 +137,9 @@ class Rig:
         process, ended = self.proxy.part(part), threading.Event()
 
         def work() -> None:
-            while not ended.wait(0.02):
+            while not ended.wait(0.1):
                 process.signal(signal.SIGSTOP)
-                ended.wait(0.38)
+                ended.wait(1.9)
                 process.signal(signal.SIGCONT)
 
         thread = threading.Thread(target=work, daemon=True)

@@ -146,9 +146,9 @@ def test_a_killed_inspector_leaves_the_proxy_ready(tmp_path: Path, broker: Broke
                 "listening": [f"127.0.0.1:{served.proxy.port}"],
                 "unreachable": {},
                 "inspector": "running",
+                "inspector_lag_s": 0.0,
                 "trace": "written",
                 "trace_lost_lines": 0,
-                "inspector_lag_s": 0.0,
             },
         )
         for process in descendants(served.proxy.process.pid):
