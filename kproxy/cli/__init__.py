@@ -20,8 +20,9 @@ from typing import TypeAlias
 from kproxy import __version__
 from kproxy.cli import config_file
 from kproxy.errors import USAGE, UserError
+from kproxy.escaping import terminal
 from kproxy.outputs import streams
-from kproxy.outputs.stderr import warn
+from kproxy.outputs.stderr import say, warn
 
 #: Commands in the order of the help.
 COMMANDS = (
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UserError as error:
         warn(str(error))
+        for line in error.lines:
+            say(line)
         return error.status
     except BrokenPipeError:  # the reader of the output has closed the pipe (`| head`)
         streams.give_up_output()
@@ -85,13 +88,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         unknown = self._unknown_option(message) or _unknown_command(message)
         if unknown is None:
-            self.exit(USAGE, f"kproxy: {message}; see {self.prog} --help\n")
+            self.exit(USAGE, f"kproxy: {terminal(message)}; see {self.prog} --help\n")
         from kproxy.filters.errors import nearest
 
         kind, written, known = unknown
         near = nearest(written, known)
         what = f"did you mean {near}?" if near else f"see {self.prog} --help"
-        self.exit(USAGE, f"kproxy: unknown {kind} {written}; {what}\n")
+        self.exit(USAGE, f"kproxy: unknown {kind} {terminal(written)}; {what}\n")
 
     def _unknown_option(self, message: str) -> _Unknown | None:
         """The first unknown option. The word after it may be its value, so it is not taken for a command."""
