@@ -22,8 +22,9 @@ from kproxy import __version__
 from kproxy.cli import config_file
 from kproxy.cli.overview import overview
 from kproxy.errors import INTERRUPTED, USAGE, UserError
+from kproxy.escaping import terminal
 from kproxy.outputs import exit_statuses, streams
-from kproxy.outputs.stderr import warn
+from kproxy.outputs.stderr import say, warn
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -53,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except UserError as error:
         warn(str(error))
+        for line in error.lines:
+            say(line)
         return error.status
     except BrokenPipeError:  # the reader of the output has closed the pipe (`| head`)
         streams.give_up_output()
@@ -104,13 +107,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         unknown = self._unknown_option(message) or _unknown_command(message)
         if unknown is None:
-            self.exit(USAGE, f"kproxy: {message}; see {self.more}\n")
+            self.exit(USAGE, f"kproxy: {terminal(message)}; see {self.more}\n")
         from kproxy.filters.errors import nearest
 
         kind, written, known = unknown
         near = nearest(written, known)
         what = f"did you mean {near}?" if near else f"see {self.more if kind == 'option' else f'{self.prog} --help'}"
-        self.exit(USAGE, f"kproxy: unknown {kind} {written}; {what}\n")
+        self.exit(USAGE, f"kproxy: unknown {kind} {terminal(written)}; {what}\n")
 
     def _unknown_option(self, message: str) -> _Unknown | None:
         """The first unknown option. The word after it may be its value, so it is not taken for a command."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import base64
 import re
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from dissectors.messages import sensitive
     from dissectors.messages.message import read_request
     from kproxy.client.checked_response import CheckedResponse
+    from kproxy.escaping import shell_word
     from kproxy.inspection.explain import explain
     from kproxy.outputs.exported_test import exported_test
 
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         for each in exchange.response.findings:
             if each.code not in response.findings and each.blame != "client":
                 warn(f"{each.code} depends on other exchanges: the test does not check it")
-    command = f"kproxy export-test {shlex.quote(Path(args.recording).name)} {args.exchange.lstrip('#')}"
+    command = f"kproxy export-test {shell_word(Path(args.recording).name)} {shell_word(args.exchange.lstrip('#'))}"
     text = exported_test(command, explain(frame), response)
     if args.output is None:
         sys.stdout.write(text)

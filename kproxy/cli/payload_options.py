@@ -181,6 +181,11 @@ def _access(args: argparse.Namespace) -> RegistryAccess:
         raise UserError("--registry: pass a URL, such as http://localhost:8081")
     if url.username or url.password:
         raise UserError("--registry: pass the user with --registry-user, not in the URL, where others can see it")
+    if url.query or url.fragment or "?" in args.registry or "#" in args.registry:
+        raise UserError(
+            "--registry: pass a URL without ? and #, since paths are added to it; "
+            f"a token belongs into ${_SECRET} or --registry-secret-file FILE"
+        )
     if url.scheme == "http" and (args.registry_ca or args.registry_cert or args.registry_key):
         raise UserError("--registry-ca, --registry-cert and --registry-key need an https:// URL")
     if (args.registry_cert is None) != (args.registry_key is None):

@@ -177,8 +177,8 @@ def refuse_several(command: str, choices: Choices) -> NoReturn:
         UserError: Always.
     """
     width = max(len(name) for name, _ in choices)
-    lines = (f"  kproxy {command} {name:<{width}}  {what}" for name, what in choices)
-    raise UserError("several proxies are running; choose one:\n" + "\n".join(lines))
+    lines = [f"  kproxy {command} {name:<{width}}  {what}" for name, what in choices]
+    raise UserError("several proxies are running; choose one:", lines=lines)
 
 
 def _choose(choices: Choices) -> str:

@@ -58,8 +58,9 @@ class Masks:
         return data
 
     def masks_header(self, topic: str | None, name: str) -> bool:
-        """Whether a header's value is masked."""
-        return any(not mask.path or fnmatchcase(name, mask.path[0]) for mask in self._of(topic, "header"))
+        """Whether a header's value is masked. Names match in any case: writers of one header differ in it."""
+        name = name.lower()
+        return any(not mask.path or fnmatchcase(name, mask.path[0].lower()) for mask in self._of(topic, "header"))
 
     def _of(self, topic: str | None, part: str) -> list[_Mask]:
         return [mask for mask in self._masks if mask.part == part and (topic is None or fnmatchcase(topic, mask.topic))]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kproxy.client.checked_response import CheckedResponse
+from kproxy.escaping import python_comment, python_docstring
 from kproxy.inspection.explain import Explanation
 
 _HEX_WIDTH: Final = 80
@@ -30,10 +31,11 @@ def exported_test(command: str, request: Explanation, response: CheckedResponse 
     name = f"{message.api} v{message.version}"
     found = response.findings if response else {}
     recorded = "no response" if response is None else ", ".join(found) if found else "no finding"
-    function = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", message.api).lower().replace(" ", "_")
+    function = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", message.api)
+    function = re.sub(r"[^a-z0-9_]", "_", function.lower())
     checks = "".join(f"    {line}\n" for line in _checks(response))
     return (
-        f'"""{name}, recorded with {recorded}. Written by {command}\n\n'
+        f'"""{python_docstring(f"{name}, recorded with {recorded}. Written by {command}")}\n\n'
         f"Run it with pytest --kproxy-target HOST:PORT, or set KPROXY_TARGET.\n"
         f'"""\n\nREQUEST = bytes.fromhex(\n{"".join(_bytes(request))})\n\n\n'
         f"def test_{function}_v{message.version}(kproxy_exchange):\n{checks}"
@@ -46,8 +48,8 @@ def _checks(response: CheckedResponse | None) -> Iterator[str]:
         yield "assert response.findings == {}"
     else:
         for code, message in response.findings.items():
-            yield from (f"# {line}" for line in textwrap.wrap(f"{code}: {ascii(message)[1:-1]}", 100))
-            yield f'assert "{code}" not in response.findings'
+            yield from (f"# {line}" for line in textwrap.wrap(python_comment(f"{code}: {message}"), 100))
+            yield f"assert {json.dumps(code)} not in response.findings"
     yield "assert response.well_formed"
     if response is not None and not response.findings:
         yield f"assert response.errors == {json.dumps(response.errors)}"
@@ -62,7 +64,7 @@ def _bytes(request: Explanation) -> Iterator[str]:
         at = row.end
         *above, last = textwrap.wrap(request.frame[row.start : row.end].hex(), _HEX_WIDTH)
         yield from (f'    "{each}"\n' for each in above)
-        yield f'    "{last}"  # {row.path}{_comment(row.value, row.meaning)}\n'
+        yield f'    "{last}"  # {python_comment(row.path)}{_comment(row.value, row.meaning)}\n'
 
 
 def _comment(value: Any, meaning: str | None) -> str:

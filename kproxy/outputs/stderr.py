@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
+from kproxy.escaping import terminal, terminal_lines
+
 
 def say(sentence: str) -> None:
-    """Print a message."""
+    """Print a message; text from outside in it cannot act on the terminal."""
     with suppress(OSError):  # a full disk or a closed pipe must not end kproxy
-        print(sentence, file=sys.stderr, flush=True)  # noqa: T201
+        print(terminal_lines(sentence), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def warn(sentence: str) -> None:
-    """Print a warning or an error."""
-    say(f"kproxy: {sentence}")
+    """Print a warning or an error on one line."""
+    say(f"kproxy: {terminal(sentence)}")

@@ -230,15 +230,18 @@ def _hint(hint: str, indent: int) -> list[Piece]:
 
 
 def painter(file: TextIO) -> Callable[[list[Piece]], str]:
-    """A function that renders a row of pieces for a file, with colours if it is a terminal that supports them."""
+    """A function that renders a row of pieces for a file, with colours if it is a terminal that supports them.
+
+    Every text output ends here, so it escapes what would act on a terminal, even if a piece comes from a forged trace.
+    """
     console = Console(file=file)
     system = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "truecolor": ColorSystem.TRUECOLOR}.get(
         console.color_system or ""
     )
     if system is None or console.no_color or not console.is_terminal:
-        return lambda pieces: "".join(text for text, _ in pieces).rstrip()
+        return lambda pieces: safe("".join(text for text, _ in pieces)).rstrip()
     return lambda pieces: "".join(
-        STYLES.get(style, STYLES[""]).render(text, color_system=system) for text, style in pieces
+        STYLES.get(style, STYLES[""]).render(safe(text), color_system=system) for text, style in pieces
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dissectors.wire.primitives import printable
+from kproxy.escaping import json_text
 from kproxy.trace.lines import Line
 
 _ENCODER = msgspec.json.Encoder()
@@ -20,6 +21,9 @@ def append_line(line: Line, out: bytearray) -> None:
     start = len(out)
     try:
         _ENCODER.encode_into(line, out, -1)
+        encoded = out[start:]
+        if not encoded.isascii() or b"\x7f" in encoded:
+            out[start:] = json_text(bytes(encoded))
     except UnicodeEncodeError:
         del out[start:]  # it is incomplete
         out += encode_json(line)
@@ -32,12 +36,12 @@ def encode_line(line: Line) -> bytes:
 
 
 def encode_json(value: Any) -> bytes:
-    """JSON of any decoded value: bytes as base64, invalid UTF-8 in text as escapes."""
+    """JSON of any decoded value: bytes as base64; invalid UTF-8 and characters that act on terminals as escapes."""
     try:
-        return _ENCODER.encode(value)
+        return json_text(_ENCODER.encode(value))
     except UnicodeEncodeError:
         # Invalid UTF-8 is decoded to lone surrogates, which JSON does not allow.
-        return _ENCODER.encode(_clean(msgspec.to_builtins(value, builtin_types=(bytes, memoryview))))
+        return json_text(_ENCODER.encode(_clean(msgspec.to_builtins(value, builtin_types=(bytes, memoryview)))))
 
 
 def _clean(value: Any) -> Any:

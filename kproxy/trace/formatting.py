@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dissectors.findings import Severity
+from kproxy.escaping import terminal as safe
+
+__all__ = ["RANK", "duration", "safe", "size"]
 
 #: Severity -> rank; higher is worse.
 RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
@@ -31,10 +34,3 @@ def duration(us: int | None) -> str:
         return f"{us} us"
     us = min(us, _LARGEST)
     return f"{us / 1000:.1f} ms" if us < 1_000_000 else f"{us / 1_000_000:.1f} s"
-
-
-def safe(text: str) -> str:
-    """`text` with control characters and invalid UTF-8 as escapes, so that a terminal does not act on it."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

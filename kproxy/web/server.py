@@ -12,8 +12,9 @@ from string import Template
 from typing import Final
 
 from aiohttp import web
-from textual_serve.server import Server, to_int
+from textual_serve.server import Server
 
+from kproxy.web import messages
 from kproxy.web.access import AccessControl, is_same_origin
 from kproxy.web.session import GRACE_S, WindowProcess
 
@@ -102,9 +103,9 @@ class WebServer(Server):
         """Attach a window to the session with the given name if it still exists, else to a new one."""
         if not is_same_origin(request.headers.get("Origin"), request.host):
             raise web.HTTPForbidden(text="Start sessions from this server's page only.\n")
-        websocket = web.WebSocketResponse(heartbeat=15)
+        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=messages.MOST_BYTES)
         await websocket.prepare(request)
-        width, height = to_int(request.query.get("width", ""), 80), to_int(request.query.get("height", ""), 24)
+        width, height = messages.window_size(request.query.get("width"), request.query.get("height"))
         name = request.match_info["session"]
         session = self._sessions.get(name)
         if session is not None and not session.ended:
@@ -122,7 +123,7 @@ class WebServer(Server):
             return websocket
         self._open.add(websocket)
         try:
-            await self._process_messages(websocket, session)
+            await messages.pass_on(websocket, session)
         finally:
             self._open.discard(websocket)
             session.detach(websocket)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,11 +10,13 @@ import msgspec
 from dissectors import embedded
 from kproxy.browse.fields.frames import FrameLine, frame_of, message_of, topic_names
 from kproxy.browse.rows.exchange import Exchange
+from kproxy.escaping import markdown_code as _code
+from kproxy.escaping import shell_word
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import best_first, full_rows
 from kproxy.outputs.text import topics
 from kproxy.trace.encoding import as_mapping, encode_json
-from kproxy.trace.formatting import duration, safe
+from kproxy.trace.formatting import duration
 from kproxy.trace.lines import RequestLine, ResponseLine
 
 #: Limits of the Markdown: bytes of a frame, and characters of a body.
@@ -45,7 +46,7 @@ def as_command(exchange: Exchange, *, request: bool) -> str | None:
         return f"kproxy explain --request {request_bytes.hex()} {response_bytes.hex()}"
     if not line.api:
         return None
-    return f"kproxy explain --api {shlex.quote(line.api)} --version {line.api_version} {response_bytes.hex()}"
+    return f"kproxy explain --api {shell_word(line.api)} --version {line.api_version} {response_bytes.hex()}"
 
 
 def as_json(exchange: Exchange) -> str:
@@ -112,10 +113,6 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
         if bytes_ is not None:
             more = f"\n... {len(bytes_) - _MOST_BYTES} more bytes" if len(bytes_) > _MOST_BYTES else ""
             yield from _folded(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MOST_BYTES]) + more, "text")
-
-
-def _code(text: str) -> str:
-    return f"`{safe(text).replace('`', chr(39))}`"
 
 
 def _folded(title: str, text: str, language: str) -> Iterator[str]:

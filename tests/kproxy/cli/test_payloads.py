@@ -326,6 +326,14 @@ def test_explain(kproxy: Run, capture: Path) -> None:
             ["--payloads", "--registry", "http://a:b@localhost"],
             "--registry: pass the user with --registry-user, not in the URL, where others can see it",
         ),
+        *(
+            (
+                ["--payloads", "--registry", url],
+                "--registry: pass a URL without ? and #, since paths are added to it; "
+                "a token belongs into $KPROXY_REGISTRY_SECRET or --registry-secret-file FILE",
+            )
+            for url in ("http://localhost/?apikey=planted", "http://localhost#planted", "http://localhost?")
+        ),
         (["--payloads", "--registry-user", "a"], "--registry-user needs --registry URL"),
         (
             ["--payloads", "--registry", "http://localhost", "--registry-user", "a"],

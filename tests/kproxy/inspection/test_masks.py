@@ -47,6 +47,12 @@ def test_headers() -> None:
     assert not masks.masks_header("others", "x-id")
 
 
+def test_names_of_headers_match_in_any_case() -> None:
+    assert Masks(["header.authorization"]).masks_header(None, "Authorization")
+    assert Masks(["header.X-Api-*"]).masks_header(None, "x-API-key")
+    assert not Masks(["Orders:header.authorization"]).masks_header("orders", "authorization")
+
+
 @pytest.mark.parametrize("text", ["card", "value.", "orders:", "value..x", ""])
 def test_invalid_masks(text: str) -> None:
     with pytest.raises(UserError, match=r"pass \[TOPIC:\]key, value or header"):

