@@ -165,7 +165,7 @@ def test_nobody_is_left_when_the_proxy_is_killed(
     assert are_whole(tmp_path / "kproxy-trace")
 
 
-def test_a_busy_worker_ends_with_their_inspector(tmp_path: Path, broker: Broker) -> None:
+def test_a_busy_worker_ends_with_its_inspector(tmp_path: Path, broker: Broker) -> None:
     with proxied(tmp_path, broker, "--inspectors", "2", program=BUSY) as (proxy, _):
         [inspector] = inspectors(proxy.process.pid)
         workers = children(inspector)
