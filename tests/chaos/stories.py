@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass, field, replace
 
-from tests.chaos import faults
-from tests.chaos.faults import Fault
+from tests.chaos import environment_faults, process_faults
+from tests.chaos.faults import FAULTLESS, Fault
 from tests.chaos.load import Pace
 
 
@@ -46,39 +46,47 @@ class Story:
 
 def _stories() -> list[Story]:
     alone = [
-        Story((faults.FAULTLESS,)),
-        Story((faults.killed_relay(signal.SIGKILL, -signal.SIGKILL),), quick=True),
-        Story((faults.killed_relay(signal.SIGTERM, 0),)),
-        Story((faults.KILLED_RELAY_OF_STOPPED_INSPECTOR,), quick=True),
-        Story((faults.STOPPED_RELAY,)),
-        Story((faults.KILLED_INSPECTOR,), quick=True),
-        Story((faults.STOPPED_INSPECTOR,), quick=True),
-        Story((faults.ignored_term("inspector"),)),
-        Story((faults.KILLED_INSPECTOR,), inspectors=2),
-        Story((faults.STOPPED_INSPECTOR,), inspectors=2),
-        Story((faults.KILLED_WORKER,), inspectors=2, quick=True),
-        Story((faults.STOPPED_WORKER,), inspectors=2, quick=True),
-        Story((faults.ignored_term("worker 1"),), inspectors=2),
-        Story((faults.KILLED_SPAWNER,), quick=True),
-        Story((faults.STOPPED_SPAWNER,)),
-        Story((faults.ignored_term("spawner"),)),
-        Story((faults.KILLED_UPSTREAM,), quick=True),
-        Story((faults.MUTE_UPSTREAM,), quick=True),
-        Story((faults.FORGOTTEN_UPSTREAM,), quick=True),
-        Story((faults.FULL_DISK,), quick=True),
-        Story((faults.REMOVED_TRACE,), quick=True),
-        Story((faults.REMOVED_DISK,)),
-        Story((faults.SHORT_OF_DESCRIPTORS,), quick=True),
-        Story((faults.SLOW_READERS,), quick=True),
-        Story((faults.SLOW_INSPECTOR,), pace=Pace(3000, 1000)),
-        Story((faults.OVERRUN_INSPECTOR,), pace=Pace(2000, 8000)),
+        Story((FAULTLESS,)),
+        Story((process_faults.killed_relay(signal.SIGKILL, -signal.SIGKILL),), quick=True),
+        Story((process_faults.killed_relay(signal.SIGTERM, 0),)),
+        Story((process_faults.KILLED_RELAY_OF_STOPPED_INSPECTOR,), quick=True),
+        Story((process_faults.STOPPED_RELAY,)),
+        Story((process_faults.KILLED_INSPECTOR,), quick=True),
+        Story((process_faults.STOPPED_INSPECTOR,), quick=True),
+        Story((process_faults.ignored_term("inspector"),)),
+        Story((process_faults.KILLED_INSPECTOR,), inspectors=2),
+        Story((process_faults.STOPPED_INSPECTOR,), inspectors=2),
+        Story((process_faults.KILLED_WORKER,), inspectors=2, quick=True),
+        Story((process_faults.STOPPED_WORKER,), inspectors=2, quick=True),
+        Story((process_faults.ignored_term("worker 1"),), inspectors=2),
+        Story((process_faults.KILLED_SPAWNER,), quick=True),
+        Story((process_faults.STOPPED_SPAWNER,)),
+        Story((process_faults.ignored_term("spawner"),)),
+        Story((environment_faults.KILLED_UPSTREAM,), quick=True),
+        Story((environment_faults.MUTE_UPSTREAM,), quick=True),
+        Story((environment_faults.FORGOTTEN_UPSTREAM,), quick=True),
+        Story((environment_faults.FULL_DISK,), quick=True),
+        Story((environment_faults.REMOVED_TRACE,), quick=True),
+        Story((environment_faults.REMOVED_DISK,)),
+        Story((environment_faults.SHORT_OF_DESCRIPTORS,), quick=True),
+        Story((environment_faults.SLOW_READERS,), quick=True),
+        Story((process_faults.SLOW_INSPECTOR,), pace=Pace(3000, 1000)),
+        Story((process_faults.OVERRUN_INSPECTOR,), pace=Pace(2000, 8000)),
     ]
     lasting = [replace(story, heals=False) for story in alone if story.faults[0].ended is not None]
     several = [
-        Story((faults.KILLED_INSPECTOR, faults.KILLED_INSPECTOR, faults.killed_relay(signal.SIGKILL, -signal.SIGKILL))),
-        Story((faults.KILLED_UPSTREAM, faults.MUTE_UPSTREAM, faults.KILLED_INSPECTOR)),
-        Story((faults.FULL_DISK, faults.KILLED_INSPECTOR, faults.SHORT_OF_DESCRIPTORS)),
-        Story((faults.KILLED_WORKER, faults.STOPPED_WORKER, faults.KILLED_WORKER), inspectors=2),
+        Story(
+            (
+                process_faults.KILLED_INSPECTOR,
+                process_faults.KILLED_INSPECTOR,
+                process_faults.killed_relay(signal.SIGKILL, -signal.SIGKILL),
+            )
+        ),
+        Story((environment_faults.KILLED_UPSTREAM, environment_faults.MUTE_UPSTREAM, process_faults.KILLED_INSPECTOR)),
+        Story((environment_faults.FULL_DISK, process_faults.KILLED_INSPECTOR, environment_faults.SHORT_OF_DESCRIPTORS)),
+        Story(
+            (process_faults.KILLED_WORKER, process_faults.STOPPED_WORKER, process_faults.KILLED_WORKER), inspectors=2
+        ),
     ]
     return alone + lasting + several
 

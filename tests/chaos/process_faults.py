@@ -1,0 +1,140 @@
+"""Faults of kproxy's own processes: killed, stopped, slow, or sent a signal that is not for them."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+from tests.chaos.expectations import Told
+from tests.chaos.faults import Action, Fault
+from tests.chaos.proxy import NO_ANSWER
+from tests.chaos.rig import Rig
+
+
+def _send(part: str, number: signal.Signals) -> Action:
+    return lambda rig: rig.proxy.part(part).signal(number)
+
+
+def _end_relay(number: signal.Signals) -> Action:
+    def end(rig: Rig) -> None:
+        rig.proxy.signal(number)
+        rig.proxy.wait()
+
+    return end
+
+
+def killed_relay(number: signal.Signals, status: int) -> Fault:
+    return Fault(
+        f"{number.name} of the relay",
+        _end_relay(number),
+        heal=Rig.start_proxy,
+        told=Told(health=NO_ANSWER),
+        exits=(status, 0),
+        stops_traffic=True,
+    )
+
+
+def _kill_relay_of_stopped_inspector(rig: Rig) -> None:
+    rig.proxy.part("inspector").signal(signal.SIGSTOP)
+    rig.load.advance()
+    rig.proxy.signal(signal.SIGKILL)
+    rig.proxy.wait()
+
+
+KILLED_RELAY_OF_STOPPED_INSPECTOR = replace(
+    killed_relay(signal.SIGKILL, -signal.SIGKILL),
+    name="SIGKILL of the relay while the inspector is stopped",
+    inject=_kill_relay_of_stopped_inspector,
+)
+STOPPED_RELAY = Fault(
+    "SIGSTOP of the relay",
+    _send("relay", signal.SIGSTOP),
+    heal=_send("relay", signal.SIGCONT),
+    told=Told(health=NO_ANSWER),
+    stops_traffic=True,
+)
+KILLED_INSPECTOR = Fault(
+    "SIGKILL of the inspector",
+    _send("inspector", signal.SIGKILL),
+    told=Told(
+        r"the inspector stopped \(killed by SIGKILL\): traffic is still relayed; it restarts in",
+        '"inspector": "restarting"',
+    ),
+    healed=Told(
+        "the inspector runs again after", '"inspector": "running"',
+        ("kproxy_inspector_up == 1", "kproxy_inspector_restarts_total >= 1"),
+    ),
+    exits=(4,),
+)  # fmt: skip
+#: Reported within 5 s; the rest is for metrics that are up to a second old, and for a busy machine.
+_NOT_RESPONDING = Told(
+    "the inspector has not responded for [0-9]+ s.*: traffic is relayed uninspected",
+    '^200 .*"inspector": "not responding"',
+    ("kproxy_inspector_up == 0", "kproxy_inspector_lag_seconds >= 3"), seconds=7,
+)  # fmt: skip
+_RESPONDS = Told(
+    "the inspector responds again after [0-9]+ s", '^200 .*"inspector": "running"',
+    ("kproxy_inspector_up == 1", "kproxy_inspector_lag_seconds < 2"),
+)  # fmt: skip
+_GIVEN_UP = "the inspector did not finish in time and was killed: [0-9]+ bytes .* were not inspected; .* has gap lines"
+STOPPED_INSPECTOR = Fault(
+    "SIGSTOP of the inspector",
+    _send("inspector", signal.SIGSTOP),
+    heal=_send("inspector", signal.SIGCONT),
+    told=_NOT_RESPONDING,
+    healed=_RESPONDS,
+    ended=_GIVEN_UP,
+    exit_while_it_lasts=4,
+)
+OVERRUN_INSPECTOR = replace(
+    STOPPED_INSPECTOR,
+    name="SIGSTOP of the inspector while 64 MiB go through",
+    told=Told(
+        "inspection cannot keep up and skips frames", metrics=("kproxy_inspector_dropped_frames_total > 0",), seconds=60
+    ),
+    healed=Told(
+        health='^200 .*"inspector": "running"'
+    ),  # whether it was stopped for long enough to be reported, depends
+    ended=None,
+)
+SLOW_INSPECTOR = Fault(
+    "inspector with a twentieth of its time",
+    lambda rig: rig.throttle("inspector"),
+    heal=Rig.unthrottle,
+    told=Told(health='^200 .*"inspector": "running"', metrics=("kproxy_inspector_lag_seconds > 0.5",), seconds=10),
+    healed=Told(metrics=("kproxy_inspector_lag_seconds < 0.5",), seconds=20),
+)
+KILLED_WORKER = Fault(
+    "SIGKILL of the first worker",
+    _send("worker 1", signal.SIGKILL),
+    told=Told(r"one of 2 inspectors stopped \(killed by SIGKILL\) and was restarted"),
+    exits=(4,),
+)
+STOPPED_WORKER = Fault(
+    "SIGSTOP of the second worker",
+    _send("worker 2", signal.SIGSTOP),
+    heal=_send("worker 2", signal.SIGCONT),
+    told=_NOT_RESPONDING,
+    healed=_RESPONDS,
+    ended=_GIVEN_UP,
+    exit_while_it_lasts=4,
+)
+KILLED_SPAWNER = Fault(
+    "SIGKILL of the spawner",
+    _send("spawner", signal.SIGKILL),
+    exits=(4,),
+    ended=r"the inspector stopped \(the process that starts inspectors was killed\)",
+    exit_while_it_lasts=4,
+)
+STOPPED_SPAWNER = Fault(
+    "SIGSTOP of the spawner",
+    _send("spawner", signal.SIGSTOP),
+    heal=_send("spawner", signal.SIGCONT),
+    ended="the inspector did not finish in time",
+    exit_while_it_lasts=4,
+)
+
+
+def ignored_term(part: str) -> Fault:
+    """Only the relay ends at a SIGTERM; it then ends the others in their order."""
+    return Fault(f"SIGTERM of the {part}", _send(part, signal.SIGTERM))
