@@ -74,7 +74,9 @@ class Health:
     def _inspector(self) -> str:
         if self._tap.lost:
             return "stopped" if self._tap.gone else "restarting"
-        return "not responding" if self._watch.is_stuck else "running"
+        if self._watch.is_stuck:
+            return "not responding"
+        return "running, cannot be restarted" if self._tap.is_last and not self.draining else "running"
 
     async def _failed_upstreams(self) -> dict[str, str]:
         """If all upstreams are unreachable, the reason for each."""

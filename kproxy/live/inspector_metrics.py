@@ -48,10 +48,17 @@ class InspectorMetrics(Collector):
     Args:
         in_flight: Returns the number of unanswered requests.
         lost_lines: Returns the number of lines that the trace lacks because they could not be written.
+        worker_restarts: Returns how often one of several inspectors was restarted.
     """
 
-    def __init__(self, in_flight: Callable[[], int], lost_lines: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        in_flight: Callable[[], int],
+        lost_lines: Callable[[], int] = lambda: 0,
+        worker_restarts: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._in_flight = in_flight
+        self._worker_restarts = worker_restarts
         self._lost_lines = lost_lines
         self._names = {each.name for each in schemas.apis()}
         self._severities = {each.code: str(each.severity) for each in rules()}
@@ -125,6 +132,8 @@ class InspectorMetrics(Collector):
             findings.add_metric(key, count)
         yield findings
         yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
+        text = "How often one of several inspectors (--inspectors) was restarted."
+        yield CounterMetricFamily("kproxy_inspector_worker_restarts", text, self._worker_restarts())
         yield CounterMetricFamily("kproxy_gap_bytes", "Relayed bytes that were not inspected.", self._gap_bytes)
         text = "Relayed frames that were not inspected, and lines of the trace that could not be written."
         yield CounterMetricFamily("kproxy_gap_frames", text, self._gap_frames + self._lost_lines())

@@ -73,6 +73,11 @@ class PooledSink(InspectionSink):
         return not self._pool.restarts
 
     @property
+    def worker_restarts(self) -> int:
+        """How often one of several inspectors was restarted."""
+        return self._pool.restarts
+
+    @property
     def in_flight(self) -> int:
         """Requests without a response, as of the last tick."""
         return sum(self._in_flight.values())

@@ -67,6 +67,8 @@ class RelayMetrics(Collector):
         yield GaugeMetricFamily("kproxy_inspector_lag_seconds", text, self._watch.lag)
         is_up = not tap.lost and not self._watch.is_stuck
         yield GaugeMetricFamily("kproxy_inspector_up", "Whether the inspector runs and responds.", int(is_up))
+        text = "Whether another inspector can be started if this one fails."
+        yield GaugeMetricFamily("kproxy_inspector_restartable", text, int(not tap.is_last))
         text = "How often the inspector was restarted."
         yield CounterMetricFamily("kproxy_inspector_restarts", text, max(self._figures.inspectors - 1, 0))
         if self._trace is not None:

@@ -137,7 +137,7 @@ def _ended_well(statuses: Sequence[int]) -> bool:
             if status != FAILED:  # otherwise it has reported the reason
                 warn(str(InspectorLost(ending(status))))
         case _:
-            warn(str(InspectorLost(SPAWNER_LOST)))
+            warn(f"the trace may lack lines: {SPAWNER_LOST}, so it is not known how the inspector has ended")
     return False
 
 

@@ -166,6 +166,11 @@ class InspectionSink:
         """Requests without a response."""
         return self._inspector.in_flight
 
+    @property
+    def worker_restarts(self) -> int:
+        """How often one of several inspectors was restarted."""
+        return 0
+
     def observe(self, message: tap_messages.Message) -> None:
         """Take one message of the tap after the first."""
         self._at = message.at
@@ -348,7 +353,7 @@ def _metrics_of(sink: InspectionSink) -> InspectorMetrics | None:
         from kproxy.live.inspector_metrics import InspectorMetrics
     except ImportError:  # the relay reports the missing extra
         return None
-    return InspectorMetrics(lambda: sink.in_flight, lambda: sink.lost_lines)
+    return InspectorMetrics(lambda: sink.in_flight, lambda: sink.lost_lines, lambda: sink.worker_restarts)
 
 
 def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:

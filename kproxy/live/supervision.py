@@ -11,7 +11,7 @@ from typing import Final
 from kproxy.live.inspector_process import FAILED
 from kproxy.live.restart_policy import MOST_RESTARTS, WINDOW_S, RestartPolicy
 from kproxy.live.spawner import NOT_STARTED, Spawner
-from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report
+from kproxy.proxy.events import InspectorLost, InspectorRestarting, Report, SpawnerKilled
 from kproxy.proxy.shortage import is_shortage
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
@@ -135,6 +135,8 @@ class Supervisor:
             self._ended.set()
             if self._tap.lost:
                 self._give_up(SPAWNER_LOST)
+            elif not self._closed:
+                self._report(SpawnerKilled())
             return
         if self._closed and statuses:
             self.statuses += statuses

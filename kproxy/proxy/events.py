@@ -79,6 +79,17 @@ class InspectorRestarting:
 
 
 @dataclass(frozen=True, slots=True)
+class SpawnerKilled:
+    """The process that starts inspectors was killed; the current inspector continues."""
+
+    def __str__(self) -> str:
+        return (
+            "the process that starts inspectors was killed: the current inspector continues, but no other one can "
+            "follow it; restart kproxy when it suits"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class InspectorResumed:
     """Another inspector has begun. The counts are those of traffic that no inspector has seen, up to now."""
 
@@ -237,6 +248,7 @@ Event: TypeAlias = (
     | OutOfResources
     | InspectorLost
     | InspectorRestarting
+    | SpawnerKilled
     | InspectorResumed
     | InspectorNotResponding
     | InspectorResponds

@@ -232,6 +232,11 @@ class Tap:
             self.behind.clear()
             self._release()
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no inspector can follow the current one."""
+        return self._is_last
+
     def expect_no_other(self) -> None:
         """No inspector will follow the current one."""
         self._is_last = True

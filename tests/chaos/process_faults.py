@@ -107,7 +107,10 @@ SLOW_INSPECTOR = Fault(
 KILLED_WORKER = Fault(
     "SIGKILL of the first worker",
     _send("worker 1", signal.SIGKILL),
-    told=Told(r"one of 2 inspectors stopped \(killed by SIGKILL\) and was restarted"),
+    told=Told(
+        r"one of 2 inspectors stopped \(killed by SIGKILL\) and was restarted",
+        metrics=("kproxy_inspector_worker_restarts_total >= 1",),
+    ),
     exits=(4,),
 )
 STOPPED_WORKER = Fault(
@@ -122,8 +125,13 @@ STOPPED_WORKER = Fault(
 KILLED_SPAWNER = Fault(
     "SIGKILL of the spawner",
     _send("spawner", signal.SIGKILL),
+    told=Told(
+        "no other one can follow it",
+        health='^200 .*"inspector": "running, cannot be restarted"',
+        metrics=("kproxy_inspector_up == 1", "kproxy_inspector_restartable == 0"),
+    ),
     exits=(4,),
-    ended=r"the inspector stopped \(the process that starts inspectors was killed\)",
+    ended="the trace may lack lines: the process that starts inspectors was killed",
     exit_while_it_lasts=4,
 )
 STOPPED_SPAWNER = Fault(

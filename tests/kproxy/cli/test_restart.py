@@ -326,7 +326,7 @@ def test_without_the_process_that_restarts_it_an_inspector_continues_and_is_the_
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "-q") as proxy:
         [spawner], [inspector] = children(proxy.process.pid), inspectors(proxy.process.pid)
         os.kill(spawner, signal.SIGKILL)
-        until(lambda: state(spawner) == "Z")
+        proxy.wait_until_said("no other one can follow it")
         until_inspected(proxy, trace, connections=1)
         os.kill(inspector, signal.SIGKILL)
         until(lambda: state(inspector) == "Z")

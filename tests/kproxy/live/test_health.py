@@ -49,7 +49,7 @@ async def test_ready_with_the_listeners_and_the_inspector() -> None:
                     "status": "ok",
                     "listening": relay.addresses,
                     "unreachable": {},
-                    "inspector": "running",
+                    "inspector": "running, cannot be restarted",  # this tap has no table of what was inspected
                     "inspector_lag_s": 0.0,
                 },
             )
