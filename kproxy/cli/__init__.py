@@ -40,14 +40,14 @@ _DESCRIBE_ALL = ("completion", "help")
 
 #: The garbage collector would traverse the objects of a large frame dozens of times: most have no cycles, and are freed
 #: without it.
-_GC_THRESHOLD = (20_000, 20, 20)
+GC_THRESHOLD = (20_000, 20, 20)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line (without the program's name); return the exit status."""
     streams.open_closed()
     if argv is None:  # a program of its own
-        gc.set_threshold(*_GC_THRESHOLD)
+        gc.set_threshold(*GC_THRESHOLD)
     try:
         args = _parse(sys.argv[1:] if argv is None else argv)
         status: int = args.run(args)
@@ -104,6 +104,10 @@ class _Parser(argparse.ArgumentParser):
         self._given = sys.argv[1:] if args is None else args
         return super().parse_known_args(args, namespace)
 
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        # Not by argparse: since Python 3.11.5 it hides that the disk is full.
+        (file or sys.stdout).write(self.format_help())
+
     def error(self, message: str) -> None:  # type: ignore[override]
         unknown = self._unknown_option(message) or _unknown_command(message)
         if unknown is None:
@@ -136,7 +140,7 @@ class _Root(_Parser):
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
         commands = ((name, _command(name).HELP) for name in COMMANDS)
-        self._print_message(overview(commands), file or sys.stdout)
+        (file or sys.stdout).write(overview(commands))
 
 
 class _Command(_Parser):

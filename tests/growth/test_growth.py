@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 from dissectors import schemas
+from kproxy.cli import GC_THRESHOLD
 from tests.growth.frames import Growing, growing
 from tests.growth.growth import MOST_GROWTH, growth, short_searches
+from tests.growth.work import cpu_seconds, explained, inspect
 
 #: What has grown too fast, and more of the kind.
 _CASES = [
@@ -57,3 +60,33 @@ def test_no_message_of_any_version_takes_more_than_its_share(part: int) -> None:
     ]
     assert len(chosen) > 600
     assert [(str(one), factor) for one in chosen[part::_PARTS] if (factor := growth(one)) > MOST_GROWTH] == []
+
+
+#: The costliest of the frames of 1 MB, by lines of Python for each byte, and the number of elements.
+_LARGE = [
+    (Growing("ListOffsets", 11, True, ("topics", "partitions", "_tags"), "zeros", "right"), 200_000),
+    (Growing("FetchSnapshot", 1, False, ("topics", "partitions", "snapshot_id", "_tags"), "garbage", "cut"), 200_000),
+    (Growing("ListConfigResources", 1, True, ("resource_types",), "zeros", "cut"), 199_000),
+    (Growing("ListOffsets", 11, True, ("topics",), "zeros", "cut"), 35_000),
+    (Growing("Fetch", 12, False, ("responses", "partitions"), "garbage", "right"), 18_000),
+    (Growing("Fetch", 12, False, ("responses", "partitions"), "damaged batches", "right"), 8_000),
+    (Growing("Produce", 9, True, ("topic_data",), "damaged batches", "right"), 11_000),
+    (Growing("DescribeGroups", 5, False, ("groups", "members"), "subscription", "right"), 8_000),
+    (Growing("AddPartitionsToTxn", 5, False, ("results_by_transaction", "topic_results"), "zeros", "right"), 50_000),
+    (Growing("JoinGroup", 9, True, ("protocols",), "short subscription", "right"), 25_000),
+]
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(("one", "size"), _LARGE, ids=str)
+def test_a_frame_of_a_megabyte_takes_two_seconds_at_most(one: Growing, size: int) -> None:
+    """CPU seconds, the less of two runs, with a second for a busy machine."""
+    exchange = one.exchange(size)
+    assert 0.15e6 < max(map(len, exchange)) < 1.4e6
+    before = gc.get_threshold()
+    gc.set_threshold(*GC_THRESHOLD)  # as the program does
+    try:
+        for work in (lambda: inspect(*exchange), lambda: explained(*exchange, is_request=one.is_request)):
+            assert min(cpu_seconds(work), cpu_seconds(work)) < 3
+    finally:
+        gc.set_threshold(*before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -35,6 +36,13 @@ def explained(request: bytes, response: bytes, *, is_request: bool) -> None:
         explain(request)
     else:
         explain(response, request=request)
+
+
+def cpu_seconds(function: Callable[[], Any]) -> float:
+    """The CPU time of a call."""
+    began = time.process_time()
+    function()
+    return time.process_time() - began
 
 
 def lines_run(function: Callable[[], Any]) -> int:

