@@ -5,14 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from kproxy.capture.flows import BytesCaptured, BytesDiffer, BytesLost, Event, Flow
 from kproxy.capture.links import FIN, SYN, Segment
 from kproxy.capture.recent_bytes import RecentBytes, delivered_since, difference
-
-if TYPE_CHECKING:
-    from collections import deque
 
 #: Position, bytes, and the number of bytes after them that were not captured.
 Piece: TypeAlias = tuple[int, bytes, int]
@@ -28,16 +25,29 @@ class Half:
 
     Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;
     `next` that of the next byte to deliver; `fin` that of the end. `acked` is the last sequence number that the other
-    side acknowledged. `waiting` has pieces after a gap, sorted, without overlap. `recent` has the positions and bytes
-    that `RecentBytes` still keeps of this direction.
+    side acknowledged. `waiting` has pieces after a gap, sorted, without overlap. `recent` and `older`
+    have the positions and bytes that `RecentBytes` still keeps of this direction.
     """
 
-    __slots__ = ("acked", "direction", "fin", "flow", "kept", "next", "recent", "start", "waiting", "waiting_bytes")
+    __slots__ = (
+        "acked",
+        "direction",
+        "fin",
+        "flow",
+        "kept",
+        "next",
+        "older",
+        "recent",
+        "start",
+        "waiting",
+        "waiting_bytes",
+    )
 
     def __init__(self, flow: Flow, direction: int, kept: RecentBytes) -> None:
         self.flow = flow
         self.kept = kept
-        self.recent: deque[tuple[int, bytes]] | None = None
+        self.recent: list[tuple[int, bytes]] | None = None
+        self.older: list[tuple[int, bytes]] | None = None
         self.direction = direction
         self.start: int | None = None
         self.next = 0

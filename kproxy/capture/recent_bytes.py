@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,31 +16,40 @@ _MAX_LOOKED_AT = 256  # payloads of one direction, so that a retransmission neve
 class RecentBytes:
     """Keeps the payloads that were delivered last, of all connections together, within `limit` bytes of memory.
 
-    Older ones are dropped: retransmissions of these cannot be compared. Payloads are kept as they are, not copied.
+    They are kept as they are, not copied, in two generations: when the newer one is full, the older one is dropped, so
+    that a packet costs next to nothing. Retransmissions of dropped payloads cannot be compared.
     """
 
-    __slots__ = ("_left", "_senders")
+    __slots__ = ("_left", "_limit", "_newer", "_older")
 
     def __init__(self, limit: int) -> None:
-        self._left = limit
-        self._senders: deque[Half] = deque()  # of the kept payloads, in their order
+        self._limit = self._left = limit // 2
+        self._newer: list[Half] = []  # those that have payloads in this generation
+        self._older: list[Half] = []
 
     def keep(self, half: Half, position: int, payload: bytes) -> None:
         """Keep a payload that was delivered."""
         if half.recent is None:
-            half.recent = deque()
+            half.recent = []
+            self._newer.append(half)
         half.recent.append((position, payload))
-        self._senders.append(half)
         self._left -= len(payload) + _PAYLOAD_COST
-        while self._left < 0:
-            oldest = self._senders.popleft().recent
-            assert oldest is not None
-            self._left += len(oldest.popleft()[1]) + _PAYLOAD_COST
+        if self._left < 0:
+            self._begin_generation()
+
+    def _begin_generation(self) -> None:
+        for half in self._older:
+            half.older = None
+        for half in self._newer:
+            half.older, half.recent = half.recent, None
+        self._older, self._newer = self._newer, []
+        self._left = self._limit
 
 
 def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
     """The kept payloads of one direction that have bytes at or after `position`, the last one first."""
-    for start, payload in islice(reversed(half.recent or ()), _MAX_LOOKED_AT):
+    kept = chain(reversed(half.recent or ()), reversed(half.older or ()))
+    for start, payload in islice(kept, _MAX_LOOKED_AT):
         if start + len(payload) <= position:
             return
         yield start, payload
