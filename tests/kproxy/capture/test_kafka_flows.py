@@ -132,8 +132,18 @@ def test_bytes_that_differ_do_not_hide_that_a_flow_is_tls() -> None:
     one = flow()
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abc"
     events = [FlowOpened(one, 1), BytesDiffer(one, 0, 2, 5, 9, 3), BytesCaptured(one, 0, 2, hello)]
-    lines, dissector = run([*events, FlowEnded(one, 4, "fin", 0)])
-    assert (lines, dissector.other) == ([], {"TLS": 1})
+    decryptors: list[str] = []
+    run([*events, FlowEnded(one, 4, "fin", 0)], decryptor=lambda: decryptors.append("made"))
+    assert decryptors == ["made"]
+
+
+def test_not_all_that_differs_is_kept_until_the_protocol_is_known() -> None:
+    one = flow(midstream=True)
+    differ = [BytesDiffer(one, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
+    lines, _ = run([FlowOpened(one, 1), *differ, *exchange(one)[1:]])
+    closed = lines[-1]
+    assert isinstance(closed, CloseLine)
+    assert [(each.code, each.count) for each in closed.repeated] == [("K008", 4)]
 
 
 def test_what_stays_unclear_is_not_kept_for_ever() -> None:

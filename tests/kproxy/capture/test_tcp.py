@@ -192,6 +192,7 @@ def test_bytes_that_wait_after_a_gap_are_compared_too() -> None:
     waiting = [sent(103, b"de"), sent(107, b"hi")]
     assert differing(*waiting, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
     assert differing(*waiting, sent(103, b"de"), sent(100, b"abcdefghi")) == []
+    assert differing(sent(103, b"defg"), sent(104, b"eXg")) == [(0, AT, 5, 3, 1)]
     assert differing(*waiting, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [(0, AT, 4, 2, 1)]
 
 
@@ -222,6 +223,12 @@ def test_only_the_last_bytes_are_kept_for_comparison() -> None:
     again = [sent(100 + 300 * each, b"x" * 300, at=each) for each in range(5)]
     found = differing(*packets, *again, reassembler=Reassembler(max_recent=1000))
     assert found == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
+
+
+def test_bytes_are_forgotten_when_others_were_sent_since() -> None:
+    others = [sent(500 + 300 * each, bytes(300), server=True) for each in range(5)]
+    assert differing(sent(100, b"ask"), *others[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
+    assert not differing(sent(100, b"ask"), *others, sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
 
 
 def test_sequence_numbers_wrap() -> None:
