@@ -194,6 +194,20 @@ class BytesSkipped:
 
 
 @dataclass(slots=True)
+class BytesDiffer:
+    """TCP has sent bytes again, and `differing` of the packet's `size` bytes are not what they were.
+
+    `offset` is that of the first such byte in the TCP stream of its direction. The first copy was decoded.
+    """
+
+    direction: Direction
+    offset: int
+    at: int
+    size: int
+    differing: int
+
+
+@dataclass(slots=True)
 class FrameIncomplete:
     """A frame is incomplete: `have` of its bytes were received; `size` is its total size, 0 while that is unknown.
 
@@ -280,6 +294,7 @@ Event: TypeAlias = (
     | TlsFailed
     | ConnectFailed
     | BytesSkipped
+    | BytesDiffer
     | FrameIncomplete
     | ConnectionEnded
     | DeadlinePassed

@@ -1,12 +1,13 @@
 """Capture files to TCP byte streams and trace lines; decrypts TLS with logged keys."""
 
-from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
+from kproxy.capture.flows import BytesCaptured, BytesDiffer, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
 from kproxy.capture.packet import CaptureError, Packet
 from kproxy.capture.source import Capture, open_capture
 from kproxy.capture.tcp import Reassembler
 
 __all__ = [
     "BytesCaptured",
+    "BytesDiffer",
     "BytesLost",
     "Capture",
     "CaptureError",

@@ -61,6 +61,20 @@ class BytesLost(NamedTuple):
     size: int
 
 
+class BytesDiffer(NamedTuple):
+    """A packet carries bytes again, and `differing` of them are not what they were; the first copy was delivered.
+
+    `offset` is that of the first such byte in its direction, and `size` the number of bytes of the packet.
+    """
+
+    flow: Flow
+    direction: int
+    at: int
+    offset: int
+    size: int
+    differing: int
+
+
 class FlowEnded(NamedTuple):
     """The flow ended. `by` is the direction that sent the first FIN or the reset, None for other ends.
 
@@ -82,4 +96,4 @@ class NameNotFound(NamedTuple):
     name: str
 
 
-Event: TypeAlias = FlowOpened | BytesCaptured | BytesLost | FlowEnded | NameNotFound
+Event: TypeAlias = FlowOpened | BytesCaptured | BytesLost | BytesDiffer | FlowEnded | NameNotFound

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from dissectors.connections import addresses
+from dissectors.connections import addresses, events
 from dissectors.connections.connection import plausible_request
 from dissectors.connections.events import ConnectFailed, ConnectFailure, Direction
 from dissectors.connections.protocol_detection import PROXY_V1, PROXY_V2, detect_protocol
-from kproxy.capture import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
+from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Line
 
@@ -27,12 +27,15 @@ _FAILED = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANS
 _MAX_SERVERS = 1000  # whose failed connections are counted
 
 
+_Bytes: TypeAlias = BytesCaptured | BytesLost | BytesDiffer
+
+
 @dataclass(slots=True)
 class _Flow:
     flow: Flow
     opened_at: int
     server_side: int | None  # index of the server's endpoint, None while unknown
-    buffered: list[BytesCaptured | BytesLost] = field(default_factory=list)
+    buffered: list[_Bytes] = field(default_factory=list)
     buffered_bytes: int = 0
     inspected: bool = False
     ignored: bool = False
@@ -119,9 +122,15 @@ class Dissector:
             server = 1
         self._flows[flow.id] = _Flow(flow, event.at, server)
 
-    def _receive(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+    def _receive(self, state: _Flow, event: _Bytes) -> list[Line]:
         """Process data of an encrypted flow, or of one whose protocol is unknown."""
-        if isinstance(event, BytesCaptured) and not state.is_tls and not state.buffered:
+        if isinstance(event, BytesDiffer):  # of the encrypted bytes, if it is TLS
+            if not state.inspected:
+                if state.buffered_bytes > MAX_UNDECIDED:
+                    return []
+                state.buffered_bytes += event.size
+            return self._classify(state, event)
+        if isinstance(event, BytesCaptured) and not state.is_tls and not _has_data(state.buffered):
             detected = detect_protocol(event.data[:16])
             if detected and detected.protocol == "TLS":
                 state.is_tls = True
@@ -141,12 +150,12 @@ class Dissector:
             lines += self._inspect(state, opened) if state.inspected else self._classify(state, opened)
         return lines
 
-    def _classify(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+    def _classify(self, state: _Flow, event: _Bytes) -> list[Line]:
         """Buffer data until it is known whether the flow is Kafka."""
         if state.inspected:
             return self._inspect(state, event)
         state.buffered.append(event)
-        if isinstance(event, BytesLost):
+        if not isinstance(event, BytesCaptured):
             return []
         state.buffered_bytes += len(event.data)
         is_kafka = self._is_kafka(state, event)
@@ -201,10 +210,13 @@ class Dissector:
         state.buffered.clear()
         return lines
 
-    def _inspect(self, state: _Flow, event: BytesCaptured | BytesLost) -> list[Line]:
+    def _inspect(self, state: _Flow, event: _Bytes) -> list[Line]:
         direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
         if isinstance(event, BytesCaptured):
             return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
+        if isinstance(event, BytesDiffer):
+            differ = events.BytesDiffer(direction, event.offset, event.at, event.size, event.differing)
+            return self._inspector.bytes_differ(state.flow.id, differ)
         return self._inspector.lose(state.flow.id, direction, event.size, at=event.at, reason=_GAP_REASON)
 
     def _ignore(self, state: _Flow) -> None:
@@ -241,6 +253,11 @@ class Dissector:
             self.failed[server, event.how] += 1
         failed = ConnectFailed(event.at, client, server, _FAILED[event.how], event.attempts)
         return self._inspector.connect_failed(state.flow.id, failed, since=state.opened_at, always=bool(self._ports))
+
+
+def _has_data(buffered: list[_Bytes]) -> bool:
+    """Whether the first bytes of a flow were captured, or lost."""
+    return any(not isinstance(event, BytesDiffer) for event in buffered)
 
 
 def _address(endpoint: tuple[str, int]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from itertools import chain
 from operator import itemgetter
 from typing import TypeAlias
 
-from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow
+from kproxy.capture.flows import BytesCaptured, BytesDiffer, BytesLost, Event, Flow
 from kproxy.capture.links import FIN, SYN, Segment
+from kproxy.capture.recent_bytes import RecentBytes, delivered_since, difference
 
 #: Position, bytes, and the number of bytes after them that were not captured.
 Piece: TypeAlias = tuple[int, bytes, int]
@@ -23,13 +25,29 @@ class Half:
 
     Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;
     `next` that of the next byte to deliver; `fin` that of the end. `acked` is the last sequence number that the other
-    side acknowledged. `waiting` has pieces after a gap, sorted, without overlap.
+    side acknowledged. `waiting` has pieces after a gap, sorted, without overlap. `recent` and `older`
+    have the positions and bytes that `RecentBytes` still keeps of this direction.
     """
 
-    __slots__ = ("acked", "direction", "fin", "flow", "next", "start", "waiting", "waiting_bytes")
+    __slots__ = (
+        "acked",
+        "direction",
+        "fin",
+        "flow",
+        "kept",
+        "next",
+        "older",
+        "recent",
+        "start",
+        "waiting",
+        "waiting_bytes",
+    )
 
-    def __init__(self, flow: Flow, direction: int) -> None:
+    def __init__(self, flow: Flow, direction: int, kept: RecentBytes) -> None:
         self.flow = flow
+        self.kept = kept
+        self.recent: list[tuple[int, bytes]] | None = None
+        self.older: list[tuple[int, bytes]] | None = None
         self.direction = direction
         self.start: int | None = None
         self.next = 0
@@ -116,6 +134,8 @@ class Half:
             self.next = position
 
     def _add(self, piece: Piece, at: int, events: list[Event]) -> None:
+        if piece[0] < self.next or self.waiting:
+            self._compare(piece, at, events)
         if piece[0] < self.next:
             piece = _cut(piece, self.next, None)
         position, payload, missing = piece
@@ -124,6 +144,21 @@ class Half:
         elif payload or missing:
             self._store(piece)
             self._deliver_waiting(at, events)
+
+    def _compare(self, piece: Piece, at: int, events: list[Event]) -> None:
+        """Report bytes that differ from an earlier copy."""
+        position, payload, _ = piece
+        if len(payload) <= 1:  # probably a keep-alive probe, whose byte is arbitrary (RFC 1122, 4.2.3.6)
+            return
+        waiting = self.waiting
+        index = max(bisect_right(waiting, position, key=_position) - 1, 0)
+        stop = bisect_left(waiting, position + len(payload), key=_position)
+        earlier = chain(delivered_since(self, position), (waiting[each][:2] for each in range(index, stop)))
+        found = [each for copy in earlier if (each := difference(*copy, position, payload))]
+        if found:
+            assert self.start is not None
+            offset, differing = min(found)[0] - self.start, sum(count for _, count in found)
+            events.append(BytesDiffer(self.flow, self.direction, at, offset, len(payload), differing))
 
     def _store(self, new: Piece) -> None:
         waiting = self.waiting
@@ -156,6 +191,7 @@ class Half:
     def _deliver(self, payload: bytes, missing: int, at: int, events: list[Event]) -> None:
         if payload:
             events.append(BytesCaptured(self.flow, self.direction, at, payload))
+            self.kept.keep(self, self.next, payload)
         if missing:
             events.append(BytesLost(self.flow, self.direction, at, missing))
         self.next += len(payload) + missing

@@ -12,6 +12,7 @@ from kproxy.capture.links import ACK, FIN, NOT_TCP, RST, SYN, Segment, endpoints
 from kproxy.capture.names import name_not_found
 from kproxy.capture.packet import Packet
 from kproxy.capture.reassembly import WRAP, Half
+from kproxy.capture.recent_bytes import RecentBytes
 
 #: A sequence number farther away than this belongs to another connection: no TCP window is this large.
 _MAX_DISTANCE = 1 << 26
@@ -28,10 +29,10 @@ class _Connection:
 
     __slots__ = ("attempts", "closed_by", "ended", "flow", "halves", "in_order", "keys", "last_at")
 
-    def __init__(self, flow: Flow, keys: tuple[bytes, bytes]) -> None:
+    def __init__(self, flow: Flow, keys: tuple[bytes, bytes], kept: RecentBytes) -> None:
         self.flow = flow
         self.keys = keys
-        self.halves = (Half(flow, 0), Half(flow, 1))
+        self.halves = (Half(flow, 0, kept), Half(flow, 1, kept))
         self.last_at = 0
         self.attempts = 0
         self.in_order = False
@@ -48,12 +49,14 @@ class Reassembler:
 
     Data after a gap waits until the gap is filled, until the other side acknowledges data after it (then the capture
     lacks it: `BytesLost`), until a limit is reached, or until the flow ends. Retransmissions and packets captured twice
-    are dropped; if two versions of a byte differ, the first one counts.
+    are dropped; if two versions of a byte differ, the first one counts, and it is reported (`BytesDiffer`) if the first
+    one is still kept.
 
     Args:
         max_flows: Above this number, an eighth of the flows is evicted: ended ones first, then the least recent.
         max_waiting: Limit for bytes after gaps in one direction.
         max_waiting_total: Limit for bytes after gaps in all flows. The oldest gap is reported as lost first.
+        max_recent: Limit for delivered bytes that are kept to compare retransmissions with, of all flows.
         flow_ids: Ids of the flows in the order of their start; by default from 0.
 
     `skipped` counts packets that could not be used, by reason.
@@ -65,6 +68,7 @@ class Reassembler:
         max_flows: int = 16_384,
         max_waiting: int = 4 << 20,
         max_waiting_total: int = 32 << 20,
+        max_recent: int = 8 << 20,
         flow_ids: Iterator[int] | None = None,
     ) -> None:
         self.skipped: Counter[str] = Counter()
@@ -75,6 +79,7 @@ class Reassembler:
         self._senders: dict[bytes, _Sender] = {}
         self._gaps: dict[Half, int] = {}  # half -> its waiting bytes, the oldest gap first
         self._waiting_total = 0
+        self._recent = RecentBytes(max_recent)
         self._flow_ids = count() if flow_ids is None else flow_ids
 
     def receive(self, packet: Packet) -> Sequence[Event]:
@@ -98,6 +103,7 @@ class Reassembler:
                 peer.acked = ack
                 if not payload:
                     return ()
+                self._recent.keep(half, half.next, payload)
                 half.next += len(payload)
                 return (BytesCaptured(half.flow, half.direction, at, payload),)
         return self._receive_unusual(Segment(key, sequence, ack, flags, payload, missing), at, sender)
@@ -161,7 +167,7 @@ class Reassembler:
             from_client = source_port >= destination_port  # clients usually have the higher port
         keys = (key, reverse(key)) if from_client else (reverse(key), key)
         flow = Flow(next(self._flow_ids), endpoints(keys[0]), midstream=not begins)
-        connection = _Connection(flow, keys)
+        connection = _Connection(flow, keys, self._recent)
         client, server = connection.halves
         self._connections[connection] = None
         self._senders[keys[0]] = (connection, client, server)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dissectors import schemas
 from dissectors.connections.connection import Connection
 from dissectors.connections.events import (
+    BytesDiffer,
     BytesSkipped,
     ConnectFailed,
     ConnectFailure,
@@ -228,6 +229,10 @@ class Inspector:
         except Exception as error:  # noqa: BLE001
             return self._start_over(state, direction, size, error, at=at)
         return self._inspection.lines(state, events)
+
+    def bytes_differ(self, number: int, differ: BytesDiffer) -> list[Line]:
+        """TCP has sent bytes again, and they were not the same."""
+        return self._inspection.lines(self._connections[number], [differ])
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
         """Skip the body of a frame of which only the first bytes, `head`, are available."""

@@ -14,6 +14,7 @@
                                                          (`plaintext_upstream`: a relay ends its TLS)
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
     lose < 100 frames=2 behind                           the same, because the inspector was behind
+    differ < 100 size=1460 differing=3                   TCP sent bytes again from offset 100 on, 3 of them other ones
     unreachable client=10.0.0.9:50000 server=10.0.0.1:9092 reason=REFUSED
                                                          a client could not connect
     tls client by=proxy reason=expired                   TLS with that side failed ("2 tls" of connection 2)
@@ -41,7 +42,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dissectors import records
-from dissectors.connections.events import BEHIND, ConnectFailed, ConnectFailure, Direction, TlsFailed
+from dissectors.connections.events import BEHIND, BytesDiffer, ConnectFailed, ConnectFailure, Direction, TlsFailed
 from dissectors.connections.tls_failures import TlsReason
 from dissectors.edits import Edit, frame_layout, parse, write
 from dissectors.edits.notation import edit_for, kind_of
@@ -104,6 +105,11 @@ class Teller:
                 number, way, int(found[3]), at=self._now(), frames=frames,
                 reason=BEHIND if found[5] else "lost in the capture",
             )  # fmt: skip
+        elif found := re.fullmatch(r"(\d*)\s*differ ([<>]) (\d+) size=(\d+) differing=(\d+)", line):
+            number = self._connection(found[1])
+            way = Direction.REQUEST if found[2] == ">" else Direction.RESPONSE
+            differ = BytesDiffer(way, int(found[3]), self._now(), int(found[4]), int(found[5]))
+            self.lines += self.inspector.bytes_differ(number, differ)
         elif found := re.fullmatch(r"(\d*)\s*tls (client|server) by=(\w+) reason=(\w+)", line):
             number = self._connection(found[1])
             failed = TlsFailed(self._now(), found[2], found[3], TlsReason(found[4]))

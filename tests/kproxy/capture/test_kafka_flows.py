@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kproxy.capture import BytesCaptured, BytesLost, Flow, FlowEnded, FlowOpened, NameNotFound
+from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Flow, FlowEnded, FlowOpened, NameNotFound
 from kproxy.capture.kafka_flows import MAX_UNDECIDED, Dissector
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -102,6 +102,48 @@ def test_lost_bytes_are_told() -> None:
     events = [FlowOpened(one, 1), BytesCaptured(one, 0, 2, METADATA), BytesLost(one, 0, 3, 10)]
     lines, _ = run(events)
     assert kinds(lines) == [OpenLine, RequestLine, GapLine, FindingLine]  # K001
+
+
+def test_bytes_that_differ_are_reported_once_a_direction_and_counted() -> None:
+    one = flow()
+    differ = [BytesDiffer(one, way, 4, 8, 24, 3) for way in (0, 0, 1, 0)]
+    opened, asked, answered, ended = exchange(one)
+    lines, _ = run([opened, asked, answered, *differ, ended])
+    found = [line for line in lines if isinstance(line, FindingLine)]
+    assert [(line.code, line.direction, line.offset) for line in found] == [
+        ("K008", "request", 8),
+        ("K008", "response", 8),
+    ]
+    assert "3 of 24 bytes" in found[0].message
+    closed = lines[-1]
+    assert isinstance(closed, CloseLine)
+    assert [(each.code, each.count) for each in closed.repeated] == [("K008", 2)]
+
+
+def test_bytes_that_differ_before_the_protocol_is_known_wait_with_them() -> None:
+    one = flow()
+    opened, *rest = exchange(one)
+    early = [BytesDiffer(one, 0, 2, 5, 9, 3), BytesCaptured(one, 0, 2, METADATA[:9]), BytesDiffer(one, 0, 2, 5, 9, 3)]
+    lines, _ = run([opened, *early, BytesCaptured(one, 0, 3, METADATA[9:]), *rest[1:]])
+    assert kinds(lines) == [OpenLine, FindingLine, RequestLine, ResponseLine, CloseLine]
+
+
+def test_bytes_that_differ_do_not_hide_that_a_flow_is_tls() -> None:
+    one = flow()
+    hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abc"
+    events = [FlowOpened(one, 1), BytesDiffer(one, 0, 2, 5, 9, 3), BytesCaptured(one, 0, 2, hello)]
+    decryptors: list[str] = []
+    run([*events, FlowEnded(one, 4, "fin", 0)], decryptor=lambda: decryptors.append("made"))
+    assert decryptors == ["made"]
+
+
+def test_not_all_that_differs_is_kept_until_the_protocol_is_known() -> None:
+    one = flow(midstream=True)
+    differ = [BytesDiffer(one, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
+    lines, _ = run([FlowOpened(one, 1), *differ, *exchange(one)[1:]])
+    closed = lines[-1]
+    assert isinstance(closed, CloseLine)
+    assert [(each.code, each.count) for each in closed.repeated] == [("K008", 4)]
 
 
 def test_what_stays_unclear_is_not_kept_for_ever() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import struct
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from kproxy.capture import BytesCaptured, BytesLost, Reassembler, open_capture
+from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Packet, Reassembler, open_capture
 from kproxy.capture.links import Endpoint
 from tests.kproxy.capture.packets import PCAPS
 
@@ -59,3 +60,21 @@ def test_real_captures_come_out_whole(path: Path) -> None:
             streams[(b, a) if event.direction else (a, b)] += event.data
     assert streams == streams_by_offset(path)
     assert not reassembler.skipped
+
+
+def _differing(packets: Iterable[Packet]) -> int:
+    reassembler = Reassembler()
+    return sum(isinstance(event, BytesDiffer) for packet in packets for event in reassembler.receive(packet))
+
+
+def test_no_real_retransmission_differs_but_all_with_a_changed_byte_do() -> None:
+    root, found = Path(__file__).parents[3], 0
+    paths = [path for folder in ("captures", "tests/data") for path in (root / folder).rglob("*.pcap.gz")]
+    for path in paths:
+        with open_capture(path) as capture:
+            packets = list(capture)
+        assert _differing(packet for packet in packets for _ in range(2)) == 0, path
+        changed = (packet._replace(data=packet.data[:-1] + bytes([packet.data[-1] ^ 1])) for packet in packets)
+        found += _differing(each for pair in zip(packets, changed, strict=True) for each in pair)
+    assert len(paths) > 100
+    assert found > 5_000

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from kproxy.capture import BytesCaptured, BytesLost, Event, FlowEnded, FlowOpened, Packet, Reassembler
+from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Event, FlowEnded, FlowOpened, Packet, Reassembler
 from tests.kproxy.capture.packets import (
     ACK,
     AT,
@@ -164,6 +164,71 @@ def test_of_two_versions_of_a_byte_the_first_wins() -> None:
         (0, b"gh"),
         STILL_OPEN,
     ]
+
+
+def differing(*packets: Packet, begin: int = 100, reassembler: Reassembler | None = None) -> list[tuple[int, ...]]:
+    """(direction, time, offset, size, differing) of packets that contradict earlier ones."""
+    handshake = [
+        sent(begin - 1, flags=SYN),
+        sent(499, ack=begin, flags=SYN_ACK, server=True),
+        sent(begin, ack=500),
+    ]
+    events = run([*handshake, *packets], reassembler)
+    return [event[1:] for event in events if isinstance(event, BytesDiffer)]
+
+
+@pytest.mark.parametrize("begin", [100, 0xFFFF_FFFE])
+def test_a_retransmission_with_other_bytes_is_reported(begin: int) -> None:
+    first = [sent(begin, b"abc"), sent(begin + 3, b"defgh")]
+    assert differing(*first, sent(begin + 1, b"bXdeYgh", at=AT + 7), begin=begin) == [(0, AT + 7, 2, 7, 2)]
+    assert differing(*first, sent(begin + 6, b"gXnew", at=AT + 8), begin=begin) == [(0, AT + 8, 7, 5, 1)]
+
+
+def test_the_servers_retransmissions_are_compared_too() -> None:
+    assert differing(sent(500, b"one", server=True), sent(500, b"two", server=True)) == [(1, AT, 0, 3, 3)]
+
+
+def test_bytes_that_wait_after_a_gap_are_compared_too() -> None:
+    waiting = [sent(103, b"de"), sent(107, b"hi")]
+    assert differing(*waiting, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
+    assert differing(*waiting, sent(103, b"de"), sent(100, b"abcdefghi")) == []
+    assert differing(sent(103, b"defg"), sent(104, b"eXg")) == [(0, AT, 5, 3, 1)]
+    assert differing(*waiting, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [(0, AT, 4, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        sent(100, b"abcdef"),
+        sent(102, b"cd"),
+        sent(104, b"efghi"),
+        sent(105, b"\0"),  # keep-alive probes
+        sent(105),
+        sent(90, b"0123456789"),  # bytes before the beginning
+        packet(sent(100, b"abcdef").data[:-4], wire_length=60),  # cut by the snapshot length
+    ],
+)
+def test_a_retransmission_of_the_same_bytes_is_not_reported(again: Packet) -> None:
+    assert differing(sent(100, b"abcdef"), again) == []
+
+
+def test_bytes_that_were_never_captured_are_not_compared() -> None:
+    cut = packet(sent(100, b"abcdef").data[:-4], wire_length=60)
+    assert differing(cut, sent(100, b"abXXXX")) == []
+    assert differing(cut, sent(100, b"aXXXXX")) == [(0, AT, 1, 6, 1)]
+
+
+def test_only_the_last_bytes_are_kept_for_comparison() -> None:
+    packets = [sent(100 + 300 * each, bytes(300)) for each in range(5)]
+    again = [sent(100 + 300 * each, b"x" * 300, at=each) for each in range(5)]
+    found = differing(*packets, *again, reassembler=Reassembler(max_recent=1000))
+    assert found == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
+
+
+def test_bytes_are_forgotten_when_others_were_sent_since() -> None:
+    others = [sent(500 + 300 * each, bytes(300), server=True) for each in range(5)]
+    assert differing(sent(100, b"ask"), *others[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
+    assert not differing(sent(100, b"ask"), *others, sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))
 
 
 def test_sequence_numbers_wrap() -> None:

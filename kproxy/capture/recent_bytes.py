@@ -1,0 +1,68 @@
+"""The bytes that were delivered last, to compare retransmissions with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kproxy.capture.reassembly import Half
+
+_PAYLOAD_COST = 200  # memory in bytes that a kept payload needs besides its bytes
+_MAX_LOOKED_AT = 256  # payloads of one direction, so that a retransmission never takes long
+
+
+class RecentBytes:
+    """Keeps the payloads that were delivered last, of all connections together, within `limit` bytes of memory.
+
+    They are kept as they are, not copied, in two generations: when the newer one is full, the older one is dropped, so
+    that a packet costs next to nothing. Retransmissions of dropped payloads cannot be compared.
+    """
+
+    __slots__ = ("_left", "_limit", "_newer", "_older")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = self._left = limit // 2
+        self._newer: list[Half] = []  # those that have payloads in this generation
+        self._older: list[Half] = []
+
+    def keep(self, half: Half, position: int, payload: bytes) -> None:
+        """Keep a payload that was delivered."""
+        if half.recent is None:
+            half.recent = []
+            self._newer.append(half)
+        half.recent.append((position, payload))
+        self._left -= len(payload) + _PAYLOAD_COST
+        if self._left < 0:
+            self._begin_generation()
+
+    def _begin_generation(self) -> None:
+        for half in self._older:
+            half.older = None
+        for half in self._newer:
+            half.older, half.recent = half.recent, None
+        self._older, self._newer = self._newer, []
+        self._left = self._limit
+
+
+def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
+    """The kept payloads of one direction that have bytes at or after `position`, the last one first."""
+    kept = chain(reversed(half.recent or ()), reversed(half.older or ()))
+    for start, payload in islice(kept, _MAX_LOOKED_AT):
+        if start + len(payload) <= position:
+            return
+        yield start, payload
+
+
+def difference(start: int, first: bytes, position: int, again: bytes) -> tuple[int, int] | None:
+    """Where two payloads at these positions first differ, and in how many bytes; None if they agree."""
+    begin, end = max(start, position), min(start + len(first), position + len(again))
+    if begin >= end:
+        return None
+    one, other = first[begin - start : end - start], again[begin - position : end - position]
+    if one == other:
+        return None
+    differing = (int.from_bytes(one) ^ int.from_bytes(other)).to_bytes(end - begin)
+    same = len(differing) - len(differing.lstrip(b"\0"))
+    return begin + same, len(differing) - differing.count(0)
