@@ -60,6 +60,8 @@ def parse_upstream(text: str, option: str = "--upstream") -> Address:
 def _parse(text: str, option: str, *, least_port: int) -> Address:
     if text.startswith(_UNIX):
         return _parse_unix(text)
+    if "@" in text or "?" in text or "#" in text:  # a password or a token: the message must not repeat it
+        raise ValueError(f"{option} takes HOST:PORT, without a user, a query or a fragment")
     if "," in text:
         raise ValueError(f"{option} takes one address, not {text!r}: repeat --listen and --upstream once per broker")
     scheme, separator, rest = text.partition("://")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from kproxy.proxy.address import TcpAddress, UnixAddress, parse_listen, parse_upstream
+from kproxy.proxy.address import Address, TcpAddress, UnixAddress, parse_listen, parse_upstream
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,13 @@ def test_says_what_to_write_instead(text: str, advice: str) -> None:
     with pytest.raises(ValueError, match=advice) as raised:
         parse_upstream(text)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["alice:s3cret@host:9092", "host:9092?key=s3cret", "http://u:s3cret@host:1", "h:1#s3cret"]
+)
+@pytest.mark.parametrize("parse", [parse_listen, parse_upstream])
+def test_what_may_be_a_secret_is_refused_and_not_repeated(parse: Callable[[str], Address], text: str) -> None:
+    with pytest.raises(ValueError, match="without a user") as refused:
+        parse(text)
+    assert "s3cret" not in str(refused.value)
