@@ -11,16 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from kproxy.broker.threaded import BrokerThread
 from kproxy.browse.fields.detail import side
 from kproxy.inspection.explain import Explanation, explain
 from kproxy.trace.encoding import append_line, parse_line
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
+from tests.kproxy.browse.sessions import session_of
 from tests.kproxy.captured import lines_of
 from tests.kproxy.captures.recorder import recorded
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
 from tests.kproxy.html.pages import Opened
 from tests.kproxy.leaks import SecretSearch
+from tests.kproxy.tui.screens import press, running
+from tests.kproxy.tui.screens import text as screen_text
 
 
 def _made(name: str, size: int = 32) -> bytes:
@@ -55,6 +59,8 @@ SECRETS: dict[str, bytes] = (
     | OTHERS
 )  # fmt: skip
 SEARCH = SecretSearch(SECRETS)
+#: The number of rows between those that the terminal view shows in detail.
+_STRIDE = 7
 _AP_REQ = b"\x60\x60" + bytes.fromhex("06092a864886f712010202") + b"\x01\x00"
 
 
@@ -196,6 +202,41 @@ def test_what_a_viewer_shows_of_a_frame_has_no_secret(capture: Path) -> None:
         if isinstance(line, RequestLine):
             asked[line.connection_id, line.offset] = line
     assert shown > 50
+
+
+@pytest.mark.parametrize("options", [("--speed", "max"), ("--speed", "max", "--json")], ids=" ".join)
+def test_replay_shows_no_secret(
+    kproxy: Run, kproxy_broker: BrokerThread, capture: Path, options: tuple[str, ...]
+) -> None:
+    done = kproxy("replay", capture, kproxy_broker.bootstrap, *options)
+    assert "Traceback" not in done.stderr
+    assert "SaslAuthenticate" in done.stdout
+    assert SEARCH.find(done.stdout, done.stderr) == set()
+
+
+def test_neither_a_comparison_nor_an_exported_test_shows_a_secret(kproxy: Run, capture: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.pcap.gz"
+    packets = gzip.decompress(capture.read_bytes())
+    for secret in SECRETS.values():
+        packets = packets.replace(secret, bytes(len(secret)))
+    other.write_bytes(gzip.compress(packets))
+    outputs = [kproxy("diff", *options, capture, other) for options in ((), ("--json",), ("--html",))]
+    outputs += [kproxy("export-test", capture, f"{connection}:1") for connection in range(4)]
+    assert any(done.stdout for done in outputs)
+    for done in outputs:
+        assert "Traceback" not in done.stderr
+        assert SEARCH.find(done.stdout, done.stderr) == set()
+
+
+async def test_the_terminal_view_shows_no_secret(capture: Path) -> None:
+    lines = list(lines_of(capture, detail=Detail.RAW))
+    seen = set()
+    async with running(session_of(lines), (180, 50)) as pilot:
+        for _ in range(len(lines) // _STRIDE):
+            seen.add(screen_text(pilot))
+            await press(pilot, *["down"] * _STRIDE)
+    assert SEARCH.find(*seen) == set()
+    assert sum("redacted" in screen for screen in seen) > 10
 
 
 def _shown(told: Explanation) -> str:
