@@ -21,6 +21,7 @@ from kproxy.cli import main
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark import jobs, session
+from tests.kproxy.cli.test_hostile_traces import BROKEN, LINE
 from tests.kproxy.spark.files import CAPTURES, TRACE_1, text_of, write
 from tests.kproxy.spark.made import request, response
 
@@ -297,3 +298,14 @@ def test_on_a_terminal_tables_are_aligned_and_progress_is_shown(trace: Path) -> 
     place = rows.index("by api value responses")
     below = ["p50: 30.5 s p90: 30.5 s p99: 30.5 s", "p999: 30.5 s max: 30.5 s"]
     assert rows[place + 2 : place + 5] == ["api Produce 1", *below]
+
+
+def test_hostile_lines_are_counted_and_the_others_are_used(analyze: Analyze, tmp_path: Path) -> None:
+    broken = [*BROKEN.values(), b"x" * 5_000_000]
+    path = tmp_path / "hostile.jsonl"
+    path.write_bytes(b"".join(LINE + b"\n" + line + b"\n" for line in broken))
+    status, out, err = analyze(path, "--job", "clients")
+    assert status == 2
+    assert f"{len(broken)} of {2 * len(broken)} lines could not be read" in err
+    assert "Traceback" not in out + err
+    assert len(err) < 2_000
