@@ -24,13 +24,16 @@ from kproxy.web.server import MOST_SESSIONS, WebServer
 
 #: An application as textual-serve knows them: greets, gives back what is typed, fails or ends when it is told to.
 ECHO = """
-import sys
+import os, sys
 read, write = sys.stdin.buffer, sys.stdout.buffer
 write.write(b"__GANGLION__\\nD\\0\\0\\0\\5hello")
 write.flush()
 while kind := read.read(1):
     size = read.read(4)
     data = read.read(int.from_bytes(size, "big"))
+    if data == b"size":
+        data = os.environ["COLUMNS"].encode() + b"x" + os.environ["ROWS"].encode()
+        size = len(data).to_bytes(4, "big")
     if data == b"fail":
         sys.exit("it has failed")
     if kind == b"D":
@@ -60,14 +63,14 @@ class Client:
             return response.status, await response.text(errors="replace"), response
 
     async def open(
-        self, *, key: bool = True, name: str | None = None, **headers: str
+        self, *, key: bool = True, name: str | None = None, size: str = "width=80&height=24", **headers: str
     ) -> aiohttp.ClientWebSocketResponse:
         """A window, of a session of its own unless it names one."""
         name = name or secrets.token_hex(16)
         headers = {"Origin": f"http://{self.host}", **headers}
         if key:
             headers["Cookie"] = f"{self.door.cookie}={self.door.token}"
-        return await self._http.ws_connect(f"http://{self.host}/ws/{name}?width=80&height=24", headers=headers)
+        return await self._http.ws_connect(f"http://{self.host}/ws/{name}?{size}", headers=headers)
 
     async def refused(self, *, key: bool = True, **headers: str) -> int:
         with pytest.raises(aiohttp.WSServerHandshakeError) as raised:
@@ -316,6 +319,12 @@ async def test_malformed_messages_are_ignored(
         answer = await session.receive(timeout=20)
     assert json.loads(answer.data) == ["pong", 7]
     assert (caplog.text, capfd.readouterr().err) == ("", "")
+
+
+async def test_a_huge_window_is_limited(client: Client) -> None:
+    session = await client.open(size="width=100000&height=100000")
+    assert await session.receive_bytes(timeout=20) == b"hello"
+    assert await said(session, "size") == b"500x200"
 
 
 @pytest.mark.parametrize(
