@@ -115,16 +115,16 @@ def stop_workers(proxy: Proxy) -> None:
 STUCK = [
     pytest.param(BUSY, send_in_vain, (), id="busy"),
     pytest.param(PLAIN, stop, (), id="stopped"),
-    pytest.param(BUSY, send_in_vain, ("--inspectors", "2"), id="busy-worker"),
-    pytest.param(PLAIN, stop, ("--inspectors", "2"), id="stopped-of-two"),
-    pytest.param(PLAIN, stop_workers, ("--inspectors", "2"), id="stopped-workers"),
+    pytest.param(BUSY, send_in_vain, ("--inspectors", "2"), id="busy-worker", marks=pytest.mark.wide),
+    pytest.param(PLAIN, stop, ("--inspectors", "2"), id="stopped-of-two", marks=pytest.mark.wide),
+    pytest.param(PLAIN, stop_workers, ("--inspectors", "2"), id="stopped-workers", marks=pytest.mark.wide),
 ]
 
 
 @pytest.mark.parametrize(
     ("program", "stick", "args", "number"),
     [
-        pytest.param(*each.values, number, id=f"{each.id}-{number.name}")
+        pytest.param(*each.values, number, id=f"{each.id}-{number.name}", marks=each.marks)
         for each, number in zip(STUCK, itertools.cycle((signal.SIGTERM, signal.SIGINT)), strict=False)
     ],
 )
