@@ -8,7 +8,7 @@ from dissectors.messages.locate import ProblemPlace
 from dissectors.messages.message import Message
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.paths import render
-from dissectors.wire.walk import DecodeWarning
+from dissectors.wire.walk import MOST_WARNINGS, DecodeWarning
 
 _WIDTHS = {"int16": 2, "int32": 4}
 _VARINT_MOST = 10
@@ -57,7 +57,8 @@ def _path_text(message: Message, path: Iterable[str]) -> str:
 
 def others_suffix(count: int) -> str:
     """The end of a message that reports only the first of `count` occurrences."""
-    return f", as are {count - 1} more in this frame" if count > 1 else ""
+    least = "at least " if count >= MOST_WARNINGS else ""
+    return f", as are {least}{count - 1} more in this frame" if count > 1 else ""
 
 
 def sender_of(message: Message) -> str:

@@ -1,0 +1,38 @@
+"""A walk makes a limited number of nodes and warnings, also across tagged fields."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors.messages.message import read_request, walk_message
+from dissectors.rules.helpers.decode_warnings import others_suffix
+from dissectors.wire import walk as module
+from dissectors.wire.errors import TooManyElements
+from tests.kproxy.frames import request
+
+TOPICS = request("Metadata", 9, {"topics": [{"name": f"t{number}"} for number in range(100)]}, client_id="x")
+
+
+@pytest.mark.parametrize(("most", "cut"), [(1000, False), (100, True), (3, True)])
+def test_the_tree_is_partial_beyond_the_most_nodes(most: int, cut: bool) -> None:
+    tree = walk_message(read_request(TOPICS), most_nodes=most)
+    assert isinstance(tree.error, TooManyElements) == cut
+    assert tree.size <= most
+    assert (tree.nodes[-1].end == len(TOPICS)) != cut
+
+
+def test_unknown_tags_count_as_nodes() -> None:
+    body = {"topics": [], "_tags": [[100 + tag, b"x"] for tag in range(50)]}
+    assert isinstance(walk_message(read_request(request("Metadata", 9, body)), most_nodes=20).error, TooManyElements)
+
+
+def test_warnings_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WARNINGS", 5)
+    frame = TOPICS.replace(b"t", b"\xff")  # no topic's name is UTF-8
+    assert len(walk_message(read_request(frame)).decode_warnings) == 5
+
+
+def test_a_limited_count_is_not_given_as_exact() -> None:
+    assert others_suffix(1) == ""
+    assert others_suffix(3) == ", as are 2 more in this frame"
+    assert others_suffix(module.MOST_WARNINGS).startswith(", as are at least 9999 more")
