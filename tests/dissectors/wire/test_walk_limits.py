@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.messages.message import read_request, walk_message
+from dissectors.messages.message import read_request, read_response, walk_message
 from dissectors.rules.helpers.decode_warnings import others_suffix
 from dissectors.wire import walk as module
 from dissectors.wire.errors import TooManyElements
-from tests.kproxy.frames import request
+from tests.kproxy.frames import request, response
 
 TOPICS = request("Metadata", 9, {"topics": [{"name": f"t{number}"} for number in range(100)]}, client_id="x")
 
@@ -36,3 +36,13 @@ def test_a_limited_count_is_not_given_as_exact() -> None:
     assert others_suffix(1) == ""
     assert others_suffix(3) == ", as are 2 more in this frame"
     assert others_suffix(module.MOST_WARNINGS).startswith(", as are at least 9999 more")
+
+
+def test_tagged_fields_share_the_nodes_of_their_message() -> None:
+    features = [{"name": f"f{number}"} for number in range(20)]
+    frame = response("ApiVersions", 3, {"supported_features": features, "finalized_features": features})
+    message = read_response(frame, 18, 3)
+    whole = walk_message(message)
+    assert whole.error is None
+    assert isinstance(walk_message(message, most_nodes=whole.size - 1).error, TooManyElements)
+    assert walk_message(message, most_nodes=whole.size).error is None
