@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kproxy.cli import options
 from kproxy.errors import CLEAN, UserError
+from kproxy.escaping import shell_word, terminal
 
 HELP = "make a development CA and a certificate for --tls-cert"
 
@@ -87,9 +88,9 @@ def _create(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"{error.filename or args.directory}: {error.strerror}; choose another directory") from None
     certificate, key = args.directory / store.CERTIFICATE, args.directory / store.KEY
-    print(f"wrote a CA and a certificate for {', '.join(hosts)}, valid for {args.days} days")  # noqa: T201
-    print(f"use it:   kproxy --tls-cert {certificate} --tls-key {key} ...")  # noqa: T201
-    print(f"trust it: kproxy ca export {args.directory}")  # noqa: T201
+    print(f"wrote a CA and a certificate for {terminal(', '.join(hosts))}, valid for {args.days} days")  # noqa: T201
+    print(f"use it:   kproxy --tls-cert {shell_word(str(certificate))} --tls-key {shell_word(str(key))} ...")  # noqa: T201
+    print(f"trust it: kproxy ca export {shell_word(str(args.directory))}")  # noqa: T201
     return CLEAN
 
 
@@ -101,7 +102,8 @@ def _export(args: argparse.Namespace) -> int:
     try:
         content = source.read_bytes()
     except OSError as error:
-        raise UserError(f"{source}: {error.strerror}; make a CA with kproxy ca create {args.directory}") from None
+        command = f"kproxy ca create {shell_word(str(args.directory))}"
+        raise UserError(f"{source}: {error.strerror}; make a CA with {command}") from None
     if args.output is None:
         print(content.decode(errors="replace"), end="")  # noqa: T201
         sys.stdout.flush()

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from kproxy.errors import CLEAN, UserError
+from kproxy.escaping import terminal
 
 HELP = "list the bugs that the built-in broker can reproduce"
 
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps([{"quirk": each.text, "says": each.description} for each in quirks], indent=2))  # noqa: T201
     else:
         for each in quirks:
-            print(f"{each.text}\n    {each.description}")  # noqa: T201
+            print(f"{terminal(each.text)}\n    {terminal(each.description)}")  # noqa: T201
     return CLEAN
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kproxy.cli import options
 from kproxy.errors import CLEAN, FINDINGS, UserError
+from kproxy.escaping import terminal
 from kproxy.outputs import exit_statuses
 
 if TYPE_CHECKING:
@@ -167,6 +168,6 @@ def _report(notes: Sequence[str], lines: Sequence[str], as_json: bool) -> None:
         sys.stdout.write(json.dumps({"notes": notes, "changes": lines}) + "\n")
         return
     for note in notes:
-        sys.stdout.write(f"note: {note}\n")
+        sys.stdout.write(f"note: {terminal(note)}\n")
     for line in lines or ["no change"]:
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{terminal(line)}\n")

@@ -99,7 +99,7 @@ def places(difference: TrafficDifference) -> str:
     """Where it first occurs, and how often: ``first at A #0:3, B #1:3; 12 times``."""
     named = [f"{side} {place}" for side, place in (("A", difference.place_a), ("B", difference.place_b)) if place]
     at = f"first at {', '.join(named)}" if named else "in the whole trace"
-    return at + (f"; {difference.count} times" if difference.count > 1 else "")
+    return safe(at) + (f"; {difference.count} times" if difference.count > 1 else "")
 
 
 def _shown(difference: TrafficDifference, value: Any) -> str:

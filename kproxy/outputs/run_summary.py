@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
@@ -136,7 +137,7 @@ class RunSummary:
         for (code, name, severity), reported in sorted(self.findings.items()):
             count = reported + repeated.pop(code, 0)
             style = {"error": "bold red", "warning": "yellow"}.get(severity, "blue")
-            console.print(f"{code} {name}", f"{count}x", style=style, highlight=False)
+            console.print(f"{safe(code)} {safe(name)}", f"{count}x", style=style, highlight=False, markup=False)
         if self.not_decoded:
             console.print(
                 f"{self.not_decoded} frames not decoded (the trace gives the reason in not_decoded)", highlight=False
@@ -158,7 +159,7 @@ class RunSummary:
             table.add_column(heading, justify="right")
         for name, api in sorted(self._apis.items(), key=lambda item: -item[1].requests):
             table.add_row(
-                name,
+                Text(safe(name)),
                 _ranges(sorted(api.versions)),
                 str(api.requests),
                 str(api.responses),

@@ -15,6 +15,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from kproxy.escaping import terminal, terminal_lines
+
 
 def box_css(name: str, size: str, *, behind: str = "$background") -> str:
     """Return the CSS of a screen with one box; `behind` covers the view, as translucent screens are drawn twice."""
@@ -57,7 +59,7 @@ class Menu(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Create the box with the choices."""
         with Vertical(classes="box") as box:
-            box.border_title = Text(self._title)
+            box.border_title = Text(terminal(self._title))
             options = OptionList(*(Option(_choice(*choice), id=choice[1]) for choice in self._choices))
             options.styles.width = self._width
             yield options
@@ -85,7 +87,9 @@ class Menu(ModalScreen[str | None]):
 
 
 def _choice(letter: str, name: str, description: str) -> Text:
-    return Text.assemble((f" {letter} ", "bold reverse"), " ", (name, "bold"), "  ", (description, "dim"))
+    return Text.assemble(
+        (f" {letter} ", "bold reverse"), " ", (terminal(name), "bold"), "  ", (terminal(description), "dim")
+    )
 
 
 class Prompt(ModalScreen[str | None]):
@@ -107,8 +111,8 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Create the input in a box."""
         with Vertical(classes="box") as box:
-            box.border_title = Text(self._title)
-            yield Input(self._value)
+            box.border_title = Text(terminal(self._title))
+            yield Input(terminal(self._value))
 
     @on(Input.Submitted)
     def submit(self, event: Input.Submitted) -> None:
@@ -142,9 +146,9 @@ class Confirm(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Create the box with the text and its keys."""
         with Vertical(classes="box") as box:
-            box.border_title = Text(self._title)
+            box.border_title = Text(terminal(self._title))
             box.border_subtitle = Text(f"{self._key}: yes   esc: no")
-            yield Static(Text(self._text))
+            yield Static(Text(terminal_lines(self._text)))
 
     def on_key(self, event: events.Key) -> None:
         """Confirm with the key that opened the dialog."""
@@ -180,8 +184,8 @@ class Reading(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Create the box with the text."""
         with VerticalScroll(classes="box") as box:
-            box.border_title = Text(self._title)
-            yield Static(self._text)
+            box.border_title = Text(terminal(self._title))
+            yield Static(Text(terminal_lines(self._text)) if isinstance(self._text, str) else self._text)
 
     def action_move(self, by: int) -> None:
         """Scroll by a line."""

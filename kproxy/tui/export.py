@@ -80,7 +80,7 @@ def edit(app: App[None], exchange: Exchange) -> None:
         except SuspendNotSupported:
             app.notify("no editor available here: copy it as JSON with y", severity="warning", markup=False)
         except OSError as error:
-            app.notify(f"{command[0]}: {error.strerror}; set EDITOR", severity="error", markup=False)
+            app.notify(f"{safe(command[0])}: {error.strerror}; set EDITOR", severity="error", markup=False)
         else:
             if status:
-                app.notify(f"{command[0]} ended with status {status}", severity="warning", markup=False)
+                app.notify(f"{safe(command[0])} ended with status {status}", severity="warning", markup=False)

@@ -136,12 +136,12 @@ def _hostile(value: Any) -> Any:
 class _Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.tags: list[str] = []
+        self.tags: list[tuple[str, ...]] = []
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.tags.append(tag)
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, *(name for name, _ in attrs)))
 
 
 def _run(capfdbinary: pytest.CaptureFixture[bytes], *words: str) -> str:
@@ -176,8 +176,7 @@ def test_no_output_of_a_hostile_file_acts(
     ElementTree.fromstring(run("dissect", "--findings", "--format", "junit", file))
     run("diff", file, str(CAPTURE))
     page, plain = (_Page(run("dissect", "--html", each)).tags for each in (file, str(CAPTURE)))
-    assert set(page) <= set(plain)
-    assert page.count("script") == plain.count("script")
+    assert page == plain
 
 
 @pytest.mark.parametrize("which", [0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from dissectors import embedded
 from kproxy.browse.fields.frames import FrameLine, frame_of, message_of, topic_names
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.escaping import markdown_code as _code
-from kproxy.escaping import shell_word
+from kproxy.escaping import shell_word, terminal_lines
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import best_first, full_rows
 from kproxy.outputs.text import topics
@@ -74,16 +75,16 @@ def body_of(line: FrameLine) -> dict[str, Any] | None:
 
 def as_markdown(exchange: Exchange) -> str:
     """Return Markdown for an issue: request, response, findings, bytes, and the command that explains the frame."""
-    return "\n".join(_markdown(exchange)) + "\n"
+    return terminal_lines("\n".join(_markdown(exchange))) + "\n"
 
 
 def _markdown(exchange: Exchange) -> Iterator[str]:
     line, frame = exchange.line, exchange.frame
     if frame is None:
-        yield f"**{as_mapping(line)['kind']}** at {line.ts}, connection {_code(line.connection_id)}"
+        yield f"**{as_mapping(line)['kind']}** at {_plain(line.ts)}, connection {_code(line.connection_id)}"
         yield from _block(as_json(exchange), "json")
         return
-    yield f"### {frame.api or '?'} v{frame.api_version}, correlation id {frame.correlation_id}"
+    yield f"### {_plain(frame.api or '?')} v{frame.api_version}, correlation id {frame.correlation_id}"
     yield ""
     facts = [
         ("time", line.ts),
@@ -113,6 +114,11 @@ def _markdown(exchange: Exchange) -> Iterator[str]:
         if bytes_ is not None:
             more = f"\n... {len(bytes_) - _MOST_BYTES} more bytes" if len(bytes_) > _MOST_BYTES else ""
             yield from _folded(f"{kind}, {len(bytes_)} bytes", _hex(bytes_[:_MOST_BYTES]) + more, "text")
+
+
+def _plain(text: str) -> str:
+    """The name of an API or a time as it is; anything else, which only a forged trace has, as code."""
+    return text if re.fullmatch(r"[\w :.+?-]*", text, re.ASCII) else _code(text)
 
 
 def _folded(title: str, text: str, language: str) -> Iterator[str]:

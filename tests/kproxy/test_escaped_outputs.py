@@ -1,0 +1,240 @@
+"""Hostile text in outputs that need no file: reports, pages, dialogs, instructions, completions, the HTTP endpoint."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterable
+from html.parser import HTMLParser
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+from textual.app import App
+from textual.screen import ModalScreen
+
+from kproxy.browse.export import copies
+from kproxy.browse.rows.exchange import Exchange
+from kproxy.cli import main
+from kproxy.cli.schemas import _report
+from kproxy.comparison.bodies import FieldDifference, Why
+from kproxy.comparison.differences import Aspect, TrafficComparison, TrafficDifference
+from kproxy.comparison.traffic import RecordedTraffic
+from kproxy.development_ca import store
+from kproxy.html.comparison_page import comparison_page
+from kproxy.html.probe_page import probe_page
+from kproxy.inspection.explain import explain
+from kproxy.live.http_server import HttpResponse
+from kproxy.live.registry_endpoint import _error
+from kproxy.outputs import comparison_report
+from kproxy.outputs.probe_report import ProbeReport, junit
+from kproxy.outputs.replay_report import ReplayReport
+from kproxy.outputs.run_summary import RunSummary
+from kproxy.probe.check import Check, CheckResult
+from kproxy.replay.captured import CapturedExchange
+from kproxy.replay.exchange import ReplayedExchange, ReplayOutcome
+from kproxy.trace.lines import FindingEntry, FindingLine, RequestLine
+from kproxy.tui.dialogs import Confirm, Menu, Prompt, Reading
+from tests.kproxy.frames import request
+from tests.kproxy.test_escaping import HOSTILE as ACTIVE
+from tests.kproxy.test_escaping import NOT_FOR_TERMINALS
+
+HOSTILE = f"{ACTIVE}[/nope]\0\ud800"
+COMMON: dict[str, Any] = {
+    "v": 1,
+    "ts": "2026-11-21T03:41:00.123456Z",
+    "connection_id": HOSTILE,
+    "client": HOSTILE,
+    "server": HOSTILE,
+}
+
+
+def _harmless(text: str) -> str:
+    assert not (found := NOT_FOR_TERMINALS.search(text)), ascii(text[max(found.start() - 80, 0) : found.end()])
+    text.encode()
+    return text
+
+
+def _frame(text: str) -> RequestLine:
+    finding = FindingEntry("X999", text, "error", text, expected=text, got=text, hint=text)
+    return RequestLine(**COMMON, api=text, api_version=1, correlation_id=1, size=9, offset=0, client_id=text,
+                       findings=[finding], group_id=text, not_decoded=text)  # fmt: skip
+
+
+class _Elements(HTMLParser):
+    """The elements of a page, with the names of their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, ...]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, *(name for name, _ in attrs)))
+
+
+def _compared(text: str) -> TrafficComparison:
+    whys = (Why.VALUE, Why.ONLY_IN_A, Why.ONLY_IN_B, Why.ERROR_CODE)
+    differences = [
+        TrafficDifference(aspect, text, text, [(1, 1)], "response", text, text, text, why, text, text, text)
+        for aspect in Aspect
+        for why in whys
+    ] + [TrafficDifference(Aspect.FIELD, a=[text], b=[text], why=Why.SEEN)]
+    return TrafficComparison(RecordedTraffic(text), RecordedTraffic(text), differences, [text])
+
+
+def _results(text: str) -> list[CheckResult]:
+    async def run(_: object) -> None:
+        """Never called."""
+
+    check = Check("Metadata/v9/2", "a title", "Why.", ("KIP-1",), run)
+    evidence = (explain(request("Metadata", 9, {"topics": [{"name": text.encode(errors="replace").decode()}]})),)
+    return [CheckResult(check, outcome, text, evidence, 1.0) for outcome in ("fail", "skip", "pass")]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("page", [lambda text: comparison_page(_compared(text)),
+                                  lambda text: probe_page(text, _results(text), ())])  # fmt: skip
+def test_pages_have_the_elements_of_a_harmless_run(page: Callable[[str], str]) -> None:
+    hostile = f'x" onclick="y"><script>z</script><img src=x onerror=y>{HOSTILE}'
+    assert _Elements(_harmless(page(hostile))).found == _Elements(page("x")).found
+
+
+def test_a_comparison_as_text_and_json() -> None:
+    text, lines = io.StringIO(), io.StringIO()
+    comparison_report.write_text(_compared(HOSTILE), text)
+    comparison_report.write_json(_compared(HOSTILE), lines)
+    _harmless(text.getvalue())
+    for line in _harmless(lines.getvalue()).splitlines():
+        json.loads(line)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_probe_as_text_json_and_junit(as_json: bool) -> None:
+    file = io.StringIO()
+    report = ProbeReport(file, as_json=as_json, passed=True, quiet=False)
+    for each in _results(HOSTILE):
+        report.add(each)
+    report.end()
+    _harmless(file.getvalue())
+    ElementTree.fromstring(_harmless(junit(HOSTILE, report.results, strict=True)))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_replay_as_text_and_json(as_json: bool) -> None:
+    captured = CapturedExchange(_frame(HOSTILE), 1, None)
+    file = io.StringIO()
+    report = ReplayReport(file, as_json=as_json)
+    differences = [
+        FieldDifference(HOSTILE, HOSTILE, HOSTILE, why, HOSTILE) for why in (Why.VALUE, Why.ONLY_IN_A, Why.ONLY_IN_B)
+    ]
+    report.add(ReplayedExchange(captured, ReplayOutcome.DIFFERENT, HOSTILE, differences))
+    report.add(ReplayedExchange(captured, ReplayOutcome.LEFT_OUT, HOSTILE))
+    report.end()
+    _harmless(file.getvalue())
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_a_summary_shows_markup_as_text(colour: bool) -> None:
+    summary, file = RunSummary(), io.StringIO()
+    summary.add(_frame(HOSTILE))
+    summary.add(FindingLine(v=1, ts=COMMON["ts"], connection_id=HOSTILE, code="X1", name="[/nope]", severity="error",
+                            message=HOSTILE))  # fmt: skip
+    summary.show(Console(file=file, width=1000, force_terminal=colour, color_system="standard" if colour else None))
+    shown = file.getvalue()
+    for code in ("\x1b[1m", "\x1b[0m", "\x1b[1;31m"):
+        shown = shown.replace(code, "")
+    _harmless(shown)
+    assert shown.count("[@click=app.quit]y[/]") == 3
+    assert "X1 [/nope]" in shown
+
+
+@pytest.mark.parametrize("copy", [copies.as_json, copies.as_markdown])
+def test_what_the_application_copies(copy: Callable[[Exchange], str]) -> None:
+    frame = _frame(HOSTILE)
+    event = FindingLine(v=1, ts=HOSTILE, connection_id=HOSTILE, code="X1", name=HOSTILE, severity="error",
+                        message=HOSTILE)  # fmt: skip
+    for exchange in (Exchange(0, 0, frame), Exchange(0, 0, event=event)):
+        copied = _harmless(copy(exchange))
+        if copy is copies.as_json:
+            json.loads(copied)
+        else:
+            heading = next(line for line in copied.splitlines() if line)
+            assert not re.search("<script|<b>", re.sub(r"(`+) .*? \1(?!`)", "", heading))
+
+
+DIALOGS: Iterable[Callable[[], ModalScreen[Any]]] = (
+    lambda: Menu(HOSTILE, [("x", HOSTILE, HOSTILE)], width=150),
+    lambda: Prompt(HOSTILE, HOSTILE),
+    lambda: Confirm(HOSTILE, HOSTILE, "q"),
+    lambda: Reading(HOSTILE, HOSTILE),
+)
+
+
+@pytest.mark.parametrize("dialog", DIALOGS)
+async def test_dialogs_show_markup_as_text(dialog: Callable[[], ModalScreen[Any]]) -> None:
+    app = App[None]()
+    async with app.run_test(size=(200, 40)) as pilot:
+        app.push_screen(dialog())
+        await pilot.pause()
+        app.notify(HOSTILE, markup=False)
+        strips = app.screen._compositor.render_strips()
+        shown = "\n".join("".join(segment.text for segment in strip) for strip in strips)
+    assert "[@click=app.quit]" in shown
+    for line in shown.split("\n"):
+        _harmless(line)
+        assert line.isprintable(), ascii(line)
+
+
+def test_instructions_of_a_ca_can_be_pasted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / ACTIVE.replace("/", "\u2215")[:60]
+    directory.mkdir()
+    (directory / store.CA).write_text("certificate\n")
+    assert main(["ca", "export", str(directory)]) == 0
+    shown = _harmless(capsys.readouterr().err)
+    path = str(directory / store.CA)
+    line = next(line for line in shown.splitlines() if "keytool" in line)
+    script = f'set -- {line.strip().removesuffix(chr(92))}\nprintf %s "${{@: -1}}"'
+    assert subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout == path.encode()
+    python = next(line for line in shown.splitlines() if "KafkaConsumer(" in line)
+    call = ast.parse(python.strip().removeprefix("kafka-python").strip(), mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert ast.literal_eval(call.keywords[1].value) == path
+    assert main(["ca", "export", str(directory), "--output", str(directory / "new.pem")]) == 0
+    _harmless(capsys.readouterr().out)
+    assert main(["ca", "create", str(directory / "made")]) == 0
+    shown = _harmless(capsys.readouterr().out)
+    assert shown.splitlines()[-1].startswith("trust it: kproxy ca export $'")
+
+
+def test_completions_are_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = _harmless(capsys.readouterr().out)
+    assert subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=True).stderr == ""
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_changes_of_schemas(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    _report([HOSTILE], [HOSTILE], as_json)
+    shown = _harmless(capsys.readouterr().out)
+    if as_json:
+        assert json.loads(shown) == {"notes": [HOSTILE], "changes": [HOSTILE]}
+    else:
+        assert shown.count("\n") == 2
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_quirk_that_is_given(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["quirks", "Fetch:delay:500,client=a\x7f\x9b\u202e[/nope]", *more]) == 0
+    _harmless(capsys.readouterr().out)
+
+
+def test_the_http_endpoints() -> None:
+    for response in (HttpResponse.json(HTTPStatus.OK, {"text": HOSTILE}), _error(HTTPStatus.OK, HOSTILE)):
+        assert HOSTILE in json.loads(_harmless(response.body.decode())).values()
