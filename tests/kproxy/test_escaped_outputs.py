@@ -6,8 +6,9 @@ import ast
 import io
 import json
 import re
+import socket
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from html.parser import HTMLParser
 from http import HTTPStatus
 from pathlib import Path
@@ -40,7 +41,9 @@ from kproxy.probe.check import Check, CheckResult
 from kproxy.replay.captured import CapturedExchange
 from kproxy.replay.exchange import ReplayedExchange, ReplayOutcome
 from kproxy.trace.lines import FindingEntry, FindingLine, RequestLine
+from kproxy.trace.reader import trace_files
 from kproxy.tui.dialogs import Confirm, Menu, Prompt, Reading
+from tests.kproxy.cli.test_relay import Broker, running
 from tests.kproxy.frames import request
 from tests.kproxy.test_escaping import HOSTILE as ACTIVE
 from tests.kproxy.test_escaping import NOT_FOR_TERMINALS
@@ -166,6 +169,7 @@ def test_what_the_application_copies(copy: Callable[[Exchange], str]) -> None:
             json.loads(copied)
         else:
             heading = next(line for line in copied.splitlines() if line)
+            assert re.search(" v1, correlation id 1$|^[*]{2}finding[*]{2} at .*, connection ", heading), heading
             assert not re.search("<script|<b>", re.sub(r"(`+) .*? \1(?!`)", "", heading))
 
 
@@ -238,3 +242,36 @@ def test_a_quirk_that_is_given(more: list[str], capsys: pytest.CaptureFixture[st
 def test_the_http_endpoints() -> None:
     for response in (HttpResponse.json(HTTPStatus.OK, {"text": HOSTILE}), _error(HTTPStatus.OK, HOSTILE)):
         assert HOSTILE in json.loads(_harmless(response.body.decode())).values()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    made = Broker()
+    yield made
+    made.stop()
+
+
+def test_a_live_proxy(tmp_path: Path, broker: Broker) -> None:
+    frame = request("Metadata", 9, {"topics": [{"name": ACTIVE}]}, correlation_id=7, client_id=ACTIVE)
+    directory = tmp_path / f"{ACTIVE[:40]}[red]".replace("/", "\u2215")
+    words = "--upstream", f"127.0.0.1:{broker.port}", "--trace", directory, "--http", "127.0.0.1:0"
+    with running(tmp_path, *words) as proxy:
+        with proxy.connect() as client:
+            client.sendall(frame)
+            assert client.recv(65536)
+        proxy.wait_until_said("health and metrics on ")
+        address = re.search(r"http://([^:]+):(\d+)", proxy.said[-1])
+        assert address
+        with socket.create_connection((address[1], int(address[2])), timeout=10) as http:
+            http.sendall(b"GET /\x1b[2J\xc2\x9b\x7f<script> HTTP/1.1\r\nHost: x\x1b\r\n\r\n")
+            with http.makefile("rb") as answer:
+                _harmless(answer.read().decode().replace("\r\n", "\n"))
+        out, err = proxy.end()
+    assert "[@click=app.quit]" in _harmless(out)
+    assert "[@click=app.quit]" in _harmless(err)
+    assert "[red]" in err
+    assert "Traceback" not in err
+    text = "".join(file.read_text() for file in trace_files(directory))  # two where the hour ended on the way
+    assert text
+    for line in _harmless(text).splitlines():
+        json.loads(line)
