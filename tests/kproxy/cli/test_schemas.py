@@ -256,8 +256,16 @@ def test_the_shipped_data_are_what_the_releases_say(tmp_path: Path, capsys: pyte
         "note: ShareGroupMetadataValue v0 has not the same bytes in 3.9.1 and in 4.4.0",
     ]
     shipped = Path(schemas.__file__).parent
-    for name in ("messages.jsonl", "apis.json", "errors.json", "enums.json"):
+    for name in ("apis.json", "errors.json", "enums.json"):
         assert (tmp_path / name).read_bytes() == (shipped / name).read_bytes(), name
+    made, ours = (
+        [json.loads(line) for line in (directory / "messages.jsonl").read_text().splitlines()]
+        for directory in (tmp_path, shipped)
+    )
+    for one, other in zip(made, ours, strict=True):
+        # A repository may lack the jar of a component in one of the releases, as kafka-streams 4.4.0.
+        assert one.pop("served").items() <= other.pop("served").items(), one["name"]
+        assert one == other
     rows = {*(shipped / "lines.json").read_text().replace("}},\n", "}}\n").splitlines()}
     assert {*(tmp_path / "lines.json").read_text().replace("}},\n", "}}\n").splitlines()} <= rows
 
