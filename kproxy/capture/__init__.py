@@ -1,13 +1,21 @@
 """Capture files to TCP byte streams and trace lines; decrypts TLS with logged keys."""
 
-from kproxy.capture.flows import BytesCaptured, BytesDiffer, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
+from kproxy.capture.flows import (
+    BytesCaptured,
+    BytesLost,
+    Event,
+    Flow,
+    FlowEnded,
+    FlowOpened,
+    NameNotFound,
+    SegmentDiffers,
+)
 from kproxy.capture.packet import CaptureError, Packet
 from kproxy.capture.source import Capture, open_capture
 from kproxy.capture.tcp import Reassembler
 
 __all__ = [
     "BytesCaptured",
-    "BytesDiffer",
     "BytesLost",
     "Capture",
     "CaptureError",
@@ -18,5 +26,6 @@ __all__ = [
     "NameNotFound",
     "Packet",
     "Reassembler",
+    "SegmentDiffers",
     "open_capture",
 ]

@@ -61,7 +61,7 @@ class BytesLost(NamedTuple):
     size: int
 
 
-class BytesDiffer(NamedTuple):
+class SegmentDiffers(NamedTuple):
     """A packet carries bytes again, and `differing` of them are not what they were; the first copy was delivered.
 
     `offset` is that of the first such byte in its direction, and `size` the number of bytes of the packet.
@@ -96,4 +96,4 @@ class NameNotFound(NamedTuple):
     name: str
 
 
-Event: TypeAlias = FlowOpened | BytesCaptured | BytesLost | BytesDiffer | FlowEnded | NameNotFound
+Event: TypeAlias = FlowOpened | BytesCaptured | BytesLost | SegmentDiffers | FlowEnded | NameNotFound

@@ -11,7 +11,7 @@ from dissectors.connections import addresses, events
 from dissectors.connections.connection import plausible_request
 from dissectors.connections.events import ConnectFailed, ConnectFailure, Direction
 from dissectors.connections.protocol_detection import PROXY_V1, PROXY_V2, detect_protocol
-from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound
+from kproxy.capture import BytesCaptured, BytesLost, Event, Flow, FlowEnded, FlowOpened, NameNotFound, SegmentDiffers
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Line
 
@@ -27,7 +27,7 @@ _FAILED = {"refused": ConnectFailure.REFUSED, "no answer": ConnectFailure.NO_ANS
 _MAX_SERVERS = 1000  # whose failed connections are counted
 
 
-_Bytes: TypeAlias = BytesCaptured | BytesLost | BytesDiffer
+_Bytes: TypeAlias = BytesCaptured | BytesLost | SegmentDiffers
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class Dissector:
 
     def _receive(self, state: _Flow, event: _Bytes) -> list[Line]:
         """Process data of an encrypted flow, or of one whose protocol is unknown."""
-        if isinstance(event, BytesDiffer):  # of the encrypted bytes, if it is TLS
+        if isinstance(event, SegmentDiffers):  # of the encrypted bytes, if it is TLS
             if not state.inspected:
                 if state.buffered_bytes > MAX_UNDECIDED:
                     return []
@@ -214,7 +214,7 @@ class Dissector:
         direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
         if isinstance(event, BytesCaptured):
             return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
-        if isinstance(event, BytesDiffer):
+        if isinstance(event, SegmentDiffers):
             differ = events.BytesDiffer(direction, event.offset, event.at, event.size, event.differing)
             return self._inspector.bytes_differ(state.flow.id, differ)
         return self._inspector.lose(state.flow.id, direction, event.size, at=event.at, reason=_GAP_REASON)
@@ -257,7 +257,7 @@ class Dissector:
 
 def _has_data(buffered: list[_Bytes]) -> bool:
     """Whether the first bytes of a flow were captured, or lost."""
-    return any(not isinstance(event, BytesDiffer) for event in buffered)
+    return any(not isinstance(event, SegmentDiffers) for event in buffered)
 
 
 def _address(endpoint: tuple[str, int]) -> str:

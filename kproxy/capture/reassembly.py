@@ -7,7 +7,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import TypeAlias
 
-from kproxy.capture.flows import BytesCaptured, BytesDiffer, BytesLost, Event, Flow
+from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, SegmentDiffers
 from kproxy.capture.links import FIN, SYN, Segment
 from kproxy.capture.recent_bytes import RecentBytes, delivered_since, difference
 
@@ -158,7 +158,7 @@ class Half:
         if found:
             assert self.start is not None
             offset, differing = min(found)[0] - self.start, sum(count for _, count in found)
-            events.append(BytesDiffer(self.flow, self.direction, at, offset, len(payload), differing))
+            events.append(SegmentDiffers(self.flow, self.direction, at, offset, len(payload), differing))
 
     def _store(self, new: Piece) -> None:
         waiting = self.waiting

@@ -49,8 +49,8 @@ class Reassembler:
 
     Data after a gap waits until the gap is filled, until the other side acknowledges data after it (then the capture
     lacks it: `BytesLost`), until a limit is reached, or until the flow ends. Retransmissions and packets captured twice
-    are dropped; if two versions of a byte differ, the first one counts, and it is reported (`BytesDiffer`) if the first
-    one is still kept.
+    are dropped; if two versions of a byte differ, the first one counts, and it is reported (`SegmentDiffers`) if the
+    first one is still kept.
 
     Args:
         max_flows: Above this number, an eighth of the flows is evicted: ended ones first, then the least recent.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Flow, FlowEnded, FlowOpened, NameNotFound
+from kproxy.capture import BytesCaptured, BytesLost, Flow, FlowEnded, FlowOpened, NameNotFound, SegmentDiffers
 from kproxy.capture.kafka_flows import MAX_UNDECIDED, Dissector
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
@@ -106,7 +106,7 @@ def test_lost_bytes_are_told() -> None:
 
 def test_bytes_that_differ_are_reported_once_a_direction_and_counted() -> None:
     one = flow()
-    differ = [BytesDiffer(one, way, 4, 8, 24, 3) for way in (0, 0, 1, 0)]
+    differ = [SegmentDiffers(one, way, 4, 8, 24, 3) for way in (0, 0, 1, 0)]
     opened, asked, answered, ended = exchange(one)
     lines, _ = run([opened, asked, answered, *differ, ended])
     found = [line for line in lines if isinstance(line, FindingLine)]
@@ -123,7 +123,11 @@ def test_bytes_that_differ_are_reported_once_a_direction_and_counted() -> None:
 def test_bytes_that_differ_before_the_protocol_is_known_wait_with_them() -> None:
     one = flow()
     opened, *rest = exchange(one)
-    early = [BytesDiffer(one, 0, 2, 5, 9, 3), BytesCaptured(one, 0, 2, METADATA[:9]), BytesDiffer(one, 0, 2, 5, 9, 3)]
+    early = [
+        SegmentDiffers(one, 0, 2, 5, 9, 3),
+        BytesCaptured(one, 0, 2, METADATA[:9]),
+        SegmentDiffers(one, 0, 2, 5, 9, 3),
+    ]
     lines, _ = run([opened, *early, BytesCaptured(one, 0, 3, METADATA[9:]), *rest[1:]])
     assert kinds(lines) == [OpenLine, FindingLine, RequestLine, ResponseLine, CloseLine]
 
@@ -131,7 +135,7 @@ def test_bytes_that_differ_before_the_protocol_is_known_wait_with_them() -> None
 def test_bytes_that_differ_do_not_hide_that_a_flow_is_tls() -> None:
     one = flow()
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03abc"
-    events = [FlowOpened(one, 1), BytesDiffer(one, 0, 2, 5, 9, 3), BytesCaptured(one, 0, 2, hello)]
+    events = [FlowOpened(one, 1), SegmentDiffers(one, 0, 2, 5, 9, 3), BytesCaptured(one, 0, 2, hello)]
     decryptors: list[str] = []
     run([*events, FlowEnded(one, 4, "fin", 0)], decryptor=lambda: decryptors.append("made"))
     assert decryptors == ["made"]
@@ -139,7 +143,7 @@ def test_bytes_that_differ_do_not_hide_that_a_flow_is_tls() -> None:
 
 def test_not_all_that_differs_is_kept_until_the_protocol_is_known() -> None:
     one = flow(midstream=True)
-    differ = [BytesDiffer(one, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
+    differ = [SegmentDiffers(one, 0, 2, 5, MAX_UNDECIDED // 4, 3)] * 1000
     lines, _ = run([FlowOpened(one, 1), *differ, *exchange(one)[1:]])
     closed = lines[-1]
     assert isinstance(closed, CloseLine)

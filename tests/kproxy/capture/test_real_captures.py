@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Packet, Reassembler, open_capture
+from kproxy.capture import BytesCaptured, BytesLost, Packet, Reassembler, SegmentDiffers, open_capture
 from kproxy.capture.links import Endpoint
 from tests.kproxy.capture.packets import PCAPS
 
@@ -64,7 +64,7 @@ def test_real_captures_come_out_whole(path: Path) -> None:
 
 def _differing(packets: Iterable[Packet]) -> int:
     reassembler = Reassembler()
-    return sum(isinstance(event, BytesDiffer) for packet in packets for event in reassembler.receive(packet))
+    return sum(isinstance(event, SegmentDiffers) for packet in packets for event in reassembler.receive(packet))
 
 
 def test_no_real_retransmission_differs_but_all_with_a_changed_byte_do() -> None:

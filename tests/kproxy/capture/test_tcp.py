@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from kproxy.capture import BytesCaptured, BytesDiffer, BytesLost, Event, FlowEnded, FlowOpened, Packet, Reassembler
+from kproxy.capture import BytesCaptured, BytesLost, Event, FlowEnded, FlowOpened, Packet, Reassembler, SegmentDiffers
 from tests.kproxy.capture.packets import (
     ACK,
     AT,
@@ -174,7 +174,7 @@ def differing(*packets: Packet, begin: int = 100, reassembler: Reassembler | Non
         sent(begin, ack=500),
     ]
     events = run([*handshake, *packets], reassembler)
-    return [event[1:] for event in events if isinstance(event, BytesDiffer)]
+    return [event[1:] for event in events if isinstance(event, SegmentDiffers)]
 
 
 @pytest.mark.parametrize("begin", [100, 0xFFFF_FFFE])

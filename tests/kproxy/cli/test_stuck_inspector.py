@@ -199,6 +199,7 @@ def test_nobody_is_left_if_the_spawner_is_stopped_or_killed_too(tmp_path: Path, 
     with proxied(tmp_path, broker, program=PLAIN) as (proxy, processes):
         stop(proxy)
         os.kill(processes[0], lost)
+        until(lambda: state(processes[0]) in "TZ")
         _, err = proxy.end()
         assert proxy.process.returncode == 4
         assert "the inspector" in err
@@ -208,6 +209,7 @@ def test_a_stopped_spawner_ends_after_the_killed_relay(tmp_path: Path, broker: B
     with proxied(tmp_path, broker, program=PLAIN, end_timeout=1) as (proxy, processes):
         stop(proxy)
         os.kill(processes[0], signal.SIGSTOP)
+        until(lambda: state(processes[0]) == "T")
         proxy.process.kill()
 
 
