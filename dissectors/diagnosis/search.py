@@ -156,7 +156,8 @@ class Search:
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
         self._pair = FrameLayouts.of(layout)
-        self._frame = FrameReading(frame, words, (work or WORK) if self._size < LARGE else WORK_LARGE)
+        most = WORK_LARGE if self._size >= LARGE else WORK if work is None else work
+        self._frame = FrameReading(frame, words, most)
         self._horizon = HORIZON if self._size < LARGE else HORIZON // 4
         self._prefix = 0.0  # extrapolated cost of the right layout, if its beginning decodes
         self._found: list[tuple[float, float, Edit | None]] = []  # cost, prior and edit

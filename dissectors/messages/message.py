@@ -25,7 +25,7 @@ API_VERSIONS = ApiKey.API_VERSIONS
 UNSUPPORTED_VERSION = Error.UNSUPPORTED_VERSION
 
 #: The most steps for judging a message. A step takes about a microsecond, but they are counted, not timed: the findings
-#: of a frame do not depend on the machine. The largest frames of real clusters need a tenth of them.
+#: of a frame do not depend on the machine.
 MOST_STEPS = 1_000_000
 
 _HEAD = struct.Struct(">hhi").unpack_from

@@ -21,17 +21,17 @@ def bounded(tree: Any, limits: ValueLimits) -> tuple[Tree, bool, int]:
     """
     copy = _Copy(limits)
     made = copy.of(tree, 0)
-    return made, copy.is_cut, limits.nodes - copy._left  # noqa: SLF001
+    return made, copy.is_cut, limits.nodes - copy.left
 
 
 class _Copy:
     def __init__(self, limits: ValueLimits) -> None:
         self._limits = limits
-        self._left = limits.nodes
+        self.left = limits.nodes
         self.is_cut = False
 
     def of(self, value: Any, depth: int) -> Tree:
-        self._left -= 1
+        self.left -= 1
         if isinstance(value, str):
             return _text(value)
         if isinstance(value, bool | float | bytes) or value is None:
@@ -43,20 +43,20 @@ class _Copy:
             return value if _MIN_INT <= value <= _MAX_INT else str(value)
         if not isinstance(value, dict | list | tuple):
             return _text(value)
-        if depth >= self._limits.depth or self._left <= 0:
+        if depth >= self._limits.depth or self.left <= 0:
             self.is_cut = True
             return CUT
         if isinstance(value, dict):
             made: dict[str, Any] = {}
             for key, each in value.items():
-                if self._left <= 0:
+                if self.left <= 0:
                     self.is_cut = True
                     break
                 made[_text(key)] = self.of(each, depth + 1)
             return made
         items = []
         for each in value:
-            if self._left <= 0:
+            if self.left <= 0:
                 self.is_cut = True
                 break
             items.append(self.of(each, depth + 1))

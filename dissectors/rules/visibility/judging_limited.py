@@ -16,7 +16,7 @@ def judging_limited(event: JudgingLimited, _: ConnectionState) -> Iterator[Probl
     """Reports that a frame has more problems than are reported, or that judging it has taken all the work it may take.
 
     ## Why it matters
-    A frame can have a problem in each of its bytes. Reporting them all would tell no more and could take minutes, in
+    A frame can have a problem in each of its bytes. Reporting them all would add nothing and could take minutes, in
     which no other frame is inspected. So each rule reports the first 20 findings of a frame and counts the rest, and
     all rules share a limited number of steps, which are counted, not timed. Rules that stopped are named: the frame
     may have problems that they did not reach. Other frames are not affected; the relay forwarded the frame unchanged.
@@ -48,7 +48,7 @@ def judging_limited(event: JudgingLimited, _: ConnectionState) -> Iterator[Probl
         count = sum(event.withheld.values())
         yield Problem(
             f"this {what} has {counted(count, 'more finding')} than are reported: {rest}",
-            hint="mend the cause of those that are reported; it is usually one",
+            hint="fix the cause of the findings that are reported: usually it is the same for all",
             cause="findings",
         )
     if event.unfinished:
