@@ -7,7 +7,7 @@ import shutil
 import signal
 from dataclasses import replace
 
-from tests.chaos.expectations import Told
+from tests.chaos.expectations import Reported
 from tests.chaos.faults import Action, Fault
 from tests.chaos.load import fill_topic
 from tests.chaos.rig import Rig
@@ -32,11 +32,11 @@ KILLED_UPSTREAM = Fault(
     "SIGKILL of the upstream",
     _kill_upstream,
     heal=_revive_upstream,
-    told=Told(
+    reported=Reported(
         "is unreachable: .*; refusing clients until it answers", '^503 .*"no upstream can be reached"',
         ("kproxy_connections_refused_total >= 1",),
     ),
-    healed=Told("is reachable again"),
+    healed=Reported("is reachable again"),
     stops_traffic=True,
     ended="",
 )  # fmt: skip
@@ -44,7 +44,7 @@ MUTE_UPSTREAM = Fault(
     "mute upstream",
     _send_upstream(signal.SIGSTOP),
     heal=_send_upstream(signal.SIGCONT),
-    told=Told("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), seconds=10),
+    reported=Reported("still waiting for Produce", metrics=("kproxy_requests_in_flight >= 1",), seconds=10),
     stops_traffic=True,
     ended="",
     verbose=True,
@@ -65,11 +65,11 @@ FORGOTTEN_UPSTREAM = Fault(
     "upstream gone from DNS",
     _forget_name,
     heal=_remember_name,
-    told=Told(
+    reported=Reported(
         "is unreachable: .*name.*; refusing clients until it answers", '^503 .*"no upstream can be reached"',
         ("kproxy_connections_refused_total >= 1",),
     ),
-    healed=Told("is reachable again"),
+    healed=Reported("is reachable again"),
     own_hosts=True,
 )  # fmt: skip
 
@@ -88,13 +88,13 @@ FULL_DISK = Fault(
     "full trace disk",
     _fill_disk,
     heal=_empty_disk,
-    told=Told(
+    reported=Reported(
         "trace stopped: .*No space left on device",
         "^200 .*not written: No space left on device",
         ("kproxy_trace_writing == 0", "kproxy_trace_lost_lines_total > 0"),
         seconds=10,
     ),
-    healed=Told(
+    healed=Reported(
         "the trace is being written again; [0-9]+ lines are missing",
         '^200 .*"trace": "written"',
         ("kproxy_trace_writing == 1",),
@@ -114,7 +114,7 @@ def _remove_trace(rig: Rig) -> None:
 REMOVED_TRACE = Fault(
     "removed trace directory",
     _remove_trace,
-    told=Told(
+    reported=Reported(
         "trace file .* was deleted: [0-9]+ lines are lost; the trace continues in",
         '"trace_lost_lines": [1-9]',
         ("kproxy_trace_lost_lines_total > 0", "kproxy_trace_writing == 1"),
@@ -147,8 +147,8 @@ SHORT_OF_DESCRIPTORS = Fault(
     "no file descriptors left",
     _limit_descriptors,
     heal=_free_descriptors,
-    told=Told("cannot accept more connections for now: too many open files", "^503 .*no file descriptors"),
-    healed=Told(seconds=2),
+    reported=Reported("cannot accept more connections for now: too many open files", "^503 .*no file descriptors"),
+    healed=Reported(seconds=2),
 )
 
 
@@ -160,5 +160,8 @@ def _read_nothing(rig: Rig) -> None:
 
 
 SLOW_READERS = Fault(
-    "clients that read nothing", _read_nothing, heal=Rig.hang_up, told=Told(metrics=("kproxy_connections_open > 10",))
+    "clients that read nothing",
+    _read_nothing,
+    heal=Rig.hang_up,
+    reported=Reported(metrics=("kproxy_connections_open > 10",)),
 )

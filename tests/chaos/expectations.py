@@ -1,4 +1,4 @@
-"""What a user must be told of a fault, as data."""
+"""What must be reported of a fault, as data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """Each part must hold within `seconds`, at least once: a part that is restarted is down only for a second.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""A fault, as data: how to inject and heal it, and what the user must be told of it."""
+"""A fault, as data: how to inject and heal it, and what must be reported of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tests.chaos.expectations import Told
+from tests.chaos.expectations import Reported
 from tests.chaos.rig import Rig
 
 Action: TypeAlias = Callable[[Rig], None]
@@ -16,7 +16,7 @@ def _nothing(rig: Rig) -> None:
     pass
 
 
-_HEALTHY = Told()
+_HEALTHY = Reported()
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Fault:
     """One thing that goes wrong.
 
     Attributes:
-        told: While it lasts.
+        reported: While it lasts.
         healed: After `heal`.
         exits: The exit status of each kproxy that ran: a fault may end one, and its heal start another.
         stops_traffic: Nothing can be acknowledged while it lasts. Otherwise, traffic must go on.
@@ -38,8 +38,8 @@ class Fault:
     name: str
     inject: Action
     heal: Action = _nothing
-    told: Told = _HEALTHY
-    healed: Told = _HEALTHY
+    reported: Reported = _HEALTHY
+    healed: Reported = _HEALTHY
     exits: tuple[int, ...] = (0,)
     stops_traffic: bool = False
     ended: str | None = None

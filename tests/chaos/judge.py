@@ -48,7 +48,7 @@ def violations(story: Story, directory: Path, upstream: Upstream | None) -> list
         rig.load.advance()
         for fault in story.faults:
             fault.inject(rig)
-            rig.expect(fault.told)
+            rig.expect(fault.reported)
             if not fault.stops_traffic:
                 rig.load.advance(seconds=TRAFFIC_S)
             if story.heals or fault is not last:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import replace
 
-from tests.chaos.expectations import Told
+from tests.chaos.expectations import Reported
 from tests.chaos.faults import Action, Fault
 from tests.chaos.proxy import NO_ANSWER
 from tests.chaos.rig import Rig
@@ -28,7 +28,7 @@ def killed_relay(number: signal.Signals, status: int) -> Fault:
         f"{number.name} of the relay",
         _end_relay(number),
         heal=Rig.start_proxy,
-        told=Told(health=NO_ANSWER),
+        reported=Reported(health=NO_ANSWER),
         exits=(status, 0),
         stops_traffic=True,
     )
@@ -50,29 +50,29 @@ STOPPED_RELAY = Fault(
     "SIGSTOP of the relay",
     _send("relay", signal.SIGSTOP),
     heal=_send("relay", signal.SIGCONT),
-    told=Told(health=NO_ANSWER),
+    reported=Reported(health=NO_ANSWER),
     stops_traffic=True,
 )
 KILLED_INSPECTOR = Fault(
     "SIGKILL of the inspector",
     _send("inspector", signal.SIGKILL),
-    told=Told(
+    reported=Reported(
         r"the inspector stopped \(killed by SIGKILL\): traffic is still relayed; it restarts in",
         '"inspector": "restarting"',
     ),
-    healed=Told(
+    healed=Reported(
         "the inspector runs again after", '"inspector": "running"',
         ("kproxy_inspector_up == 1", "kproxy_inspector_restarts_total >= 1"),
     ),
     exits=(4,),
 )  # fmt: skip
 #: Reported within 5 s; the rest is for metrics that are up to a second old, and for a busy machine.
-_NOT_RESPONDING = Told(
+_NOT_RESPONDING = Reported(
     "the inspector has not responded for [0-9]+ s.*: traffic is relayed uninspected",
     '^200 .*"inspector": "not responding"',
     ("kproxy_inspector_up == 0", "kproxy_inspector_lag_seconds >= 3"), seconds=7,
 )  # fmt: skip
-_RESPONDS = Told(
+_RESPONDS = Reported(
     "the inspector responds again after [0-9]+ s", '^200 .*"inspector": "running"',
     ("kproxy_inspector_up == 1", "kproxy_inspector_lag_seconds < 2"),
 )  # fmt: skip
@@ -81,7 +81,7 @@ STOPPED_INSPECTOR = Fault(
     "SIGSTOP of the inspector",
     _send("inspector", signal.SIGSTOP),
     heal=_send("inspector", signal.SIGCONT),
-    told=_NOT_RESPONDING,
+    reported=_NOT_RESPONDING,
     healed=_RESPONDS,
     ended=_GIVEN_UP,
     exit_while_it_lasts=4,
@@ -89,10 +89,10 @@ STOPPED_INSPECTOR = Fault(
 OVERRUN_INSPECTOR = replace(
     STOPPED_INSPECTOR,
     name="SIGSTOP of the inspector while 64 MiB go through",
-    told=Told(
+    reported=Reported(
         "inspection cannot keep up and skips frames", metrics=("kproxy_inspector_dropped_frames_total > 0",), seconds=60
     ),
-    healed=Told(
+    healed=Reported(
         health='^200 .*"inspector": "running"'
     ),  # whether it was stopped for long enough to be reported, depends
     ended=None,
@@ -101,13 +101,15 @@ SLOW_INSPECTOR = Fault(
     "inspector with a twentieth of its time",
     lambda rig: rig.throttle("inspector"),
     heal=Rig.unthrottle,
-    told=Told(health='^200 .*"inspector": "running"', metrics=("kproxy_inspector_lag_seconds > 0.5",), seconds=10),
-    healed=Told(metrics=("kproxy_inspector_lag_seconds < 0.5",), seconds=20),
+    reported=Reported(
+        health='^200 .*"inspector": "running"', metrics=("kproxy_inspector_lag_seconds > 0.5",), seconds=10
+    ),
+    healed=Reported(metrics=("kproxy_inspector_lag_seconds < 0.5",), seconds=20),
 )
 KILLED_WORKER = Fault(
     "SIGKILL of the first worker",
     _send("worker 1", signal.SIGKILL),
-    told=Told(
+    reported=Reported(
         r"one of 2 inspectors stopped \(killed by SIGKILL\) and was restarted",
         metrics=("kproxy_inspector_worker_restarts_total >= 1",),
     ),
@@ -117,7 +119,7 @@ STOPPED_WORKER = Fault(
     "SIGSTOP of the second worker",
     _send("worker 2", signal.SIGSTOP),
     heal=_send("worker 2", signal.SIGCONT),
-    told=_NOT_RESPONDING,
+    reported=_NOT_RESPONDING,
     healed=_RESPONDS,
     ended=_GIVEN_UP,
     exit_while_it_lasts=4,
@@ -125,7 +127,7 @@ STOPPED_WORKER = Fault(
 KILLED_SPAWNER = Fault(
     "SIGKILL of the spawner",
     _send("spawner", signal.SIGKILL),
-    told=Told(
+    reported=Reported(
         "no other one can follow it",
         health='^200 .*"inspector": "running, cannot be restarted"',
         metrics=("kproxy_inspector_up == 1", "kproxy_inspector_restartable == 0"),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.disk import Disk
-from tests.chaos.expectations import Told
+from tests.chaos.expectations import Reported
 from tests.chaos.load import Load, Pace, create_topic
 from tests.chaos.proxy import JudgedProxy, Ports
 from tests.chaos.upstreams import BuiltInBroker, Upstream
@@ -92,17 +92,17 @@ class Rig:
         upstream = f"{self._name}:{self.upstream.address[1]}"
         self.runs.append(JudgedProxy(upstream, self.ports, printed, self._options, self._prefix))
 
-    def expect(self, told: Told) -> None:
-        """Wait until the user has been told.
+    def expect(self, reported: Reported) -> None:
+        """Wait until it has been reported.
 
         Raises:
             TimeoutError: Not in time; it says by which way, and what was printed instead.
         """
         proxy = self.proxy
         ways: dict[str, Callable[[], object]] = {
-            f"message {told.message!r}": lambda: re.search(told.message, proxy.printed),
-            f"health {told.health!r}": lambda: re.search(told.health, proxy.health),
-        } | {f"metric {each!r}": lambda each=each: proxy.measures(each) for each in told.metrics}  # type: ignore[misc]
+            f"message {reported.message!r}": lambda: re.search(reported.message, proxy.printed),
+            f"health {reported.health!r}": lambda: re.search(reported.health, proxy.health),
+        } | {f"metric {each!r}": lambda each=each: proxy.measures(each) for each in reported.metrics}  # type: ignore[misc]
 
         def all_held() -> bool:
             for name in [name for name, holds in ways.items() if holds()]:
@@ -110,10 +110,10 @@ class Rig:
             return not ways
 
         try:
-            until("told", all_held, seconds=told.seconds, every=0.1)
+            until("reported", all_held, seconds=reported.seconds, every=0.1)
         except TimeoutError:
             raise TimeoutError(
-                f"not told within {told.seconds:g} s by {' and '.join(ways)}; health is {proxy.health}; "
+                f"not reported within {reported.seconds:g} s by {' and '.join(ways)}; health is {proxy.health}; "
                 f"it printed: {proxy.printed[-2000:]}"
             ) from None
 

@@ -1,4 +1,4 @@
-"""Whatever goes wrong: what is acknowledged is stored, memory is bounded, no process stays, and the user is told."""
+"""Whatever goes wrong: what is acknowledged is stored, memory is bounded, no process stays, and the fault is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("confluent_kafka")
 
-from tests.chaos.expectations import Told
+from tests.chaos.expectations import Reported
 from tests.chaos.faults import FAULTLESS
 from tests.chaos.judge import violations
 from tests.chaos.stories import STORIES, Story
@@ -50,9 +50,9 @@ def test_with_a_real_kafka(story: Story, tmp_path: Path, kafka: Kafka) -> None:
 
 
 def test_the_judge_notices_what_is_not_reported(tmp_path: Path) -> None:
-    silent = replace(FAULTLESS, told=Told("never printed", metrics=("kproxy_inspector_up == 0",), seconds=1))
+    silent = replace(FAULTLESS, reported=Reported("never printed", metrics=("kproxy_inspector_up == 0",), seconds=1))
     with pytest.raises(
-        TimeoutError, match=r"not told .* message 'never printed' and metric 'kproxy_inspector_up == 0'"
+        TimeoutError, match=r"not reported .* message 'never printed' and metric 'kproxy_inspector_up == 0'"
     ):
         violations(Story((silent,)), tmp_path, None)
 
