@@ -1,4 +1,4 @@
-"""Whatever goes wrong: what is acknowledged is stored, memory is bounded, no process stays, and the fault is reported."""
+"""Whatever goes wrong: what is acknowledged is stored, memory is bounded, no process stays, the fault is reported."""
 
 from __future__ import annotations
 

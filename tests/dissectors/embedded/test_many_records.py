@@ -1,0 +1,42 @@
+"""A frame has nodes for a limited number of records: a few compressed bytes become very many."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors import embedded
+from dissectors.embedded.tree import MOST_RECORDS
+from dissectors.records.encode import encode
+from tests.dissectors.embedded.samples import fetched, tree
+from tests.growth.work import cpu_seconds
+
+SECRET = b"hunter2-hunter2"
+
+
+def batch(count: int, magic: int = 2) -> bytes:
+    return encode([{"magic": magic, "compression": "gzip", "records": [{"key": b"k", "value": SECRET}] * count}])
+
+
+@pytest.mark.parametrize(("magic", "most"), [(2, MOST_RECORDS - 50), (1, MOST_RECORDS // 2 - 50)])
+def test_more_records_than_the_most_have_no_nodes(magic: int, most: int) -> None:
+    for count, has_nodes in ((most, True), (2 * most, False)):
+        message = fetched("orders", batch(count, magic))
+        _, body = tree(message)
+        embedded.expand_nodes(message, body)
+        field = body.children[-2].children[0].children[-2].children[0].children[-2]
+        assert field.name == "records"
+        assert bool(field.children) == has_nodes, field.meaning
+        assert (field.meaning == "too many records to show") != has_nodes
+
+
+def test_secrets_in_too_many_records_are_withheld() -> None:
+    message = fetched("__cluster_metadata", batch(2 * MOST_RECORDS))
+    assert embedded.holds_secret_topic(message)
+    _, body = tree(message)
+    assert embedded.expand_nodes(message, body)
+
+
+def test_a_hundred_thousand_records_take_less_than_a_second() -> None:
+    message = fetched("orders", batch(100_000))
+    _, body = tree(message)
+    assert cpu_seconds(lambda: embedded.expand_nodes(message, body)) < 1
