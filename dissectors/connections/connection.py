@@ -12,6 +12,7 @@ from dissectors.connections.events import (
     ConnectionEnded,
     Direction,
     Event,
+    FrameIncomplete,
     FramingLost,
     ProxyHeaderReceived,
     RequestReceived,
@@ -216,11 +217,20 @@ class Connection:
         """The number of bytes of one direction for which events were returned: whole frames, and skipped bytes."""
         return self._framers[direction].reported
 
+    def is_within_frame(self, direction: Direction) -> bool:
+        """Whether the bytes of a direction end inside a frame."""
+        return self._framers[direction].pending > 0
+
     def partial_frame(self, direction: Direction) -> tuple[int, int]:
         """The incomplete frame of a direction: (bytes received, total size); (0, 0) between frames."""
-        return self._framers[direction].partial_frame
+        framer = self._framers[direction]
+        return framer.pending, framer.pending_size
 
-    def whole_message(self, direction: Direction) -> Message | None:
+    def incomplete_frame(self, direction: Direction, *, at: int) -> FrameIncomplete:
+        """The event for the incomplete frame of a direction."""
+        return FrameIncomplete(at, direction, *self.partial_frame(direction), self._whole_message(direction))
+
+    def _whole_message(self, direction: Direction) -> Message | None:
         """The message that the bytes of an incomplete frame are already, to the last one: its length prefix is wrong.
 
         None if more than a few bytes are missing, and while SASL tokens are expected.

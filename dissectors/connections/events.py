@@ -19,6 +19,11 @@ BEHIND = "the inspector was behind"
 RESTARTED = "the inspector was restarted"
 
 
+#: A frame of which no more arrives for this long (ns) is reported as incomplete. Most frames that a chunk does not
+#: complete are complete with the next one, so nothing looks at them before.
+INCOMPLETE_AFTER = 30 * 1_000_000_000
+
+
 class Direction(IntEnum):
     """REQUEST is client to server; RESPONSE is server to client."""
 
@@ -209,11 +214,10 @@ class BytesDiffer:
 
 @dataclass(slots=True)
 class FrameIncomplete:
-    """A frame is incomplete: `have` of its bytes were received; `size` is its total size, 0 while that is unknown.
+    """A frame is still incomplete `INCOMPLETE_AFTER` its last bytes: `have` of them were received.
 
-    It is reported if a chunk ends inside a frame, so unlike other events it depends on the chunks. `have` is 0 once no
-    frame is incomplete. `whole` is the message that the bytes are already, to the last one, if only a few bytes are
-    missing.
+    `size` is its total size, 0 while that is unknown. `whole` is the message that the bytes are already, to the last
+    one, if only a few bytes are missing.
     """
 
     at: int

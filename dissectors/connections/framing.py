@@ -28,8 +28,6 @@ HEAD_BYTES = 512
 #: The reason for skipped bytes at the start of a stream.
 MIDSTREAM = "the capture starts in the middle of the stream"
 
-_NO_FRAME = (0, 0)
-
 
 class Frame(Struct):
     """A frame with its length prefix; if `damaged` gives a reason, `data` is shorter than `size` + 4."""
@@ -131,11 +129,6 @@ class Framer:
         """An incomplete frame of which only a few bytes are missing, if any."""
         missing = self.pending_size - self.pending
         return bytes(self._buffer) if self.pending >= 8 and 0 < missing <= MOST_WRONG else None
-
-    @property
-    def partial_frame(self) -> tuple[int, int]:
-        """The incomplete frame: (bytes received, total size); (0, 0) between frames."""
-        return (self.pending, self.pending_size) if self._buffer else _NO_FRAME
 
     @property
     def reported(self) -> int:

@@ -41,6 +41,9 @@ class Deadlines(Generic[SubjectT]):
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._waiting
+
     def expect(self, key: Hashable, subject: SubjectT, event: DeadlinePassed) -> None:
         """Set a deadline: `passed` yields `event` for `subject` unless `met` is called first. Replaces the same key."""
         if key not in self._waiting and len(self._waiting) >= MOST_DEADLINES:

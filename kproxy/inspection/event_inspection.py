@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from dissectors import rules
 from dissectors.connections.events import (
+    INCOMPLETE_AFTER,
     BytesSkipped,
     ConnectFailed,
+    ConnectionEnded,
+    Direction,
     Event,
+    FrameIncomplete,
     InspectionFailed,
     ProxyHeaderReceived,
     RecordsDecoded,
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
     from kproxy.inspection.needs import Needs
     from kproxy.inspection.record_budget import RecordBudget
     from kproxy.inspection.record_values import RecordValues
+
+#: The deadline for the rest of an incomplete frame.
+_REST_OF_FRAME: Final = "rest of frame"
 
 #: The trackers whose state the inspection reads itself.
 _TRACKERS: Final = (AdvertisedAddresses, Authentication, Brokers, ConnectionsByClient, InFlight)
@@ -92,12 +99,36 @@ class EventInspection:
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
-        lines: list[Line] = [
-            finding_line(connection_state.connection_id, event, finding, principal(connection_state))
-            for connection_state, event in self.run_state.deadlines.passed(at)
-            for finding in self._check(event, connection_state)
-        ]
+        lines: list[Line] = []
+        for connection_state, passed in self.run_state.deadlines.passed(at):
+            event: Event | None = passed
+            if passed.code == _REST_OF_FRAME:
+                event = self._incomplete_frame(*passed.about, at=passed.at)
+            if event is not None:
+                lines += (
+                    finding_line(connection_state.connection_id, event, finding, principal(connection_state))
+                    for finding in self._check(event, connection_state)
+                )
         return lines + self.tick_stalls(at=at) if at >= self._stall_lines.due else lines
+
+    def await_rest(self, state: InspectedConnection, direction: Direction, *, at: int) -> None:
+        """The bytes of a direction end inside a frame: report it if no more of it arrives."""
+        state.received_at[direction] = at
+        # Later bytes need no new deadline: when it passes, it is set again for those.
+        if self._finds and (_REST_OF_FRAME, (state.connection_id, direction)) not in self.run_state.deadlines:
+            self._expect_rest(state, direction)
+
+    def _expect_rest(self, state: InspectedConnection, direction: Direction) -> None:
+        key, by = (state.connection_id, direction), state.received_at[direction] + INCOMPLETE_AFTER
+        state.connection_state.expect(_REST_OF_FRAME, key, by=by, about=(state, direction))
+
+    def _incomplete_frame(self, state: InspectedConnection, direction: Direction, *, at: int) -> FrameIncomplete | None:
+        if not state.connection.is_within_frame(direction):
+            return None
+        if state.received_at[direction] + INCOMPLETE_AFTER > at:
+            self._expect_rest(state, direction)
+            return None
+        return state.connection.incomplete_frame(direction, at=at)
 
     def lines(self, state: InspectedConnection, events: list[Event]) -> list[Line]:
         """The lines of the next events of one connection."""
@@ -113,6 +144,9 @@ class EventInspection:
             if isinstance(event, TokenReceived):
                 state.frames[event.direction] += 1
                 lines.append(token_line(state, event))
+            elif isinstance(event, ConnectionEnded):
+                for direction in Direction:
+                    connection_state.met(_REST_OF_FRAME, (state.connection_id, direction))
             elif isinstance(event, BytesSkipped | ProxyHeaderReceived):
                 gap = gap_line(state.connection_id, event)
                 lines += (gap, *self.observe_stalls(gap, at=event.at))

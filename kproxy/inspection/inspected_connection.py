@@ -36,7 +36,7 @@ class InspectedConnection:
 
     Attributes:
         opened: Its line in the trace.
-        in_part: The last incomplete frame, as `Connection.partial_frame`.
+        received_at: When the last bytes of an incomplete frame were received (ns).
         reported: The offset of the last request that was reported as waiting, and the steps that had passed.
     """
 
@@ -45,7 +45,7 @@ class InspectedConnection:
     connection_state: ConnectionState
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     frames: list[int] = field(default_factory=lambda: [0, 0])
-    in_part: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0), (0, 0)])
+    received_at: list[int] = field(default_factory=lambda: [0, 0])
     reported: tuple[int, int] = (-1, 0)
 
     # Every frame's line needs these three: as attributes of `opened` they would be properties, which are slower.

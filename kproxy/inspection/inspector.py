@@ -15,7 +15,6 @@ from dissectors.connections.events import (
     ConnectionEnded,
     ConnectionOpened,
     Direction,
-    FrameIncomplete,
     TlsFailed,
 )
 from dissectors.connections.framing import MAX_DECODED_BYTES
@@ -184,9 +183,8 @@ class Inspector:
             events = connection.receive_data(direction, data, at=at)
         except Exception as error:  # noqa: BLE001
             return (passed or []) + self._start_over(state, direction, len(data), error, at=at)
-        if (in_part := connection.partial_frame(direction)) != state.in_part[direction]:
-            state.in_part[direction] = in_part
-            events.append(FrameIncomplete(at, direction, *in_part, connection.whole_message(direction)))
+        if connection.is_within_frame(direction):
+            inspection.await_rest(state, direction, at=at)
         lines = inspection.lines(state, events)
         return passed + lines if passed else lines
 

@@ -46,7 +46,7 @@ def late_responses(
             if not again:
                 state.reported = request.offset, step
             line = frame_lines.repeat_request(state, request)
-            wait = wait_of(request, at, state.connection_state, state.in_part[Direction.RESPONSE])
+            wait = wait_of(request, at, state.connection_state, state.connection.partial_frame(Direction.RESPONSE))
             yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1, wait)
 
 

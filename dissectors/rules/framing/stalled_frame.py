@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.connections.events import BytesSkipped, ConnectionEnded, DeadlinePassed, Direction, FrameIncomplete
+from dissectors.connections.events import INCOMPLETE_AFTER, FrameIncomplete
 from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
 from dissectors.records.formats import counted
@@ -12,8 +12,7 @@ from dissectors.rules import rule
 from dissectors.trackers.frame_alignment import KINDS, WRITERS
 from dissectors.trackers.state import ConnectionState
 
-_SECONDS = 30
-_NS = 1_000_000_000
+_SECONDS = INCOMPLETE_AFTER // 1_000_000_000
 
 
 def _wrong_prefix(message: Message, surplus: int) -> Problem:
@@ -34,13 +33,11 @@ def _wrong_prefix(message: Message, surplus: int) -> Problem:
 @rule(
     "M005",
     severity=Severity.INFO,
-    events=(FrameIncomplete, BytesSkipped, ConnectionEnded, DeadlinePassed),
+    events=(FrameIncomplete,),
     since="0.1",
     blame="network",
 )
-def stalled_frame(
-    event: FrameIncomplete | BytesSkipped | ConnectionEnded | DeadlinePassed, connection: ConnectionState
-) -> Iterator[Problem]:
+def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Problem]:
     """Reports that a frame stopped before its end and no more of it arrived for 30 seconds.
 
     ## Why it matters
@@ -80,24 +77,14 @@ def stalled_frame(
     ## Sources
     https://www.rfc-editor.org/rfc/rfc2923#section-2.1
     """
-    name = connection.connection_id
-    if isinstance(event, DeadlinePassed):
-        direction, have, size, whole = event.about
-        if whole is not None:
-            yield _wrong_prefix(whole, size - have)
-            return
-        of = f"{have} of {size} bytes" if size else f"{have} bytes"
-        yield Problem(
-            f"a {KINDS[direction]} stopped after {of}, and no more of it arrived for {_SECONDS} s",
-            hint="if small frames pass and large ones hang, check the MTU along the path; otherwise check whether the "
-            "receiver reads from its socket",
-            cause=KINDS[direction],
-        )
-    elif isinstance(event, FrameIncomplete) and event.have:
-        about = (event.direction, event.have, event.size, event.whole)
-        connection.expect("M005", (name, event.direction), by=event.at + _SECONDS * _NS, about=about)
-    elif isinstance(event, ConnectionEnded):
-        for direction in Direction:
-            connection.met("M005", (name, direction))
-    else:
-        connection.met("M005", (name, event.direction))
+    have, size, kind = event.have, event.size, KINDS[event.direction]
+    if event.whole is not None:
+        yield _wrong_prefix(event.whole, size - have)
+        return
+    of = f"{have} of {size} bytes" if size else f"{have} bytes"
+    yield Problem(
+        f"a {kind} stopped after {of}, and no more of it arrived for {_SECONDS} s",
+        hint="if small frames pass and large ones hang, check the MTU along the path; otherwise check whether the "
+        "receiver reads from its socket",
+        cause=kind,
+    )
