@@ -7,10 +7,11 @@ is then a lookup in the decoded values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from dissectors import schemas
 from dissectors.messages.message import Message
+from dissectors.messages.topic_records import records_path, topic_records
 from dissectors.records import outline
 from dissectors.wire.layout import Field, Layout, cached_on_owner
 
@@ -21,6 +22,8 @@ _GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_
 _MOST = (1 << 63) - 1
 
 Values = dict[str, Any]
+
+TopicT = TypeVar("TopicT")
 
 
 class TopicFacts(NamedTuple):
@@ -51,17 +54,27 @@ class ErrorField(NamedTuple):
     name: str
 
 
-def topics(message: Message, request: Message | None = None) -> list[TopicFacts]:
+@overload
+def topics(message: Message, request: Message | None = None) -> list[TopicFacts]: ...
+
+
+@overload
+def topics(message: Message, request: Message | None = None, *, make: Callable[..., TopicT]) -> list[TopicT]: ...
+
+
+def topics(message: Message, request: Message | None = None, *, make: Callable[..., Any] = TopicFacts) -> list[Any]:
     """The topics in a message, in wire order; a topic that occurs twice is returned twice.
 
     For a response, `request` is its request: the lag of a Fetch response without records is counted from the fetch
-    offset.
+    offset. `make` gets the values of `TopicFacts` and makes each topic.
     """
     if message.layout is None:
         return []
-    found: list[TopicFacts] = []
+    if records_path(message.layout) is not None:
+        return _topics_with_records(message, request, make)
+    found: list[Any] = []
     for reader in _topic_readers(message.layout):
-        reader(message.body, found, request)
+        reader(message.body, found, make)
     return found
 
 
@@ -163,7 +176,7 @@ def _rows(values: Values, name: str, array: bool) -> list[Values]:
     return below if array else [below]
 
 
-TopicReader = Callable[[Values, list[TopicFacts], Message | None], None]
+TopicReader = Callable[[Values, list[Any], Callable[..., Any]], None]
 
 
 @cached_on_owner
@@ -184,77 +197,69 @@ def _topic_readers(layout: Layout) -> list[TopicReader]:
 
 
 def _below(one: Field, readers: list[TopicReader]) -> TopicReader:
-    def read(values: Values, found: list[TopicFacts], request: Message | None) -> None:
+    def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
         for row in _rows(values, one.name, one.array):
             for reader in readers:
-                reader(row, found, request)
+                reader(row, found, make)
 
     return read
 
 
 def _names(name: str) -> TopicReader:
-    def read(values: Values, found: list[TopicFacts], _: Message | None) -> None:
-        found.extend(TopicFacts(topic, None, []) for topic in values.get(name) or ())
+    def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
+        found.extend(make(topic, None, []) for topic in values.get(name) or ())
 
     return read
 
 
 def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> TopicReader:
     parts = next((inner for inner in fields.values() if inner.array and _index_of(inner) is not None), None)
-    if parts and parts.struct and any(inner.type == "records" for inner in parts.struct.fields):
-        return _records_reader(one, name, parts)
     index = _index_of(parts) if parts else None
     own_index = next((inner for inner in ("partition_index", "partition") if inner in fields), None)
 
-    def read(values: Values, found: list[TopicFacts], _: Message | None) -> None:
+    def read(values: Values, found: list[Any], make: Callable[..., Any]) -> None:
         for row in _rows(values, one.name, one.array):
             rows = row.get(parts.name) or [] if parts else []
             numbers = [part[index] for part in rows if index in part] if index else list(rows)
             if own_index and own_index in row and not parts:
                 numbers = [row[own_index]]
-            found.append(TopicFacts(row.get(name) if name else None, row.get("topic_id"), numbers))
+            found.append(make(row.get(name) if name else None, row.get("topic_id"), numbers))
 
     return read
 
 
-def _records_reader(one: Field, name: str | None, parts: Field) -> TopicReader:
-    """A reader for messages with record data. It reads the data once, and the request's partitions only if needed."""
-    index = _index_of(parts) or ""
-    has_end = parts.struct is not None and any(inner.name == "high_watermark" for inner in parts.struct.fields)
-
-    def read(values: Values, found: list[TopicFacts], request: Message | None) -> None:
-        offsets: dict[tuple[str | None, int], int] | None = None
-        for row in _rows(values, one.name, one.array):
-            topic, topic_id = row.get(name) if name else None, row.get("topic_id")
-            numbers: list[int] = []
-            sizes: list[int] = []
-            codecs: list[str] = []
-            total = records = batches = 0
-            lag: int | None = None
-            for part in row.get(parts.name) or ():
-                size, following = 0, None
-                if data := part.get("records"):
-                    size = len(data)
-                    total += size
-                    count, batch_count, named, following = outline(data)
-                    records += count
-                    batches += batch_count
-                    codecs += [codec for codec in named if codec not in codecs]
-                number = part.get(index)
-                if number is None:
-                    continue
-                numbers.append(number)
-                sizes.append(size)
-                if has_end and (end := part.get("high_watermark", -1)) >= 0 and not part.get("error_code"):
-                    if following is None:
-                        if offsets is None:
-                            offsets = _fetch_offsets(request)
-                        following = offsets.get((topic or topic_id, number), -1)
-                    if following >= 0:
-                        lag = min((lag or 0) + max(end - following, 0), _MOST)
-            found.append(TopicFacts(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
-
-    return read
+def _topics_with_records(message: Message, request: Message | None, make: Callable[..., TopicT]) -> list[TopicT]:
+    """The topics of a message with record data. The request's partitions are read only if needed."""
+    offsets: dict[tuple[str | None, int], int] | None = None
+    found = []
+    for topic, topic_id, partitions in topic_records(message):
+        numbers: list[int] = []
+        sizes: list[int] = []
+        codecs: list[str] = []
+        total = records = batches = 0
+        lag: int | None = None
+        for number, row, data, batch in partitions:
+            size, following = 0, None
+            if data:
+                size = len(data)
+                total += size
+                count, batch_count, named, following = outline(data, batch)
+                records += count
+                batches += batch_count
+                codecs += [codec for codec in named if codec not in codecs]
+            if number is None:
+                continue
+            numbers.append(number)
+            sizes.append(size)
+            if (end := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
+                if following is None:
+                    if offsets is None:
+                        offsets = _fetch_offsets(request)
+                    following = offsets.get((topic or topic_id, number), -1)
+                if following >= 0:
+                    lag = min((lag or 0) + max(end - following, 0), _MOST)
+        found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
+    return found
 
 
 def _fetch_offsets(request: Message | None) -> dict[tuple[str | None, int], int]:

@@ -23,6 +23,8 @@ MOST_SUSPECTS = 4
 # Length, attributes, two deltas, key length, value length and header count take at least a byte each.
 _SMALLEST_RECORD = 7
 
+_CODEC_COUNT = len(CODECS)
+
 # Faster than `BatchSpan(...)`: this is done for every batch.
 _new = tuple.__new__
 
@@ -47,21 +49,23 @@ def valid_batch(data: bytes | memoryview, start: int, end: int, *, produced: boo
 
     A fast check for the usual case.
     """
-    size = end - start
-    if size < HEADER.size:
+    if end - start < HEADER.size:
         return None
     batch = _new(BatchSpan, (start, end, *HEADER.unpack_from(data, start)))
-    count, last = batch.records_count, batch.last_offset_delta
-    if (
-        batch.magic == 2
-        and batch.batch_length == size - LOG_OVERHEAD
+    return batch if batch.magic == 2 and is_valid(data, batch, produced=produced) else None
+
+
+def is_valid(data: bytes | memoryview, batch: BatchSpan, *, produced: bool) -> bool:
+    """Whether `examine` would find no fault in the header and CRC of a batch of format 2, which ends at `batch.end`."""
+    start, end, _, length, _, _, crc, attributes, last, _, _, _, _, _, count = batch
+    size = end - start
+    return (
+        length == size - LOG_OVERHEAD
         and (count > 0 and last == count - 1 if produced else 0 <= count <= last + 1)
-        and (codec := batch.attributes & 7) < len(CODECS)
-        and (codec or count * _SMALLEST_RECORD <= size - HEADER.size)
-        and google_crc32c.value(bytes(data[start + CRC_START : end])) == batch.crc
-    ):
-        return batch
-    return None
+        and (codec := attributes & 7) < _CODEC_COUNT
+        and (codec > 0 or count * _SMALLEST_RECORD <= size - HEADER.size)
+        and google_crc32c.value(bytes(data[start + CRC_START : end])) == crc
+    )
 
 
 class _Examination:

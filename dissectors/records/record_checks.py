@@ -37,6 +37,10 @@ _LITTLE_ENDIAN_ONE = 1 << 24
 _INT32, _INT64 = 2**31, 2**63
 
 
+#: Sequence numbers of a producer begin again at 0 after this many.
+SEQUENCES = 1 << 31
+
+
 class BatchSpan(NamedTuple):
     """The position of a batch in its field, and its header; messages of formats 0 and 1 have only some fields."""
 
@@ -60,6 +64,11 @@ class BatchSpan(NamedTuple):
     def last_offset(self) -> int:
         """The offset of the last record that the batch had when it was written."""
         return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence number of the producer's next batch."""
+        return (self.base_sequence + self.records_count) % SEQUENCES
 
 
 class Payload:

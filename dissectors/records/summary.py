@@ -8,6 +8,7 @@ from typing import NamedTuple
 from dissectors.records.batch import HEADER
 from dissectors.records.compression import codec_name
 from dissectors.records.formats import CONTROL, LOG_OVERHEAD, TRANSACTIONAL, entries, sentence
+from dissectors.records.record_checks import BatchSpan
 
 _BATCH_FACTS = struct.Struct(">21xh12xq14xi")  # attributes, max_timestamp, records_count
 _MESSAGE_FACTS = struct.Struct(">17xb")  # attributes
@@ -108,12 +109,15 @@ class Outline(NamedTuple):
     next_offset: int | None
 
 
-def outline(data: bytes | memoryview) -> Outline:
-    """Read each header of a ``records`` field once; a truncated end does not count. Never raises."""
-    if len(data) >= HEADER.size:
-        base, length, magic, attributes, last, count = _OUTLINE(data)
-        if length == len(data) - LOG_OVERHEAD and magic == 2 and count >= 0:  # the usual case: one batch
-            return Outline(count, 1, _ONE_CODEC[attributes & 7], base + last + 1)
+def outline(data: bytes | memoryview, first: BatchSpan | None = None) -> Outline:
+    """Read each header of a ``records`` field once; a truncated end does not count. Never raises.
+
+    `first` is the header of the first batch, if it has been read.
+    """
+    if first is not None and first.batch_length == len(data) - LOG_OVERHEAD and first.records_count >= 0:
+        return Outline(  # the usual case: one batch
+            first.records_count, 1, _ONE_CODEC[first.attributes & 7], first.base_offset + first.last_offset_delta + 1
+        )
     return _outline_of_several(data)
 
 

@@ -7,7 +7,10 @@ from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
+from dissectors.messages.message import Message
+from dissectors.messages.topic_records import topic_records
 from dissectors.records.control import only_control
+from dissectors.records.formats import CONTROL
 from dissectors.trackers import tracker
 from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
@@ -159,7 +162,7 @@ class Fetches:
         body = message.body
         topics = body.get("responses")
         self.is_empty = not topics or not any(
-            each.get("records") for topic in topics for each in topic.get("partitions") or ()
+            records.data for topic in topic_records(message) for records in topic.partitions
         )
         if connection.flags & _REFUSED:
             self.refused = refusals(body, "partitions", "partition_index")
@@ -175,7 +178,7 @@ class Fetches:
         if self.is_empty:
             starved = bool(self.behind(asked, body))
         else:
-            starved = len(message.frame) <= _SMALL and _has_only_control(topics or ())
+            starved = len(message.frame) <= _SMALL and _has_only_control(message)
         if starved:
             connection.flags |= _STARVED
 
@@ -209,13 +212,13 @@ def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartit
     }
 
 
-def _has_only_control(topics: Iterable[Mapping[str, Any]]) -> bool:
+def _has_only_control(message: Message) -> bool:
     """Whether a partition has only control batches."""
     return any(
-        only_control(records)
-        for topic in topics
-        for each in topic.get("partitions") or ()
-        if (records := each.get("records"))
+        only_control(records.data)
+        for topic in topic_records(message)
+        for records in topic.partitions
+        if records.data and (records.batch is None or records.batch.attributes & CONTROL)
     )
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dissectors import schemas
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.messages.topic_records import topic_records
+from dissectors.records.record_checks import SEQUENCES, BatchSpan
 from dissectors.trackers import tracker
-from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
+from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -25,37 +26,8 @@ _REMEMBERED = 5
 
 #: The longest time (ns) for retries: clients give up earlier (delivery.timeout.ms is 2 minutes, librdkafka's 5).
 _RETRIED_WITHIN = 600 * 1_000_000_000
-_SEQUENCES = 1 << 31
 
 _REFUSED, _RESENT = FrameFlags.REFUSED.value, FrameFlags.RESENT.value
-
-_MAGIC = 16
-_HEADER = 61
-_FIELDS = struct.Struct(">8xi5xI14xqqhii").unpack_from
-
-
-class SentBatch(NamedTuple):
-    """The fields that identify a batch without reading its records: `crc` covers all of them."""
-
-    size: int
-    crc: int
-    max_timestamp: int
-    producer_id: int
-    epoch: int
-    sequence: int
-    records: int
-
-    @property
-    def next_sequence(self) -> int:
-        """The sequence number of the next batch."""
-        return (self.sequence + self.records) % _SEQUENCES
-
-
-def first_batch(records: bytes | memoryview | None) -> SentBatch | None:
-    """The first batch of a ``records`` field; None if it has an older format or is truncated."""
-    if records is None or len(records) < _HEADER or records[_MAGIC] != 2:
-        return None
-    return SentBatch(*_FIELDS(records))
 
 
 class SequenceGap(NamedTuple):
@@ -92,8 +64,8 @@ class Resent(NamedTuple):
     """A batch that was sent before: the earlier one, its outcome, and the path of the new one."""
 
     place: TopicPartition
-    batch: SentBatch
-    before: SentBatch
+    batch: BatchSpan
+    before: BatchSpan
     attempt: Attempt
     where: tuple[str | int, ...]
 
@@ -103,7 +75,7 @@ class _ProducerTrack:
     started_at: int
     epoch: int
     next_sequence: int
-    sent: deque[tuple[SentBatch, Attempt]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    sent: deque[tuple[BatchSpan, Attempt]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
 class _InFlight:
@@ -128,7 +100,7 @@ class Producers:
         self.refused: list[RefusedPartition] = []
         self.answered: Attempt | None = None
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
-        self._plain: BoundedDict[tuple[str, TopicPartition, SentBatch], Attempt] = BoundedDict(_MOST_BATCHES)
+        self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MOST_BATCHES)
         self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
 
     def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
@@ -150,43 +122,49 @@ class Producers:
         attempt = Attempt(event.at)
         if event.expects_response:
             connection.state(_InFlight).attempts[message.correlation_id] = attempt
-        for i, topic in enumerate(message.body.get("topic_data") or ()):
-            name = topic_of(topic)
-            for j, each in enumerate(topic.get("partition_data") or ()):
-                batch = first_batch(each.get("records"))
-                if batch is not None:
-                    place = name, each.get("index", 0)
+        server = connection.server
+        for i, topic in enumerate(topic_records(message)):
+            name = topic.key
+            for j, records in enumerate(topic.partitions):
+                if records.batch is not None:
                     where = ("topic_data", i, "partition_data", j, "records")
-                    self._track(connection.server, place, batch, attempt, where)
+                    self._track(server, (name, records.partition or 0), records.batch, attempt, where)
 
     def _track(
-        self, server: str, place: TopicPartition, batch: SentBatch, attempt: Attempt, where: tuple[str | int, ...]
+        self, server: str, place: TopicPartition, batch: BatchSpan, attempt: Attempt, where: tuple[str | int, ...]
     ) -> None:
         if batch.producer_id < 0:
-            before = self._plain.get((server, place, batch))
+            key = server, place, batch.crc, batch.batch_length
+            before = self._plain.get(key)
             if before is not None:
                 self.resent.append(Resent(place, batch, batch, before, where))
-            self._plain[server, place, batch] = attempt
+            self._plain[key] = attempt
             return
-        key = server, batch.producer_id, place
-        track = self._tracks.get(key)
-        given = self._assigned_ids.get(batch.producer_id, 0)  # a recreated cluster assigns the same ids again
-        if track is None or batch.epoch > track.epoch or track.started_at < given:
-            if track is not None and track.started_at >= given and batch.sequence > 0:
-                attempt.gaps[place] = SequenceGap(0, batch.sequence)  # each epoch begins at 0
-            track = self._tracks[key] = _ProducerTrack(attempt.at, batch.epoch, batch.sequence)
-        elif batch.epoch < track.epoch:
+        producer_id = batch.producer_id
+        track = self._tracks.get((server, producer_id, place))
+        given = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
+        if track is None or batch.producer_epoch > track.epoch or track.started_at < given:
+            if track is not None and track.started_at >= given and batch.base_sequence > 0:
+                attempt.gaps[place] = SequenceGap(0, batch.base_sequence)  # each epoch begins at 0
+            track = self._tracks[server, producer_id, place] = _ProducerTrack(
+                attempt.at, batch.producer_epoch, batch.base_sequence
+            )
+        elif batch.producer_epoch < track.epoch:
             return
         for earlier, earlier_attempt in track.sent:
             is_recent = attempt.at - earlier_attempt.at < _RETRIED_WITHIN
-            if earlier.sequence == batch.sequence and is_recent and not _is_final(earlier_attempt.refused.get(place)):
+            if (
+                earlier.base_sequence == batch.base_sequence
+                and is_recent
+                and not _is_final(earlier_attempt.refused.get(place))
+            ):
                 self.resent.append(Resent(place, batch, earlier, earlier_attempt, where))
                 track.sent.remove((earlier, earlier_attempt))
                 break
         else:
-            skipped = (batch.sequence - track.next_sequence) % _SEQUENCES
-            if 0 < skipped < _SEQUENCES // 2:
-                attempt.gaps[place] = SequenceGap(track.next_sequence, batch.sequence)
+            skipped = (batch.base_sequence - track.next_sequence) % SEQUENCES
+            if 0 < skipped < SEQUENCES // 2:
+                attempt.gaps[place] = SequenceGap(track.next_sequence, batch.base_sequence)
             track.next_sequence = batch.next_sequence
         track.sent.append((batch, attempt))
 
@@ -211,13 +189,3 @@ def _is_final(code: int | None) -> bool:
     """Whether an error means that the batch was finally rejected: its sequence number may be reused."""
     error = schemas.error(code) if code else None
     return error is not None and not error.retriable
-
-
-def requested_batches(asked: dict[str, Any]) -> dict[TopicPartition, SentBatch]:
-    """The first batch of each partition in a Produce request."""
-    return {
-        (topic_of(topic), each.get("index", 0)): batch
-        for topic in asked.get("topic_data") or ()
-        for each in topic.get("partition_data") or ()
-        if (batch := first_batch(each.get("records"))) is not None
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,14 +10,14 @@ from dissectors.embedded.coordinators import COMPONENTS
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
-from dissectors.records.batch import HEADER
-from dissectors.records.checks import MOST_SUSPECTS, examine, valid_batch
+from dissectors.messages.topic_records import PartitionRecords, topic_records
+from dissectors.records.checks import MOST_SUSPECTS, examine, is_valid
 from dissectors.records.compression import CODECS
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import CONTROL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers import partitions, tracker
-from dissectors.trackers.partitions import label, topic_of
+from dissectors.trackers.partitions import label
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.wire.paths import render
@@ -45,9 +44,9 @@ _IRREGULAR = FrameFlags.IRREGULAR.value
 FrameEvent = RequestReceived | ResponseReceived
 Path = tuple[str | int, ...]
 
-# Field names for topics, partitions and partition index in Produce and Fetch.
-_PRODUCE = "topic_data", "partition_data", "index"
-_FETCH = "responses", "partitions", "partition_index"
+# Field names for topics and partitions in Produce and Fetch.
+_PRODUCE = "topic_data", "partition_data"
+_FETCH = "responses", "partitions"
 
 
 class PartitionData(NamedTuple):
@@ -111,16 +110,17 @@ class RecordData:
             return
         self.message, self.parts, self.failed, self.null, self.faults = message, [], [], [], {}
         self.attributes = self.magics = self.suspects = 0
-        topics, rows, index = _PRODUCE if message.is_request else _FETCH
-        for at, topic in enumerate(message.body.get(topics) or ()):
-            for position, row in enumerate(topic.get(rows) or ()):
-                data = row.get("records", b"")
-                if data:
-                    place = topic_of(topic), row.get(index, 0)
-                    self._examine(data, place, (topics, at, rows, position), row, event, connection)
-                elif data is None or row.get("error_code"):
-                    part = PartitionData((topic_of(topic), row.get(index, 0)), (topics, at, rows, position), row, [], 0)
-                    (self.failed if row.get("error_code") else self.null).append(part)
+        topics, rows = _PRODUCE if message.is_request else _FETCH
+        for at, topic in enumerate(topic_records(message)):
+            for position, records in enumerate(topic.partitions):
+                row = records.row
+                part = PartitionData((topic.key, records.partition or 0), (topics, at, rows, position), row, [], 0)
+                if records.data:
+                    self._examine(records.data, records.batch, part, event, connection)
+                elif row.get("error_code"):
+                    self.failed.append(part)
+                elif row.get("records", b"") is None:
+                    self.null.append(part)
         unusual = self.failed or self.null or self.magics & _OLD or self.attributes & CONTROL
         if self.faults or unusual or (self._is_odd_produce() if message.is_request else self._is_odd_fetch(event)):
             connection.flags |= _IRREGULAR
@@ -144,21 +144,20 @@ class RecordData:
 
     def _examine(
         self,
-        data: memoryview,
-        place: partitions.TopicPartition,
-        path: Path,
-        row: dict[str, Any],
+        data: bytes | memoryview,
+        first: BatchSpan | None,
+        part: PartitionData,
         event: FrameEvent,
         connection: ConnectionState,
     ) -> None:
         assert self.message is not None
-        produced, topic = self.message.is_request, place[0]
+        produced, topic = self.message.is_request, part.place[0]
         sampler = connection.state(BatchSampler)
-        batch = valid_batch(data, 0, len(data), produced=produced)
-        if batch is not None and not sampler.selects(produced, topic, batch.records_count):
-            part = PartitionData(place, path, row, [batch], 0)
+        chosen = first is not None and is_valid(data, first, produced=produced)
+        if chosen and not sampler.selects(produced, topic, first.records_count):  # type: ignore[union-attr]
+            part.batches.append(first)  # type: ignore[arg-type]
         else:
-            part = self._examine_batches(data, place, path, row, sampler, chosen=batch is not None)
+            part = self._examine_batches(data, part, sampler, chosen=chosen)
         self.parts.append(part)
         for batch in part.batches:
             self.attributes |= batch.attributes
@@ -168,26 +167,19 @@ class RecordData:
             connection.flags |= _IRREGULAR
 
     def _examine_batches(
-        self,
-        data: memoryview,
-        place: partitions.TopicPartition,
-        path: Path,
-        row: dict[str, Any],
-        sampler: BatchSampler,
-        *,
-        chosen: bool,
+        self, data: bytes | memoryview, part: PartitionData, sampler: BatchSampler, *, chosen: bool
     ) -> PartitionData:
         """Examine record data. `chosen`: its only batch is already selected; otherwise `sampler` selects each batch."""
         assert self.message is not None
         produced = self.message.is_request
         batches, faults, cut_off, suspects = examine(
             data,
-            selects=lambda count: chosen or sampler.selects(produced, place[0], count),
+            selects=lambda count: chosen or sampler.selects(produced, part.place[0], count),
             produced=produced,
             most_suspects=MOST_SUSPECTS - self.suspects,
         )
         self.suspects += suspects
-        part = PartitionData(place, path, row, batches, cut_off)
+        part = part._replace(batches=batches, cut_off=cut_off)
         for fault in faults:
             self.faults.setdefault(fault.kind, []).append((part, fault))
         return part
@@ -219,22 +211,16 @@ def faults(event: FrameEvent, connection: ConnectionState, kind: FaultKind) -> l
     return record_data(event, connection).faults.get(kind, _NONE)
 
 
-def sent_records(asked: Mapping[str, Any]) -> dict[partitions.TopicPartition, memoryview]:
-    """The record data of a Produce request, by partition."""
+def sent_records(produce: RequestReceived | None) -> dict[partitions.TopicPartition, PartitionRecords]:
+    """The partitions with record data of a well-formed Produce request."""
+    if produce is None or not produce.message.well_formed:
+        return {}
     return {
-        (topic_of(topic), row.get("index", 0)): row["records"]
-        for topic in asked.get("topic_data") or ()
-        for row in topic.get("partition_data") or ()
-        if row.get("records")
+        (topic.key, records.partition or 0): records
+        for topic in topic_records(produce.message)
+        for records in topic.partitions
+        if records.data
     }
-
-
-def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
-    """The first batch of record data; None if it has an older format or is truncated."""
-    if data is None or len(data) < HEADER.size:
-        return None
-    batch = BatchSpan(0, len(data), *HEADER.unpack_from(data))
-    return batch if batch.magic == 2 else None
 
 
 def fault_problem(

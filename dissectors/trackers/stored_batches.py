@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
+from dissectors.messages.topic_records import first_batch
 from dissectors.records.batch import HEADER
 from dissectors.records.record_checks import BatchSpan
 from dissectors.trackers import tracker
@@ -16,7 +17,6 @@ from dissectors.trackers.record_data import (
     BatchSampler,
     PartitionData,
     RecordData,
-    first_batch,
     record_data,
     sent_records,
 )
@@ -29,7 +29,6 @@ STABLE_FOR = 10 * 1_000_000_000
 _MOST_PARTITIONS = 2_000
 _MOST_BATCHES = 16
 _MOST_OF_A_FETCH = 8
-_MAGIC = 16
 _IRREGULAR = FrameFlags.IRREGULAR.value
 
 
@@ -120,8 +119,8 @@ class StoredBatches:
             _remember(log, batch.base_offset, Stored(batch.last_offset, event.at, header))
 
     def _produced(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        message, asked = event.message, event.request_body
-        if asked is None or message is None:
+        message = event.message
+        if event.request_body is None or message is None:
             return
         compacted = connection.run.state(Compacted).topics
         sampler = connection.state(BatchSampler)
@@ -132,22 +131,17 @@ class StoredBatches:
                 if row.get("error_code") or base_offset < 0:
                     connection.flags |= _IRREGULAR
                 elif sampler.selects(StoredBatches, name):
-                    self._written((name, row.get("index", 0)), base_offset, asked, event, connection)
+                    self._written((name, row.get("index", 0)), base_offset, event, connection)
         if compacted:
             connection.flags |= _IRREGULAR
 
     def _written(
-        self,
-        place: TopicPartition,
-        base_offset: int,
-        asked: dict[str, Any],
-        event: ResponseReceived,
-        connection: ConnectionState,
+        self, place: TopicPartition, base_offset: int, event: ResponseReceived, connection: ConnectionState
     ) -> None:
-        records = sent_records(asked).get(place)
-        if records is not None and len(records) >= HEADER.size and records[_MAGIC] == 2:
-            header = bytes(records[: HEADER.size])
-            last_offset = base_offset + max(0, int.from_bytes(header[-4:], "big", signed=True) - 1)
+        records = sent_records(event.request).get(place)
+        if records is not None and records.data is not None and records.batch is not None:
+            header = bytes(records.data[: HEADER.size])
+            last_offset = base_offset + max(0, records.batch.records_count - 1)
             log = self._logs.touch(_key(place, connection), dict)
             _remember(log, base_offset, Stored(last_offset, event.at, header))
 

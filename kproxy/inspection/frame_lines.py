@@ -265,24 +265,11 @@ class FrameLines:
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
     def _topics(self, message: Message, request: Message | None = None) -> list[TopicEntry]:
-        topics = summary.topics(message, request)
-        if not topics:
-            return []
-        known = self._run_state.topic_names
-        return [
-            TopicEntry(
-                name or (known.get(topic_id) if topic_id else None),
-                topic_id,
-                partitions,
-                size,
-                records,
-                batches,
-                list(codecs),
-                list(sizes),
-                lag,
-            )
-            for name, topic_id, partitions, size, records, batches, codecs, sizes, lag in topics
-        ]
+        topics = summary.topics(message, request, make=TopicEntry)
+        for entry in topics:
+            if not entry.topic and entry.topic_id:
+                entry.topic = self._run_state.topic_names.get(entry.topic_id)
+        return topics
 
     def _add_detail(self, line: RequestLine | ResponseLine, message: Message, at: int) -> None:
         if line.not_decoded:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
+from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
-from dissectors.trackers.producers import first_batch
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -71,10 +71,9 @@ def acks_mismatch(event: RequestReceived, connection: ConnectionState) -> Iterat
             **locate(message, "acks"),
         )
         return
-    for topic in (message.body.get("topic_data") or ())[:1]:
-        for partition in (topic.get("partition_data") or ())[:1]:
-            batch = first_batch(partition.get("records"))
-            if batch is not None and batch.producer_id >= 0:
+    for topic in topic_records(message)[:1]:
+        for records in topic.partitions[:1]:
+            if (batch := records.batch) is not None and batch.producer_id >= 0:
                 yield Problem(
                     f"client {message.client_id!r} sends batches of producer id {batch.producer_id} with acks {acks}: "
                     "an idempotent producer needs -1 (all)",

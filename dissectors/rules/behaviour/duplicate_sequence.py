@@ -72,9 +72,13 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
     for place, batch, before, attempt, where in connection.run.state(Producers).resent:
         if batch.producer_id < 0:
             continue
-        producer = f"producer {batch.producer_id} (epoch {batch.epoch})"
-        destination = f"under sequence {batch.sequence} to {label(place, connection)}"
-        if (batch.crc, batch.size, batch.records) == (before.crc, before.size, before.records):
+        producer = f"producer {batch.producer_id} (epoch {batch.producer_epoch})"
+        destination = f"under sequence {batch.base_sequence} to {label(place, connection)}"
+        if (batch.crc, batch.batch_length, batch.records_count) == (
+            before.crc,
+            before.batch_length,
+            before.records_count,
+        ):
             yield Problem(
                 f"{producer} resends the batch {destination} unchanged; the first attempt {attempt.outcome(place)}",
                 **locate(event.message, *where),
@@ -88,7 +92,7 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
                 **locate(event.message, *where),
                 hint="a retry must have the bytes of the first attempt, or the new records are dropped as duplicates; "
                 "update the client",
-                expected=f"{before.records} records, CRC {before.crc:#010x}",
-                got=f"{batch.records} records, CRC {batch.crc:#010x}",
+                expected=f"{before.records_count} records, CRC {before.crc:#010x}",
+                got=f"{batch.records_count} records, CRC {batch.crc:#010x}",
                 cause=place[0],
             )

@@ -10,7 +10,8 @@ from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import label
-from dissectors.trackers.producers import Producers, requested_batches
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.record_data import sent_records
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -102,15 +103,16 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     https://github.com/apache/kafka/pull/9832
     """
     producers = connection.run.state(Producers)
-    if not producers.refused or (asked := event.request_body) is None or event.message is None:
+    if not producers.refused or event.message is None:
         return
     for place, code, where in producers.refused:
-        if code != _OUT_OF_ORDER_SEQUENCE_NUMBER or (batch := requested_batches(asked).get(place)) is None:
+        records = sent_records(event.request).get(place) if code == _OUT_OF_ORDER_SEQUENCE_NUMBER else None
+        if records is None or (batch := records.batch) is None:
             continue
-        producer = f"producer {batch.producer_id} (epoch {batch.epoch})"
+        producer = f"producer {batch.producer_id} (epoch {batch.producer_epoch})"
         partition = label(place, connection)
         gap = producers.answered.gaps.get(place) if producers.answered else None
-        key = connection.server, place, batch.producer_id, batch.epoch, batch.sequence
+        key = connection.server, place, batch.producer_id, batch.producer_epoch, batch.base_sequence
         times = connection.run.state(_Refused).count(key, event.at)
         if gap is not None:
             yield Problem(
@@ -124,8 +126,8 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
             )
         elif times >= _THRESHOLD:
             yield Problem(
-                f"{producer} sends the batch with sequence {batch.sequence} to {partition} repeatedly; the broker has"
-                f" refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
+                f"{producer} sends the batch with sequence {batch.base_sequence} to {partition} repeatedly; the broker "
+                f"has refused it {times} times with OUT_OF_ORDER_SEQUENCE_NUMBER",
                 **locate(event.message, *where),
                 hint="the producer must get a new epoch or id (InitProducerId): restart or update it",
                 cause=place[0],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
@@ -10,10 +11,11 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages import summary
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
+from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
 from dissectors.schemas import error_name
 from dissectors.schemas.codes import Error
-from dissectors.trackers.producers import Producers, requested_batches
+from dissectors.trackers.producers import Producers
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -115,6 +117,7 @@ def _error(event: ResponseReceived, message: Message, connection: ConnectionStat
 def _producer(request: Message, asked: dict[str, object]) -> str:
     if name := summary.transactional_id(request):
         return f"transactional producer {name!r}"
-    batch = next(iter(requested_batches(asked).values()), None)
+    rows = chain.from_iterable(topic.partitions for topic in topic_records(request))
+    batch = next((records.batch for records in rows if records.batch is not None), None)
     producer_id = batch.producer_id if batch else asked.get("producer_id", asked.get("v3_and_below_producer_id"))
     return f"producer {producer_id}"

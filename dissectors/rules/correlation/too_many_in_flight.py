@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
 from dissectors.connections.connection import PRODUCE
 from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
+from dissectors.messages.topic_records import topic_records
 from dissectors.rules import rule
 from dissectors.trackers.in_flight import USUAL_IN_FLIGHT, InFlight
 from dissectors.trackers.state import ConnectionState
@@ -19,9 +19,6 @@ MAX_IN_FLIGHT = 1000
 
 #: How many of the newest requests are searched for batches of the same producer.
 _SEARCHED = 32
-
-#: Offsets of magic and producer id in a format 2 batch, and the size of its header.
-_MAGIC, _PRODUCER_ID, _HEADER_SIZE = 16, 43, 61
 
 
 class _Reported:
@@ -112,14 +109,10 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
             )
 
 
-def _first_batch(produce: RequestReceived) -> tuple[Any, Any, int] | None:
+def _first_batch(produce: RequestReceived) -> tuple[str, int | None, int] | None:
     """Topic, partition and producer id of the first batch of a Produce; None if its producer is not idempotent."""
-    topic = next(iter(produce.message.body.get("topic_data") or ()), None)
-    partition = next(iter(topic.get("partition_data") or ()), None) if topic else None
-    records = partition.get("records") if partition else None
-    if topic is None or partition is None or not records or len(records) < _HEADER_SIZE or records[_MAGIC] != 2:
-        return None
-    producer_id = int.from_bytes(records[_PRODUCER_ID : _PRODUCER_ID + 8], "big", signed=True)
-    return (
-        None if producer_id < 0 else (topic.get("name") or topic.get("topic_id"), partition.get("index"), producer_id)
-    )
+    for topic in topic_records(produce.message)[:1]:
+        for records in topic.partitions[:1]:
+            if records.batch is not None and records.batch.producer_id >= 0:
+                return topic.key, records.partition, records.batch.producer_id
+    return None

@@ -9,6 +9,7 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
+from dissectors.messages.topic_records import PartitionRecords
 from dissectors.records import decode
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
@@ -100,7 +101,7 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
                 times[name] = times.get(name, 0) + 1
                 if times[name] > _MAX_INSPECTED:
                     continue
-            record_index = _without_key(sent_records(asked).get(place))
+            record_index = _without_key(sent_records(event.request).get(place))
             if record_index is not None:
                 outcome = "was refused with INVALID_RECORD" if code else "was accepted, should be INVALID_RECORD"
                 yield Problem(
@@ -120,8 +121,9 @@ def _mentions_key(row: dict[str, Any]) -> bool:
     return any(text and "key" in text.lower() for text in messages)
 
 
-def _without_key(data: memoryview | None) -> int | None:
+def _without_key(records: PartitionRecords | None) -> int | None:
     """Index of the first record without a key, None if all have one or the data is too large."""
+    data = None if records is None else records.data
     batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()
-    records = (record for batch in batches for record in batch.get("records", ()))
-    return next((record_index for record_index, record in enumerate(records) if record["key"] is None), None)
+    decoded = (record for batch in batches for record in batch.get("records", ()))
+    return next((record_index for record_index, record in enumerate(decoded) if record["key"] is None), None)

@@ -13,7 +13,7 @@ from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.producers import Producers
-from dissectors.trackers.record_data import first_batch, sent_records
+from dissectors.trackers.record_data import sent_records
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -75,10 +75,10 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
     refused = connection.run.state(Producers).refused
     if not refused or event.request_body is None or event.message is None:
         return
-    data = sent_records(event.request_body)
+    sent = sent_records(event.request)
     for place, code, where in refused:
-        batch = first_batch(data.get(place)) if code == _MESSAGE_TOO_LARGE else None
-        if batch is not None:
+        records = sent.get(place) if code == _MESSAGE_TOO_LARGE else None
+        if records is not None and (batch := records.batch) is not None:
             several = batch.records_count > 1
             times = 0 if several else _count(place, connection)
             content = f"{batch.records_count} records" if several else "one record"

@@ -65,7 +65,7 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
         for j, row in enumerate(topic.get("partition_responses", ())):
             if row.get("base_offset") == -1 and row.get("error_code") == 0:
                 place = topic_of(topic), row.get("index", 0)
-                if event.request_body is not None and place in sent_records(event.request_body):
+                if place in sent_records(event.request):
                     path = "responses", i, "partition_responses", j, "base_offset"
                     yield Problem(
                         f"{label(place, connection)}: the batch was accepted with offset -1, should be "

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dissectors.trackers.producers import SentBatch
+from dissectors.records.record_checks import BatchSpan
 from tests.kproxy.stories import BEGIN, MS, findings
 
 
@@ -41,7 +41,7 @@ def test_a_gap_that_the_broker_accepts_was_lost_by_the_capture() -> None:
 
 
 def test_sequences_begin_again_at_their_end() -> None:
-    assert SentBatch(0, 0, 0, 4000, 0, 2**31 - 1, 2).next_sequence == 1
+    assert BatchSpan(0, 61, 0, 49, -1, 2, 0, 0, base_sequence=2**31 - 1, records_count=2).next_sequence == 1
     assert not findings(sent(2**31 - 1, count=2) + answer() + sent(1) + answer(45), "S032")
 
 

@@ -234,11 +234,11 @@ def test_dissect_goes_on_after_a_frame(
     plain = frame_lines.summary.topics
     seen = []
 
-    def topics(message: Any, *more: Any) -> Any:
+    def topics(message: Any, *more: Any, **options: Any) -> Any:
         seen.append(message)
         if len(seen) == 20:
             raise TypeError("unhashable type: 'slice'")
-        return plain(message, *more)
+        return plain(message, *more, **options)
 
     monkeypatch.setattr(frame_lines.summary, "topics", topics)
     assert main(["dissect", *form, str(CAPTURE)]) == 1

@@ -1,0 +1,101 @@
+"""The record data of a Produce request or of a Fetch or ShareFetch response, by topic and partition.
+
+Lines, trackers and rules all need it, so it is read once for each message: the fields of topics and partitions, and the
+header of each first batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dissectors.messages.message import Message
+from dissectors.records.batch import HEADER
+from dissectors.records.record_checks import BatchSpan
+from dissectors.wire.layout import Layout, cached_on_owner
+
+_PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
+_MAGIC = 2
+
+# Faster than `BatchSpan(...)`: this is done for every partition.
+_new = tuple.__new__
+_read_header, _HEADER_SIZE = HEADER.unpack_from, HEADER.size
+
+
+class PartitionRecords(NamedTuple):
+    """A partition of a message: its struct in the body, and its records.
+
+    `partition` is its index, None if the struct lacks it. `data` is None if the records are null. `batch` is the header
+    of the first batch, None if that has another format or is truncated; its `end` is that of the data.
+    """
+
+    partition: int | None
+    row: dict[str, Any]
+    data: bytes | memoryview | None
+    batch: BatchSpan | None
+
+
+class TopicRecords(NamedTuple):
+    """A topic of a message: its name or its id, depending on the version, and its partitions."""
+
+    name: str | None
+    topic_id: str | None
+    partitions: list[PartitionRecords]
+
+    @property
+    def key(self) -> str:
+        """The name or id."""
+        return self.name or self.topic_id or ""
+
+
+class RecordsPath(NamedTuple):
+    """The names of the fields that lead to record data: topics, topic name, partitions, partition index."""
+
+    topics: str
+    name: str
+    partitions: str
+    partition: str
+
+
+@cached_on_owner
+def records_path(layout: Layout) -> RecordsPath | None:
+    """Where a layout has its record data; None if it has none."""
+    for topics in layout.fields:
+        inner = topics.struct.fields if topics.struct is not None and topics.array else ()
+        for partitions in inner:
+            fields = partitions.struct.fields if partitions.struct is not None and partitions.array else ()
+            index = next((name for name in _PARTITION_FIELDS if any(field.name == name for field in fields)), None)
+            if index is not None and any(field.type == "records" for field in fields):
+                name = next((field.name for field in inner if field.entity == "topicName"), "")
+                return RecordsPath(topics.name, name, partitions.name, index)
+    return None
+
+
+def topic_records(message: Message) -> list[TopicRecords]:
+    """The topics and partitions of a message with record data, in wire order; empty for other messages."""
+    found = message.records_cache
+    if found is None:
+        path = None if message.layout is None else records_path(message.layout)
+        found = message.records_cache = [] if path is None else _read(message.body, path)
+    return found
+
+
+def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
+    """The header of the first batch of record data; None if it has another format or is truncated."""
+    if data is None or len(data) < _HEADER_SIZE or data[16] != _MAGIC:
+        return None
+    return _new(BatchSpan, (0, len(data), *_read_header(data)))
+
+
+def _read(body: dict[str, Any], path: RecordsPath) -> list[TopicRecords]:
+    topics, name, partitions, index = path
+    found = []
+    for topic in body.get(topics) or ():
+        rows = []
+        for row in topic.get(partitions) or ():
+            data = row.get("records")
+            batch = None
+            if data and len(data) >= _HEADER_SIZE and data[16] == _MAGIC:
+                batch = _new(BatchSpan, (0, len(data), *_read_header(data)))
+            rows.append(_new(PartitionRecords, (row.get(index), row, data, batch)))
+        found.append(_new(TopicRecords, (topic.get(name), topic.get("topic_id"), rows)))
+    return found
