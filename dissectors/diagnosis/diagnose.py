@@ -227,8 +227,9 @@ def _words(values: Any) -> Iterator[bytes]:
 def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     """The message with its diagnosis, decoded under it."""
     diagnosed = structs.replace(
-        message, diagnosis=diagnosis, well_formed=False, errors_cache=None, records_cache=None, tree=None
-    )
+        message, diagnosis=diagnosis, well_formed=False, errors_cache=None, records_cache=None, offsets_cache=None,
+        tree=None,
+    )  # fmt: skip
     if may_hold_secrets(message):
         return diagnosed  # redaction would not find a secret in another layout
     if diagnosis.layout is None or diagnosis.edit.kind in LOOSE or diagnosis.confidence < LIKELY:

@@ -134,6 +134,8 @@ class Message(Struct):
     errors_cache: list[Any] | None = None
     #: The cache of `topic_records`.
     records_cache: list[Any] | None = None
+    #: The cache of `fetch_offsets`.
+    offsets_cache: dict[tuple[str, int], int] | None = None
     #: Whether only API, version and correlation id were read (`read_head`).
     head_only: bool = False
     #: The cache of `locate`. `dissectors.rules.check` empties it: a request in flight must not keep a tree.
@@ -177,7 +179,7 @@ class Message(Struct):
         return replace(
             self, body={}, end=self.body_start, layout=None, error=None, decode_warnings=(), opaque=failure.title,
             diagnosis=None, failure=failure, well_formed=False, tagged=False, may_have_errors=False, ordinary=False,
-            errors_cache=None, records_cache=None, tree=None,
+            errors_cache=None, records_cache=None, offsets_cache=None, tree=None,
         )  # fmt: skip
 
 
@@ -236,7 +238,7 @@ def read_head(frame: bytes, asked: Message | None = None) -> Message | None:
     kind, start = (layouts.request_kind, 12) if asked is None else (layouts.response_kind, 8)
     return Message(frame, kind.is_request, api_key, kind.api, version, {"correlation_id": correlation_id}, {}, start,
                    start, kind.header_layout, None, None, (), None, None, None, False, False, False, False,
-                   False, None, None, None, True)  # fmt: skip
+                   False, None, None, None, None, True)  # fmt: skip
 
 
 def _opaque(is_request: bool, api_key: int, version: int, header_layout: Layout) -> FrameKind:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from dissectors import schemas
 from dissectors.messages.message import Message
-from dissectors.messages.topic_records import records_path, topic_records
+from dissectors.messages.topic_records import fetch_offsets, records_path, topic_records
 from dissectors.records import outline
 from dissectors.wire.layout import Field, Layout, cached_on_owner
 
@@ -230,7 +230,7 @@ def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> Top
 
 def _topics_with_records(message: Message, request: Message | None, make: Callable[..., TopicT]) -> list[TopicT]:
     """The topics of a message with record data. The request's partitions are read only if needed."""
-    offsets: dict[tuple[str | None, int], int] | None = None
+    offsets: dict[tuple[str, int], int] | None = None
     found = []
     for topic, topic_id, partitions in topic_records(message):
         numbers: list[int] = []
@@ -254,23 +254,12 @@ def _topics_with_records(message: Message, request: Message | None, make: Callab
             if (end := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
                 if following is None:
                     if offsets is None:
-                        offsets = _fetch_offsets(request)
-                    following = offsets.get((topic or topic_id, number), -1)
+                        offsets = {} if request is None else fetch_offsets(request)
+                    following = offsets.get((topic or topic_id or "", number), -1)
                 if following >= 0:
                     lag = min((lag or 0) + max(end - following, 0), _MOST)
         found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
     return found
-
-
-def _fetch_offsets(request: Message | None) -> dict[tuple[str | None, int], int]:
-    """The fetch offsets of a Fetch request by topic (name or id, as in its version) and partition."""
-    if request is None or not request.well_formed:
-        return {}
-    return {
-        (topic.get("topic") or topic.get("topic_id"), part.get("partition", -1)): part.get("fetch_offset", -1)
-        for topic in request.body.get("topics") or ()
-        for part in topic.get("partitions") or ()
-    }
 
 
 def _index_of(field: Field) -> str | None:

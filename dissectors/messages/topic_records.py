@@ -1,7 +1,6 @@
-"""The record data of a Produce request or of a Fetch or ShareFetch response, by topic and partition.
+"""What Produce and Fetch say of partitions: record data with the header of each first batch, and fetch offsets.
 
-Lines, trackers and rules all need it, so it is read once for each message: the fields of topics and partitions, and the
-header of each first batch.
+Lines, trackers and rules all need it, so it is read once for each message.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from dissectors.messages.message import Message
 from dissectors.records.batch import HEADER
 from dissectors.records.record_checks import BatchSpan
+from dissectors.schemas.codes import ApiKey
 from dissectors.wire.layout import Layout, cached_on_owner
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
@@ -76,6 +76,23 @@ def topic_records(message: Message) -> list[TopicRecords]:
     if found is None:
         path = None if message.layout is None else records_path(message.layout)
         found = message.records_cache = [] if path is None else _read(message.body, path)
+    return found
+
+
+def fetch_offsets(message: Message) -> dict[tuple[str, int], int]:
+    """The fetch offset of each partition in a well-formed Fetch request, by topic (its `key`) and partition.
+
+    Empty for other messages.
+    """
+    found = message.offsets_cache
+    if found is None:
+        topics = message.body["topics"] or () if message.api_key == ApiKey.FETCH and message.well_formed else ()
+        found = message.offsets_cache = {
+            (name, row["partition"]): row["fetch_offset"]
+            for topic in topics
+            for name in (topic.get("topic") or topic.get("topic_id") or "",)
+            for row in topic["partitions"] or ()
+        }
     return found
 
 

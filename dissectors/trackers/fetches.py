@@ -8,7 +8,7 @@ from typing import Any
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
 from dissectors.messages.message import Message
-from dissectors.messages.topic_records import topic_records
+from dissectors.messages.topic_records import fetch_offsets, topic_records
 from dissectors.records.control import only_control
 from dissectors.records.formats import CONTROL
 from dissectors.trackers import tracker
@@ -123,6 +123,12 @@ class Fetches:
             session = self._sessions.get(asked.get("session_id", 0))
             return session.offsets if session else {}
         return _offsets(asked)
+
+    def offsets_of(self, request: Message) -> Mapping[TopicPartition, int]:
+        """The same for the message of a well-formed request, whose partitions are read only once."""
+        if request.body.get("session_epoch", -1) > 0:
+            return self.offsets(request.body)
+        return fetch_offsets(request)
 
     def behind(self, asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
         """The partitions of a request or its session that have more records: (fetch offset, end offset)."""

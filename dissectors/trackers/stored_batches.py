@@ -89,7 +89,8 @@ class StoredBatches:
         if event.message.api == "Produce":
             self._produced(event, connection)
         elif parts := record_data(event, connection).parts:
-            offsets = connection.state(Fetches).offsets(event.request_body or {})
+            request = event.request
+            offsets = {} if request is None else connection.state(Fetches).offsets_of(request.message)
             for part in parts:
                 self._fetched(part, offsets.get(part.place), event, connection)
             if self.skipped or self.rewritten:

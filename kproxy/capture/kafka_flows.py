@@ -74,7 +74,7 @@ class Dissector:
         self._flows: dict[int, _Flow] = {}
 
     def process(self, event: Event) -> list[Line]:
-        """Process one event; return the lines that it completes."""
+        """Process one event; return lines that it completes. `flush` returns the rest, for all events since."""
         if type(event) is BytesCaptured:
             state = self._flows.get(event.flow.id)
             if state is None or state.ignored:
@@ -82,7 +82,7 @@ class Dissector:
             if not state.inspected or state.tls is not None:
                 return self._receive(state, event)
             direction = Direction.REQUEST if event.direction != state.server_side else Direction.RESPONSE
-            return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
+            return self._inspector.receive(state.flow.id, direction, event.data, at=event.at)
         if isinstance(event, FlowOpened):
             self._open(event)
             return []
@@ -99,6 +99,10 @@ class Dissector:
         if state.inspected and state.tls is None:
             return self._inspect(state, event)
         return self._receive(state, event)
+
+    def flush(self) -> list[Line]:
+        """Return the remaining lines of the events so far. Faster once for several events than for each."""
+        return self._inspector.flush()
 
     def drop(self, event: Event) -> list[Line]:
         """Ignore the rest of the flow of this event."""

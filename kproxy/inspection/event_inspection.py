@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from dissectors import rules
@@ -130,15 +130,18 @@ class EventInspection:
             return None
         return state.connection.incomplete_frame(direction, at=at)
 
-    def lines(self, state: InspectedConnection, events: list[Event]) -> list[Line]:
-        """The lines of the next events of one connection."""
+    def lines(self, received: Iterable[tuple[InspectedConnection, Event]]) -> list[Line]:
+        """The lines of the next events, each with its connection."""
         lines: list[Line] = []
-        connection_state = state.connection_state
-        for event in events:
+        deadlines, judge_frame = self.run_state.deadlines, self._frame
+        for state, event in received:
+            if event.at > deadlines.due:  # set by an event before, of the same data
+                lines += self.tick(at=event.at)
             kind = type(event)
             if kind is RequestReceived or kind is ResponseReceived:
-                lines += self._frame(state, event)  # type: ignore[arg-type]
+                judge_frame(state, event, lines)  # type: ignore[arg-type]
                 continue
+            connection_state = state.connection_state
             connection_state.observe(event)
             findings = self._check(event, connection_state)
             if isinstance(event, TokenReceived):
@@ -193,7 +196,7 @@ class EventInspection:
             self._stall_lines = StallLines()
             return self.failed(None, Failure.of("following a group", error), at=at)
 
-    def _frame(self, state: InspectedConnection, event: RequestReceived | ResponseReceived) -> list[Line]:
+    def _frame(self, state: InspectedConnection, event: RequestReceived | ResponseReceived, lines: list[Line]) -> None:
         message, connection_state = event.message, state.connection_state
         if message is not None:
             self.on_frame(message.api_key)
@@ -217,7 +220,9 @@ class EventInspection:
             if event.message is not None:
                 event.message = event.message.without_body(failure)
             line = make(state, event, findings)
-        return [line] if line.group_id is None else [line, *self.observe_stalls(line, at=event.at)]
+        lines.append(line)
+        if line.group_id is not None:
+            lines += self.observe_stalls(line, at=event.at)
 
     def _check_records(
         self, event: RequestReceived | ResponseReceived, connection_state: ConnectionState

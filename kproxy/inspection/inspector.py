@@ -15,6 +15,7 @@ from dissectors.connections.events import (
     ConnectionEnded,
     ConnectionOpened,
     Direction,
+    Event,
     TlsFailed,
 )
 from dissectors.connections.framing import MAX_DECODED_BYTES
@@ -37,6 +38,10 @@ class Inspector:
     """Inspects any number of connections. Each method returns the trace lines that it completes, in order.
 
     Times `at` are in ns since the epoch. No method raises on any bytes.
+
+    A caller that has several pieces of data at once gives them to `receive` and then calls `flush`. All frames are
+    then decoded before the first is judged, which is faster: each stage finds its code and data in the processor's
+    caches. Any other method flushes first, so the order of lines is that of the calls.
 
     Args:
         name: Prefix of connection ids, unique among traces that are analyzed together.
@@ -78,6 +83,7 @@ class Inspector:
         )
         self._bodies_of = None if needs.decoding else _keys(self._inspection.run_state.trackers.apis)
         self._connections: dict[int, InspectedConnection] = {}
+        self._received: list[tuple[InspectedConnection, Event]] = []  # that are not yet judged
         self.frames = frames
 
     @property
@@ -146,10 +152,8 @@ class Inspector:
         lines = self.tick(at=at)
         self._connections[number] = state
         lines.append(opened)
-        return lines + self._inspection.lines(
-            state,
-            [ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None, plaintext_upstream)],
-        )
+        event = ConnectionOpened(at, client, server, listener, tls, midstream, resumed is not None, plaintext_upstream)
+        return lines + self._inspection.lines([(state, event)])
 
     def _new_connection(self, *, midstream: bool) -> Connection:
         return Connection(midstream=midstream, max_decoded_bytes=self._max_decoded_bytes, bodies_of=self._bodies_of)
@@ -170,23 +174,36 @@ class Inspector:
 
     def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at`: report missed deadlines and stalls."""
-        return self._inspection.tick(at=at)
+        return self.flush() + self._inspection.tick(at=at)
 
     def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """Inspect the next bytes of one direction."""
+        return self.receive(number, direction, data, at=at) + self.flush()
+
+    def receive(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
+        """Cut the next bytes of one direction into frames and decode them; `flush` does the rest.
+
+        Returns the lines that are due before, which are few.
+        """
         state = self._connections[number]
+        lines = self.tick(at=at) if self._inspection.is_due(at) else []
         state.bytes[direction] += len(data)
-        inspection = self._inspection
-        passed = inspection.tick(at=at) if inspection.is_due(at) else None
-        connection = state.connection
+        connection, received = state.connection, self._received
         try:
-            events = connection.receive_data(direction, data, at=at)
+            for event in connection.receive_data(direction, data, at=at):
+                received.append((state, event))
         except Exception as error:  # noqa: BLE001
-            return (passed or []) + self._start_over(state, direction, len(data), error, at=at)
+            return lines + self.flush() + self._start_over(state, direction, len(data), error, at=at)
         if connection.is_within_frame(direction):
-            inspection.await_rest(state, direction, at=at)
-        lines = inspection.lines(state, events)
-        return passed + lines if passed else lines
+            self._inspection.await_rest(state, direction, at=at)
+        return lines
+
+    def flush(self) -> list[Line]:
+        """Judge what `receive` has got."""
+        if not (received := self._received):
+            return []
+        self._received = []
+        return self._inspection.lines(received)
 
     def replace_next(self, number: int, direction: Direction, frame: bytes) -> None:
         """The relay sent `frame` in place of the next frame of one direction."""
@@ -194,7 +211,7 @@ class Inspector:
 
     def tls_failed(self, number: int, failed: TlsFailed) -> list[Line]:
         """TLS with one of the two peers failed."""
-        return self._inspection.lines(self._connections[number], [failed])
+        return self._judge(self._connections[number], [failed])
 
     def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
         """A client could not connect to an address that it was given in a response.
@@ -208,8 +225,9 @@ class Inspector:
             since: The time of the first attempt (ns).
             always: Whether the address is known to be Kafka's.
         """
+        lines = self.flush()
         findings = self._inspection.connect_failed(failed)
-        lines = findings or []
+        lines += findings or []
         if (findings is not None or always) and failed.reason is not ConnectFailure.NAME_NOT_FOUND:
             ends = (f"{self._name}-{number}", failed.client, failed.server)
             lines += not_connected_lines(*ends, since=since, at=failed.at, how=failed.reason)
@@ -225,12 +243,12 @@ class Inspector:
         try:
             events = state.connection.lose_data(direction, size, at=at, reason=reason, frames=frames)
         except Exception as error:  # noqa: BLE001
-            return self._start_over(state, direction, size, error, at=at)
-        return self._inspection.lines(state, events)
+            return self.flush() + self._start_over(state, direction, size, error, at=at)
+        return self._judge(state, events)
 
     def bytes_differ(self, number: int, differ: BytesDiffer) -> list[Line]:
         """TCP has sent bytes again, and they were not the same."""
-        return self._inspection.lines(self._connections[number], [differ])
+        return self._judge(self._connections[number], [differ])
 
     def skip(self, number: int, direction: Direction, head: bytes, size: int, *, at: int, reason: str) -> list[Line]:
         """Skip the body of a frame of which only the first bytes, `head`, are available."""
@@ -239,8 +257,8 @@ class Inspector:
         try:
             events = state.connection.skip_frame(direction, head, size, at=at, reason=reason)
         except Exception as error:  # noqa: BLE001
-            return self._start_over(state, direction, size + 4, error, at=at)
-        return self._inspection.lines(state, events)
+            return self.flush() + self._start_over(state, direction, size + 4, error, at=at)
+        return self._judge(state, events)
 
     def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
         """End a connection, closed `by` client, server or proxy, and `how` (fin, reset, ...)."""
@@ -254,9 +272,14 @@ class Inspector:
         ended = events[-1]
         assert isinstance(ended, ConnectionEnded)
         ended.by, ended.how = by, how
-        lines += self._inspection.lines(state, events)
+        lines += self._judge(state, events)
         closed = close_line(state, ended)
         return [*lines, closed, *self._inspection.observe_stalls(closed, at=at)]
+
+    def _judge(self, state: InspectedConnection, events: Iterable[Event]) -> list[Line]:
+        """Judge events of a connection after those that `receive` has got."""
+        self._received += ((state, event) for event in events)
+        return self.flush()
 
     def take_new_causes(self) -> list[str]:
         """The root causes of the findings since the last call, in their order; empty unless `partial`."""
@@ -288,6 +311,7 @@ class Inspector:
 
     def close_all(self, *, at: int, how: str) -> Iterable[Line]:
         """Close all open connections, e.g. at the end of a capture."""
+        yield from self.flush()
         yield from self._inspection.tick_stalls(at=at)
         for number in list(self._connections):
             yield from self.close(number, at=at, how=how)
@@ -295,7 +319,7 @@ class Inspector:
 
     def fail(self, step: str, error: Exception, *, at: int) -> list[Line]:
         """Report a bug in kproxy outside any connection, e.g. in reading a packet; once per run."""
-        return self._inspection.failed(None, Failure.of(step, error), at=at)
+        return self.flush() + self._inspection.failed(None, Failure.of(step, error), at=at)
 
     def _start_over(
         self, state: InspectedConnection, direction: Direction, size: int, error: Exception, *, at: int

@@ -36,6 +36,7 @@ def lines_of(
         for packet in capture:
             for event in reassembler.receive(packet):
                 yield from dissector.process(event)
+            yield from dissector.flush()
     for event in reassembler.close():
         yield from dissector.process(event)
 

@@ -46,17 +46,18 @@ class _Ends:
         is_fetch = message.api == "Fetch"
         rows, end_of = ("responses", "high_watermark") if is_fetch else ("topics", "offset")
         listed = frozenset() if is_fetch else _latest(event.request_body or {})
+        offsets, names = self.offsets, connection.run.topic_names
         for topic in message.body.get(rows) or ():
-            topic_id = topic.get("topic_id")
-            name = connection.run.topic_names.get(topic_of(topic), topic_of(topic))
+            topic_id, name = topic.get("topic_id"), topic_of(topic)
+            name = names.get(name, name)
             for row in topic.get("partitions") or ():
                 partition, end = row.get("partition_index", 0), row.get(end_of, -1)
                 if not is_fetch and (name, partition) not in listed:
                     continue
                 key = client, name, partition
-                known = self.offsets.get(key)
+                known = offsets.get(key)
                 if known is None or known[1] < end or (topic_id is not None and known[0] not in (None, topic_id)):
-                    self.offsets[key] = (topic_id or (known[0] if known else None), end)
+                    offsets[key] = (topic_id or (known[0] if known else None), end)
 
 
 def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:

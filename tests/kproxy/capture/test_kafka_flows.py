@@ -17,7 +17,8 @@ ANSWER = response("Metadata", 4, {})
 
 def run(events: Sequence[object], **options: object) -> tuple[list[Line], Dissector]:
     dissector = Dissector(Inspector("x"), **options)  # type: ignore[arg-type]
-    return [line for event in events for line in dissector.process(event)], dissector  # type: ignore[arg-type]
+    lines = [line for event in events for line in dissector.process(event)]  # type: ignore[arg-type]
+    return lines + dissector.flush(), dissector
 
 
 def kinds(lines: list[Line]) -> list[type]:
