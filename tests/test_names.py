@@ -1,8 +1,9 @@
-"""Names say one thing: no two modules define a public class with the same name."""
+"""Names say one thing: each public class has a name of its own, and one module defines the largest frame."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -19,3 +20,10 @@ def test_public_classes_have_names_of_their_own() -> None:
     )
     assert len(defined) > 500
     assert [name for name, count in defined.items() if count > 1] == []
+
+
+def test_one_module_defines_the_largest_frame() -> None:
+    files = [*(ROOT / "kproxy").rglob("*.py"), *(ROOT / "dissectors").rglob("*.py")]
+    limit = re.compile(r"^_?MAX_FRAME\w*\b.*=", re.M)
+    owners = [file.relative_to(ROOT).as_posix() for file in files if limit.search(file.read_text())]
+    assert owners == ["dissectors/wire/limits.py"]
