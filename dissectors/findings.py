@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol, TypeVar
 
+from dissectors.edits import LOOSE
 from dissectors.messages.diagnosis_result import Diagnosis
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class _Edit(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+
+EditT = TypeVar("EditT", bound=_Edit)
 
 
 class Severity(StrEnum):
@@ -29,6 +43,8 @@ class Problem:
         expected, got: The expected and the observed value, if a few words suffice.
         cause: Distinguishes root causes of one rule at the same API and field, e.g. the topic. Each root cause is
             reported once; repeats are counted.
+        once_per: Replaces all of a root cause but the rule, for rules that report it once for several clients,
+            servers or versions.
         diagnosis: How the frame departs from its layout, if that is the problem.
     """
 
@@ -42,6 +58,7 @@ class Problem:
     expected: str | None = None
     got: str | None = None
     cause: str = ""
+    once_per: Hashable = None
     diagnosis: Diagnosis | None = None
 
 
@@ -54,3 +71,16 @@ class Finding:
     severity: Severity
     blame: str | None
     problem: Problem
+
+
+def place_of_cause(path: str | None, edit: EditT | None) -> EditT | str | None:
+    """The place of a root cause: the edit, or the field if there is none; use `in_any_element` of its text.
+
+    Loose edits name a number of bytes, which differs from frame to frame.
+    """
+    return path if edit is None or edit.kind in LOOSE else edit
+
+
+def in_any_element(text: str) -> str:
+    """A text with paths like ``topics[3].name``, so that it is the same for all elements of an array."""
+    return _INDEX.sub("[]", text)

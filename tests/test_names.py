@@ -1,12 +1,17 @@
-"""Names say one thing: no two modules define a public class with the same name."""
+"""Names say one thing and have one owner: public classes, the limit of frames, the flags of kproxy."""
 
 from __future__ import annotations
 
+import argparse
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
+from kproxy.cli import COMMANDS, _parser
+
 ROOT = Path(__file__).parents[1]
+FLAG = re.compile(r"--[a-z][a-z-]+")
 
 
 def test_public_classes_have_names_of_their_own() -> None:
@@ -19,3 +24,25 @@ def test_public_classes_have_names_of_their_own() -> None:
     )
     assert len(defined) > 500
     assert [name for name, count in defined.items() if count > 1] == []
+
+
+def test_one_module_defines_the_largest_frame() -> None:
+    files = [*(ROOT / "kproxy").rglob("*.py"), *(ROOT / "dissectors").rglob("*.py")]
+    limit = re.compile(r"^_?MAX_FRAME\w*\b.*=", re.M)
+    owners = [file.relative_to(ROOT).as_posix() for file in files if limit.search(file.read_text())]
+    assert owners == ["dissectors/wire/limits.py"]
+
+
+def test_dissectors_names_no_flag_of_kproxy() -> None:
+    """Advice that names flags is kproxy's. Rules are the exception: their pages and hints are for kproxy's users."""
+    flags = _flags(_parser(COMMANDS))
+    assert {"--tls-cert", "--upstream-tls", "--follow"} <= flags
+    files = [file for file in (ROOT / "dissectors").rglob("*.py") if "rules" not in file.parts]
+    named = {(file.relative_to(ROOT).as_posix(), flag) for file in files for flag in FLAG.findall(file.read_text())}
+    assert [(file, flag) for file, flag in named if flag in flags] == []
+
+
+def _flags(parser: argparse.ArgumentParser) -> set[str]:
+    flags = {name for action in parser._actions for name in action.option_strings}
+    children = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return flags.union(*(_flags(child) for choices in children for child in choices.values()))

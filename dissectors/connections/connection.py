@@ -21,7 +21,6 @@ from dissectors.connections.events import (
 )
 from dissectors.connections.framing import (
     MAX_DECODED_BYTES,
-    MAX_FRAME_BYTES,
     Frame,
     Framer,
     Item,
@@ -32,6 +31,7 @@ from dissectors.connections.resync import FrameFinder
 from dissectors.messages.message import Message, read_head, read_request, read_response
 from dissectors.sasl import gssapi
 from dissectors.schemas.codes import ApiKey
+from dissectors.wire.limits import MAX_FRAME_BYTES
 
 PRODUCE = ApiKey.PRODUCE
 SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE

@@ -153,7 +153,7 @@ class TlsFailed:
 
     `side` is that peer (``client``, ``server``), `by` who gave up: it, or the relay (``proxy``). `name` is the host
     name that the certificate is for: SNI of a client, the relay's own for the server. `detail` is what the TLS library
-    says.
+    says, `remedy` the relay's advice.
     """
 
     at: int
@@ -162,6 +162,7 @@ class TlsFailed:
     reason: TlsReason
     name: str | None = None
     detail: str = ""
+    remedy: str | None = None
 
 
 class ConnectFailure(StrEnum):

@@ -19,8 +19,6 @@ from dissectors.connections.protocol_detection import (
 )
 from dissectors.connections.resync import FrameFinder
 
-#: Kafka's own default limit for a request (socket.request.max.bytes).
-MAX_FRAME_BYTES = 100 * 1024 * 1024
 #: Of larger frames only the head is kept; they are still paired.
 MAX_DECODED_BYTES = 32 * 1024 * 1024
 #: Bytes kept of a frame that is not decoded: enough for its header.

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dissectors.hexdump.errors import HexError
-
-_MAX_REPEATED = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes: the limit for a '*' line
+from dissectors.wire.limits import MAX_FRAME_BYTES
 
 _OFFSET = re.compile(r"\s*(?:0x(?=[0-9a-f]+:))?([0-9a-f]{4,16})(:?)(?=\s|$)", re.I)
 _GROUP = re.compile(r"(\s*)([0-9a-fA-F]+)(?=\s|$)")
@@ -133,7 +132,7 @@ def _read_dump(lines: Sequence[str], first: int, end: int) -> bytes:
     for row in rows:
         missing = int(row.offset, radix) - start - len(data)
         if row.after_star and width and missing >= 0 and missing % width == 0:  # busybox also prints '*' for no lines
-            if missing > _MAX_REPEATED:
+            if missing > MAX_FRAME_BYTES:
                 raise HexError(f"'*' replaces {missing} bytes, more than a frame can have", line=row.line, column=1)
             data += data[-width:] * (missing // width)
         elif missing:

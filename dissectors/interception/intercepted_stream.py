@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dissectors.connections.events import Direction
-from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.interception.interceptor import (
     Action,
     Answer,
@@ -23,6 +22,7 @@ from dissectors.interception.interceptor import (
 from dissectors.interception.pending_requests import Handling, PendingRequests
 from dissectors.interception.produce_acks import ACKS_WITHIN, expects_response
 from dissectors.schemas.codes import ApiKey
+from dissectors.wire.limits import MAX_FRAME_BYTES
 
 _PRODUCE = int(ApiKey.PRODUCE)
 _FEW = 100  # requests in flight: clients usually have fewer

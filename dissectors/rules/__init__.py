@@ -10,17 +10,15 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
 from dissectors.connections.events import FRAME_EVENTS, InspectionFailed, JudgingLimited
-from dissectors.edits import LOOSE
 from dissectors.failures import Failure
-from dissectors.findings import Finding, Problem, Severity
+from dissectors.findings import Finding, Problem, Severity, in_any_element, place_of_cause
 from dissectors.messages.message import Message, OutOfSteps
 from dissectors.trackers import Trackers
 from dissectors.trackers.state import ConnectionState
@@ -210,25 +208,24 @@ def failed(event: Any, connection: ConnectionState) -> list[Finding]:
     ]
 
 
-_INDEX = re.compile(r"\[\d+\]")
-
-
 def _is_new_root_cause(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> bool:
-    message = getattr(event, "message", None)
-    frame_kind = (message.api_key, message.version, message.is_request) if message is not None else type(event)
-    path = _INDEX.sub("[]", problem.path) if problem.path else None
-    edit = problem.diagnosis.edit if problem.diagnosis else None
-    edit_text = (
-        _INDEX.sub("[]", str(edit)) if edit and edit.kind not in LOOSE else None
-    )  # loose edits differ in a byte count or an index
-    client = None
-    if (problem.blame or rule.blame) == "client":
-        client = connection.client_id or connection.client_software
-    server = (
-        None if isinstance(event, InspectionFailed) else connection.server
-    )  # a bug in kproxy does not belong to one server
-    cause = (rule.code, server, client, frame_kind, path, edit_text, problem.cause)
+    cause = (rule.code, problem.once_per) if problem.once_per else _root_cause(rule, problem, event, connection)
     is_new = connection.run.is_new_cause(cause, event.at)
     if is_new and connection.run.new_causes is not None:
         connection.run.new_causes.append(cause)
     return is_new
+
+
+def _root_cause(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> Hashable:
+    """A key that is equal for problems with the same root cause; reports over several servers and clients have theirs.
+
+    See `kproxy.outputs.findings.cause_of`.
+    """
+    message = getattr(event, "message", None)
+    frame_kind = (message.api_key, message.version, message.is_request) if message is not None else type(event)
+    place = place_of_cause(problem.path, problem.diagnosis.edit if problem.diagnosis else None)
+    is_client = (problem.blame or rule.blame) == "client"
+    client = (connection.client_id or connection.client_software) if is_client else None
+    # a bug in kproxy does not belong to one server
+    server = None if isinstance(event, InspectionFailed) else connection.server
+    return rule.code, server, client, frame_kind, place and in_any_element(str(place)), problem.cause

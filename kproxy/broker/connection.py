@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from dissectors import schemas
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.errors import EncodeError
+from dissectors.wire.limits import MAX_FRAME_BYTES
 from kproxy.broker.errors import Error, Refused
 from kproxy.broker.frames import Head, Unreadable, has_many_elements, read_body, read_head, response_frame
 from kproxy.broker.quirks.engine import Quirks, apply_quirks
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Kafka's socket.request.max.bytes.
-MAX_FRAME_BYTES: Final = 100 * 1024 * 1024
 _MAX_LOGIN_BYTES: Final = 512 * 1024  # sasl.server.max.receive.size
 #: Decoding a frame of so many bytes, or encoding so many elements, takes 10 ms or more.
 _LARGE_FRAME: Final = 64 * 1024

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dissectors.failures import Failure
-from kproxy.cli import dissect
+from kproxy.cli.dissect_input import Outcome, display_name, dissect_input, output_of
 from kproxy.cli.options import selection_of
 from kproxy.errors import UserError
 from kproxy.outputs.coverage import Counts
@@ -31,18 +31,18 @@ from kproxy.outputs.output import Output
 class _Result(NamedTuple):
     """What one process has done. Its output is in a file, `said` is what it wrote to standard error."""
 
-    outcome: dissect.Outcome | None
+    outcome: Outcome | None
     error: UserError | None
     said: str
     counts: Counts
     failures: Counter[Failure]
 
 
-def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, output: Output) -> Iterator[dissect.Outcome]:
+def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, output: Output) -> Iterator[Outcome]:
     """Dissect the inputs in up to `args.jobs` processes; write their output in the order of the inputs.
 
     Raises:
-        UserError: As `dissect.dissect_input`, when the output of all earlier inputs has been written.
+        UserError: As `dissect_input`, when the output of all earlier inputs has been written.
     """
     # The other values are parsers and functions, which cannot be sent to another process.
     plain = (str, int, list, type(None))
@@ -57,8 +57,8 @@ def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, outpu
             ]
             for number, ((name, _), future) in enumerate(zip(inputs, done, strict=True)):
                 result = future.result()
-                output.begin(dissect.display_name(name))
-                output.analysed.files[dissect.display_name(name)] = result.counts
+                output.begin(display_name(name))
+                output.analysed.files[display_name(name)] = result.counts
                 output.failures += result.failures
                 written = Path(directory, str(number))
                 with written.open("rb") as file:
@@ -106,10 +106,10 @@ def _dissect(
         contextlib.redirect_stdout(file),
         contextlib.redirect_stderr(said),
     ):
-        output = dissect.output_of(args, selection, headings=False)
+        output = output_of(args, selection, headings=False)
         outcome, failed = None, None
         try:
-            outcome = dissect.dissect_input(*each, itertools.count(first_flow), args, output, selection)
+            outcome = dissect_input(*each, itertools.count(first_flow), args, output, selection)
         except UserError as error:
             failed = error
         output.close()

@@ -8,12 +8,11 @@ import ssl
 from dataclasses import dataclass
 from typing import Final
 
+from dissectors.wire.limits import MAX_FRAME_BYTES
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.proxy import sockets
 from kproxy.proxy.address import Address, TcpAddress
 
-#: Larger frames are not a broker's: Kafka's own limit for a response of a client is 100 MB.
-MAX_FRAME: Final = 256 << 20
 _TLS_ALERT: Final = b"\x15\x03"
 _CHUNK: Final = 1 << 16
 
@@ -95,8 +94,11 @@ class BrokerConnection:
         size = int.from_bytes(self._received[:4], "big", signed=True)
         if self._received.startswith(_TLS_ALERT):
             raise self._silent("the broker answers with a TLS alert: pass --tls")
-        if not 0 <= size <= MAX_FRAME:
-            raise self._silent(f"the response's length prefix is {size}: this is not Kafka's protocol")
+        if not 0 <= size <= MAX_FRAME_BYTES:
+            raise self._silent(
+                f"the response's length prefix is {size}: this is not Kafka's protocol, or a response of more than "
+                f"{MAX_FRAME_BYTES >> 20} MiB"
+            )
         return size + 4
 
     def _silent(self, sentence: str, *, closed: bool = False) -> Silent:

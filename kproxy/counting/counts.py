@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dissectors import schemas
 from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import ErrorEntry, FindingEntry, FindingLine
 
-#: Different names that are counted separately. A hostile broker may send any number of unknown errors.
+#: Different names that are counted separately, besides Kafka's. A hostile broker may send any number of unknown errors.
 MAX_NAMES = 100
 #: The name under which all others are counted.
 OTHERS = "others"
@@ -60,7 +62,7 @@ class ErrorCounts:
         self.responses += 1
         names = self._names
         for name in {error.name[:MAX_NAME_LENGTH] for error in errors}:
-            counted_name = name if name in names or len(names) < MAX_NAMES else OTHERS
+            counted_name = name if name in names or len(names) < MAX_NAMES or name in _kafkas_errors() else OTHERS
             names[counted_name] = names.get(counted_name, 0) + 1
 
     def row(self) -> tuple[tuple[str, int], ...]:
@@ -76,6 +78,11 @@ class ErrorCounts:
             for name, count in each._names.items():
                 total._names[name] = total._names.get(name, 0) + count
         return total
+
+
+@functools.cache
+def _kafkas_errors() -> frozenset[str]:
+    return frozenset(error.name for error in schemas.errors())
 
 
 def most_first(counts: dict[str, int]) -> tuple[tuple[str, int], ...]:

@@ -6,9 +6,8 @@ Only this module and `kproxy.live.relay_metrics` import prometheus-client, and o
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from typing import Final
 
@@ -18,6 +17,8 @@ from prometheus_client.registry import Collector
 
 from dissectors import schemas
 from dissectors.rules import rules
+from kproxy.counting.fixed_buckets import FixedBuckets
+from kproxy.counting.frame_figures import FrameFigures
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLine, ResponseLine
 
 UNKNOWN: Final = "unknown"
@@ -27,19 +28,6 @@ BUCKETS_S: Final = (
 )  # fmt: skip
 _BUCKETS_US: Final = tuple(round(bound * 1e6) for bound in BUCKETS_S)
 _BOUNDS: Final = (*map(str, BUCKETS_S), "+Inf")
-
-
-class _Api:
-    """The figures of one API. Frames and bytes are those of requests and responses; latencies are in microseconds."""
-
-    __slots__ = ("bytes", "errors", "frames", "latencies", "latency_sum")
-
-    def __init__(self) -> None:
-        self.frames = [0, 0]
-        self.bytes = [0, 0]
-        self.latencies = [0] * len(_BOUNDS)  # how many are in each bucket
-        self.latency_sum = 0
-        self.errors: Counter[str] = Counter()  # responses by error name
 
 
 class InspectorMetrics(Collector):
@@ -61,8 +49,9 @@ class InspectorMetrics(Collector):
         self._worker_restarts = worker_restarts
         self._lost_lines = lost_lines
         self._names = {each.name for each in schemas.apis()}
+        self._errors = {each.name for each in schemas.errors()}
         self._severities = {each.code: str(each.severity) for each in rules()}
-        self._apis: dict[str, _Api] = {}
+        self._apis: dict[str, FrameFigures[FixedBuckets]] = {}
         self._findings: Counter[tuple[str, str]] = Counter()  # by code and severity
         self._gap_bytes = 0
         self._gap_frames = 0
@@ -76,9 +65,9 @@ class InspectorMetrics(Collector):
     def add(self, line: Line) -> None:
         """Count a line of the trace."""
         if isinstance(line, RequestLine):
-            self._add_frame(line, 0)
+            self._api(line).add_request(line)
         elif isinstance(line, ResponseLine):
-            self._add_response(line, self._add_frame(line, 1))
+            self._api(line).add_response(line)
         elif isinstance(line, FindingLine):
             self._findings[line.code, line.severity] += 1
         elif isinstance(line, GapLine):
@@ -88,25 +77,19 @@ class InspectorMetrics(Collector):
             for repeat in line.repeated:
                 self._findings[repeat.code, self._severities.get(repeat.code, UNKNOWN)] += repeat.count
 
-    def _add_frame(self, line: RequestLine | ResponseLine, direction: int) -> _Api:
-        api = self._apis.get(line.api or UNKNOWN) or self._new_api(line.api)
-        api.frames[direction] += 1
-        api.bytes[direction] += line.size
+    def _api(self, line: RequestLine | ResponseLine) -> FrameFigures[FixedBuckets]:
+        """The figures of a frame's API; counts its findings."""
         for finding in line.findings:
             self._findings[finding.code, finding.severity] += 1
-        return api
+        name = line.api if line.api in self._names else UNKNOWN
+        return self._apis.get(name) or self._apis.setdefault(name, FrameFigures(FixedBuckets(_BUCKETS_US)))
 
-    def _new_api(self, name: str | None) -> _Api:
-        return self._apis.setdefault(name if name in self._names else UNKNOWN, _Api())
-
-    def _add_response(self, line: ResponseLine, api: _Api) -> None:
-        if line.latency_us is not None:
-            us = max(line.latency_us, 0)  # the clock may have been set back
-            api.latencies[bisect_left(_BUCKETS_US, us)] += 1
-            api.latency_sum += us
-        if line.errors:
-            for code in {error.code for error in line.errors}:
-                api.errors[schemas.error_name(code) or UNKNOWN] += 1
+    def _known(self, errors: Iterable[tuple[str, int]]) -> Counter[str]:
+        """Responses by error name; those that a peer has made up count as unknown."""
+        known: Counter[str] = Counter()
+        for name, count in errors:
+            known[name if name in self._errors else UNKNOWN] += count
+        return known
 
     def collect(self) -> Iterator[Metric]:
         """All figures, for prometheus-client."""
@@ -118,12 +101,15 @@ class InspectorMetrics(Collector):
         text = "Responses with this Kafka error, once for each response."
         errors = CounterMetricFamily("kproxy_response_errors", text, labels=["api", "error"])
         for name, api in self._apis.items():
-            for direction, label in enumerate(("request", "response")):
-                frames.add_metric([name, label], api.frames[direction])
-                size.add_metric([name, label], api.bytes[direction])
-            buckets = zip(_BOUNDS, map(float, accumulate(api.latencies)), strict=True)
-            durations.add_metric([name], list(buckets), api.latency_sum / 1e6)
-            for error, count in api.errors.items():
+            for label, count, total in (
+                ("request", api.requests, api.request_bytes),
+                ("response", api.responses, api.response_bytes),
+            ):
+                frames.add_metric([name, label], count)
+                size.add_metric([name, label], total)
+            buckets = zip(_BOUNDS, map(float, accumulate(api.latencies.counts)), strict=True)
+            durations.add_metric([name], list(buckets), api.latencies.sum / 1e6)
+            for error, count in self._known(api.errors.row()).items():
                 errors.add_metric([name, error], count)
         yield from (frames, size, durations, errors)
         text = "Findings of the rules, including repeats, which are added when their connection closes."

@@ -11,6 +11,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.live.progress import ProgressLog
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
+from kproxy.proxy.tls.remedies import remedy
 from kproxy.trace.lines import FORMAT, GapLine, Line
 from kproxy.trace.timestamps import timestamp
 
@@ -85,9 +86,10 @@ class MessageInspection:
         if isinstance(message, tap_messages.Close):
             return inspector.close(message.connection_id, at=message.at, by=message.by, how=message.how)
         if isinstance(message, tap_messages.TapTlsFailed):
-            return inspector.tls_failed(message.connection_id, TlsFailed(
-                message.at, message.side, message.by, TlsReason(message.reason), message.name, message.detail
-            ))  # fmt: skip
+            _, at, side, by, reason, name, detail = message
+            why = TlsReason(reason)
+            failed = TlsFailed(at, side, by, why, name, detail, remedy(side, by, why))
+            return inspector.tls_failed(message.connection_id, failed)
         if isinstance(message, tap_messages.TapReplaced):
             inspector.replace_next(message.connection_id, message.direction, message.frame)
         if isinstance(message, tap_messages.Missed):

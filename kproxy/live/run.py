@@ -14,7 +14,6 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dissectors.connections.tls_failures import remedy
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.http_endpoint import serve_http
@@ -38,6 +37,7 @@ from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 from kproxy.proxy.tls.failure import TlsError
+from kproxy.proxy.tls.remedies import remedy
 
 #: Seconds for connections to become quiet after SIGTERM.
 DRAIN_S = 5.0

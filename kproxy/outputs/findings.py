@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from dissectors.edits import EditError, parse
+from dissectors.findings import in_any_element, place_of_cause
 from kproxy.inspection.event_lines import ROW_BYTES
 from kproxy.outputs.text import Piece
 from kproxy.trace.encoding import encode_json
@@ -18,7 +18,6 @@ from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLin
 #: Alternative diagnoses that are shown.
 _MAX_RIVALS = 3
 _BAR = " " * 12
-_INDEX = re.compile(r"\[\d+\]")
 
 
 def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
@@ -30,12 +29,15 @@ def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, di
     """A key that is equal for findings with the same cause.
 
     It consists of code, severity, API, version, direction, and field or edit. Messages are not part of it: their
-    numbers and names differ for the same bug.
+    numbers and names differ for the same bug. A trace has a finding for each server, client and subject (such as a
+    topic) that has the cause (`dissectors.rules.check`); here they are one.
     """
-    path = _INDEX.sub("[]", finding.path) if finding.path else None
-    edit = finding.edit and (finding.edit.kind, finding.edit.field, finding.edit.detail, finding.edit.then)
-    place = edit or path  # the edit is more precise
-    return encode_json((finding.code, finding.severity, api, api_version, direction, place))
+    place: object = place_of_cause(finding.path, finding.edit)
+    if isinstance(place, EditEntry):
+        place = place.kind, place.field, place.detail, place.then
+    return in_any_element(
+        encode_json((finding.code, finding.severity, api, api_version, direction, place)).decode()
+    ).encode()
 
 
 def urgency(finding: FindingEntry, count: int, *, harmless: bool) -> tuple[int, bool, bool, int, str]:

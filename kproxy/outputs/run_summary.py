@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -10,44 +9,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
+from kproxy.counting.percentiles import Histogram
 from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
-#: Latency buckets are 2 % wide.
-_STEP = math.log(1.02)
-
-
-@dataclass(slots=True)
-class Latencies:
-    """A distribution of latencies in microseconds, exact to 2 %."""
-
-    buckets: Counter[int] = field(default_factory=Counter)
-    count: int = 0
-
-    def add(self, us: int) -> None:
-        """Count one latency."""
-        self.buckets[int(math.log(us + 1) / _STEP)] += 1
-        self.count += 1
-
-    def percentile(self, share: float) -> int | None:
-        """The latency in us that `share` (0 to 1) of all do not exceed, None if there are none."""
-        left = share * self.count
-        for bucket in sorted(self.buckets):
-            left -= self.buckets[bucket]
-            if left <= 0:
-                return int(math.exp((bucket + 0.5) * _STEP)) - 1
-        return None
-
 
 @dataclass(slots=True)
 class _Api:
-    requests: int = 0
-    responses: int = 0
-    bytes: int = 0
-    errors: int = 0
+    frames: FrameFigures[Histogram] = field(default_factory=new_figures)
     versions: set[int] = field(default_factory=set)
-    latencies: Latencies = field(default_factory=Latencies)
 
 
 class RunSummary:
@@ -91,13 +63,8 @@ class RunSummary:
         self.findings += frames.findings
         for name, more in frames._apis.items():
             api = self._apis.setdefault(name if name in self._apis or len(self._apis) < 500 else "(others)", _Api())
-            api.requests += more.requests
-            api.responses += more.responses
-            api.bytes += more.bytes
-            api.errors += more.errors
+            api.frames = merged((api.frames, more.frames))
             api.versions |= more.versions
-            api.latencies.buckets += more.latencies.buckets
-            api.latencies.count += more.latencies.count
         for client, count in frames._clients.items():
             if client in self._clients or len(self._clients) < 1000:
                 self._clients[client] += count
@@ -113,18 +80,14 @@ class RunSummary:
         if api is None:
             # Unknown API keys come from the network: their names must not fill the memory.
             api = self._apis.setdefault(name if len(self._apis) < 500 else "(others)", _Api())
-        api.bytes += line.size
         if line.api_version is not None and len(api.versions) < 100:
             api.versions.add(line.api_version)
         if isinstance(line, RequestLine):
-            api.requests += 1
+            api.frames.add_request(line)
             if line.client_id and (line.client_id in self._clients or len(self._clients) < 1000):
                 self._clients[line.client_id] += 1
-            return
-        api.responses += 1
-        api.errors += bool(line.errors)
-        if line.latency_us is not None and line.latency_us >= 0:
-            api.latencies.add(line.latency_us)
+        else:
+            api.frames.add_response(line)
 
     def show(self, console: Console, *, files: int | None = None) -> None:
         """Print the summary: a table of APIs, then findings and gaps. `files` is the number of inputs."""
@@ -157,16 +120,16 @@ class RunSummary:
         table.add_column("versions")
         for heading in ("requests", "responses", "errors", "p50", "p99", "bytes"):
             table.add_column(heading, justify="right")
-        for name, api in sorted(self._apis.items(), key=lambda item: -item[1].requests):
+        for name, api in sorted(self._apis.items(), key=lambda item: -item[1].frames.requests):
+            frames = api.frames
             table.add_row(
                 Text(safe(name)),
                 _ranges(sorted(api.versions)),
-                str(api.requests),
-                str(api.responses),
-                str(api.errors or ""),
-                duration(api.latencies.percentile(0.5)),
-                duration(api.latencies.percentile(0.99)),
-                size(api.bytes),
+                str(frames.requests),
+                str(frames.responses),
+                str(frames.errors.responses or ""),
+                *map(duration, frames.latencies.percentiles(0.5, 0.99)),
+                size(frames.request_bytes + frames.response_bytes),
             )
         return table
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final
+
+from dissectors.wire.limits import MAX_FRAME_BYTES
 
 _LENGTH = struct.Struct(">i")
-
-#: A larger length prefix is invalid. Text and TLS begin with larger ones.
-MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 
 
 class Boundaries:

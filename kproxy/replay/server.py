@@ -6,14 +6,12 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from dissectors.messages.message import read_request
+from dissectors.wire.limits import MAX_FRAME_BYTES
 from kproxy.replay.answers import CapturedAnswers, UnknownRequestError
 from kproxy.replay.responses import AcceptedLogin
-
-#: Kafka's socket.request.max.bytes.
-_MAX_FRAME_BYTES: Final = 100 << 20
 
 
 class ReplayServer:
@@ -82,4 +80,4 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes | None:
     """Return the next frame with its length prefix; None if its length is impossible."""
     prefix = await reader.readexactly(4)
     size = int.from_bytes(prefix, "big", signed=True)
-    return prefix + await reader.readexactly(size) if 0 <= size <= _MAX_FRAME_BYTES else None
+    return prefix + await reader.readexactly(size) if 0 <= size <= MAX_FRAME_BYTES else None

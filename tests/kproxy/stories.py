@@ -53,6 +53,7 @@ from dissectors.wire.layout import Field, Layout, layout
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
+from kproxy.proxy.tls.remedies import remedy
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import framed
 from tests.serialized import Registered
@@ -112,7 +113,8 @@ class Teller:
             self.lines += self.inspector.bytes_differ(number, differ)
         elif found := re.fullmatch(r"(\d*)\s*tls (client|server) by=(\w+) reason=(\w+)", line):
             number = self._connection(found[1])
-            failed = TlsFailed(self._now(), found[2], found[3], TlsReason(found[4]))
+            side, by, reason = found[2], found[3], TlsReason(found[4])
+            failed = TlsFailed(self._now(), side, by, reason, remedy=remedy(side, by, reason))
             self.lines += self.inspector.tls_failed(number, failed)
         elif found := re.fullmatch(r"unreachable client=(\S+) server=(\S+) reason=(\w+)", line):
             failed_connect = ConnectFailed(self._now(), found[1], found[2], ConnectFailure[found[3]])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import FramingLost
-from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
 from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.trackers.frame_alignment import KINDS, MIN_SIZES, OUT_OF_STEP, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
+from dissectors.wire.limits import MAX_FRAME_BYTES
 
 
 @rule("M004", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import Direction, FramingLost
-from dissectors.connections.framing import MAX_FRAME_BYTES
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.frame_alignment import KINDS, OVER_MAX, WRITERS, FrameAlignment
 from dissectors.trackers.state import ConnectionState
+from dissectors.wire.limits import MAX_FRAME_BYTES
 
 
 @rule("M001", severity=Severity.ERROR, events=(FramingLost,), needs=(FrameAlignment,), since="0.1")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import TlsFailed
-from dissectors.connections.tls_failures import describe, remedy
+from dissectors.connections.tls_failures import describe
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
@@ -48,7 +48,7 @@ def tls_failed(event: TlsFailed, connection: ConnectionState) -> Iterator[Proble
     peer = f"client {host_of(connection.client)}" if is_client else f"upstream {connection.server}"
     yield Problem(
         f"TLS with {peer} failed: {describe(event.reason, event.by, event.detail)}",
-        hint=remedy(event.side, event.by, event.reason),
+        hint=event.remedy,
         blame="client" if is_client else "broker",
         got=event.detail or None,
         # Whoever else is at this listener has a configuration of its own.

@@ -77,15 +77,14 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     if served is None or served[1] < least or message.version < served[0]:
         return
     software = client_text(connection)
-    if connection.run.is_new_cause(("V017", software, message.api_key), event.at):
-        yield Problem(
-            f"{software} uses {message.api} v{message.version} although {connection.server} serves up to"
-            f" v{served[1]}; it misses {feature}, which needs v{least}",
-            6,
-            8,
-            "header.request_api_version",
-            hint="remove the setting that pins the client's version, or upgrade the client",
-            expected=f"v{least} or later",
-            got=f"v{message.version}",
-            cause=software,
-        )
+    yield Problem(
+        f"{software} uses {message.api} v{message.version} although {connection.server} serves up to"
+        f" v{served[1]}; it misses {feature}, which needs v{least}",
+        6,
+        8,
+        "header.request_api_version",
+        hint="remove the setting that pins the client's version, or upgrade the client",
+        expected=f"v{least} or later",
+        got=f"v{message.version}",
+        once_per=(software, message.api_key),
+    )

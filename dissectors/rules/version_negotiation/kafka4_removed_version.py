@@ -77,8 +77,6 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
     ):
         return
     software = client_text(connection)
-    if not connection.run.is_new_cause(("V011", software, key), event.at):
-        return
     lowest = removed_versions.lowest_served()[key]
     since = f"it serves {message.api} from v{lowest} on" if lowest is not None else f"it has no {message.api}"
     yield Problem(
@@ -90,5 +88,5 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
         "to Kafka 4",
         expected=f"v{lowest} or later" if lowest is not None else None,
         got=f"v{version}",
-        cause=software,
+        once_per=(software, key),
     )

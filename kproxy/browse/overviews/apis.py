@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dissectors import schemas
-from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
+from kproxy.counting.counts import Severities, SeverityCounts
+from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
 from kproxy.counting.in_flight import RequestPairing
 from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.counting.percentiles import Histogram
@@ -61,16 +62,11 @@ class _Version:
 
     api: str | None
     series: RateSeries
-    requests: int = 0
-    responses: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    latencies: Histogram = field(default_factory=Histogram)
+    frames: FrameFigures[Histogram] = field(default_factory=new_figures)
     slowest_row: int | None = None
     one_way: int = 0
     in_flight: int = 0
     unanswered: int = 0
-    errors: ErrorCounts = field(default_factory=ErrorCounts)
     findings: SeverityCounts = field(default_factory=SeverityCounts)
     last_row: int = 0
 
@@ -130,8 +126,7 @@ class Apis:
         return made
 
     def _request(self, version: _Version, line: RequestLine, row: int) -> None:
-        version.requests += 1
-        version.request_bytes += line.size
+        version.frames.add_request(line)
         version.series.add()
         version.last_row = row
         if line.acks == 0:
@@ -142,20 +137,15 @@ class Apis:
             version.findings.add(line.findings)
 
     def _response(self, version: _Version, line: ResponseLine, row: int) -> None:
-        version.responses += 1
-        version.response_bytes += line.size
         version.last_row = row
         us = line.latency_us
         if us is not None:
             asked = self._in_flight.match(line)
             if asked is not None:
                 asked.in_flight -= 1
-            latencies = version.latencies
-            if us > latencies.max or version.slowest_row is None:
+            if us > version.frames.latencies.max or version.slowest_row is None:
                 version.slowest_row = row
-            latencies.add(us)
-        if line.errors:
-            version.errors.add(line.errors)
+        version.frames.add_response(line)
         if line.findings:
             version.findings.add(line.findings)
 
@@ -175,32 +165,31 @@ class Apis:
 
     def _row(self, key: _Key, of: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
         clock, series = self._clock, [version.series for version in of]
-        latencies = Histogram.merged(version.latencies for version in of) if len(of) > 1 else of[0].latencies
-        slowest = max(of, key=lambda version: (version.slowest_row is not None, version.latencies.max))
-        errors = ErrorCounts.merged(version.errors for version in of)
+        frames = merged([version.frames for version in of])
+        slowest = max(of, key=lambda version: (version.slowest_row is not None, version.frames.latencies.max))
         minute = clock.minute(*series, now=now)
-        p50, p95, p99 = latencies.percentiles(0.5, 0.95, 0.99)
+        p50, p95, p99 = frames.latencies.percentiles(0.5, 0.95, 0.99)
         return ApiUsage(
             api=of[0].api,
             api_key=key[0],
             version=key[1],
-            requests=sum(version.requests for version in of),
-            responses=sum(version.responses for version in of),
-            request_bytes=sum(version.request_bytes for version in of),
-            response_bytes=sum(version.response_bytes for version in of),
+            requests=frames.requests,
+            responses=frames.responses,
+            request_bytes=frames.request_bytes,
+            response_bytes=frames.response_bytes,
             rate=clock.rate(minute, now),
             minute=minute,
             all_time=clock.all_time(*series),
             p50_us=p50,
             p95_us=p95,
             p99_us=p99,
-            max_us=latencies.max if latencies.count else None,
+            max_us=frames.latencies.max if frames.latencies.count else None,
             slowest_row=slowest.slowest_row,
             one_way=sum(version.one_way for version in of),
             in_flight=sum(version.in_flight for version in of),
             unanswered=sum(version.unanswered for version in of),
-            refusals=errors.responses,
-            errors=errors.row(),
+            refusals=frames.errors.responses,
+            errors=frames.errors.row(),
             findings=Severities.sum(version.findings.row() for version in of),
             last_row=max(version.last_row for version in of),
             versions=rows,

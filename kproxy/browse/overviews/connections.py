@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
-from kproxy.counting.counts import ErrorCounts, SeverityCounts
+from kproxy.counting.counts import SeverityCounts
+from kproxy.counting.frame_figures import FrameFigures, new_figures
 from kproxy.counting.in_flight import RequestPairing
 from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.counting.percentiles import Histogram
@@ -47,12 +48,7 @@ class _State:
     sasl_error: str | None = None
     principal: str | None = None
     versions: set[tuple[str, int]] = field(default_factory=set)
-    requests: int = 0
-    responses: int = 0
-    request_bytes: int = 0
-    response_bytes: int = 0
-    latencies: Histogram = field(default_factory=Histogram)
-    errors: ErrorCounts = field(default_factory=ErrorCounts)
+    frames: FrameFigures[Histogram] = field(default_factory=new_figures)
     throttled: int = 0
     throttled_ms: int = 0
     last_throttle: ThrottledResponse | None = None
@@ -137,8 +133,7 @@ class ConnectionsOverview:
             self._in_flight.remove_connection(connection_id)
 
     def _request(self, state: _State, line: RequestLine, row: int, at: int) -> None:
-        state.requests += 1
-        state.request_bytes += line.size
+        state.frames.add_request(line)
         api, version = line.api, line.api_version
         if line.client_id != state.last_client_id or line.software_name is not None or not state.server:
             _introduce(state, line)
@@ -150,15 +145,11 @@ class ConnectionsOverview:
             state.findings.add(line.findings)
 
     def _response(self, state: _State, line: ResponseLine, row: int, at: int) -> None:
-        state.responses += 1
-        state.response_bytes += line.size
+        state.frames.add_response(line)
         if line.principal is not None:
             state.principal = line.principal[:MAX_NAME_LENGTH]
         if line.latency_us is not None:
             self._in_flight.match(line)
-            state.latencies.add(line.latency_us)
-        if line.errors:
-            state.errors.add(line.errors)
         if line.throttle_time_ms is not None and line.throttle_time_ms > 0:
             state.throttled += 1
             state.throttled_ms += line.throttle_time_ms
@@ -185,7 +176,7 @@ class ConnectionsOverview:
         opened, closed = state.opened, state.closed
         waiting = self._in_flight.values_of(connection_id)
         oldest = next(iter(waiting), None)
-        p50, p99 = state.latencies.percentiles(0.5, 0.99)
+        p50, p99 = state.frames.latencies.percentiles(0.5, 0.99)
         versions: dict[str, tuple[int, ...]] = {}
         for api, version in sorted(state.versions):
             versions[api] = (*versions.get(api, ()), version)
@@ -210,18 +201,18 @@ class ConnectionsOverview:
             closed_by=closed.by if closed else None,
             closed_how=closed.how if closed else None,
             versions=versions,
-            requests=state.requests,
-            responses=state.responses,
-            request_bytes=state.request_bytes,
-            response_bytes=state.response_bytes,
+            requests=state.frames.requests,
+            responses=state.frames.responses,
+            request_bytes=state.frames.request_bytes,
+            response_bytes=state.frames.response_bytes,
             in_flight=len(waiting),
             oldest=WaitingRequest(*oldest) if oldest else None,
             unanswered=closed.unanswered if closed else 0,
             p50_us=p50,
             p99_us=p99,
-            max_us=state.latencies.max if state.latencies.count else None,
-            refusals=state.errors.responses,
-            errors=state.errors.row(),
+            max_us=state.frames.latencies.max if state.frames.latencies.count else None,
+            refusals=state.frames.errors.responses,
+            errors=state.frames.errors.row(),
             throttled=state.throttled,
             throttled_ms=state.throttled_ms,
             last_throttle=state.last_throttle,

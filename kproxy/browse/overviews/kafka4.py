@@ -1,28 +1,18 @@
 """Whether a client works with the newest Kafka, which removed old API versions (KIP-896).
 
-Source:
-https://cwiki.apache.org/confluence/display/KAFKA/KIP-896%3A+Remove+old+client+protocol+API+versions+in+Kafka+4.0
+What Kafka removed: `dissectors.schemas.removed_versions` and `dissectors.schemas.oldest_clients`.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dissectors.schemas import removed_versions
+from dissectors.schemas.oldest_clients import oldest_client
 
 #: Most servers kept per API at which a client used an old version.
 MOST_SERVERS = 8
-
-#: The oldest client releases that KIP-896 guarantees to work, by software name (KIP-511). KafkaJS 1.15.0 is also one,
-#: but it sends no name.
-OLDEST_RELEASES = {
-    "apache-kafka-java": "2.1.0",
-    "librdkafka": "1.8.2",
-    "sarama": "1.30.1",
-    "kafka-python": "2.0.2",
-}
 
 
 class Kafka4Verdict(StrEnum):
@@ -119,11 +109,11 @@ def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | N
         negotiates: Whether it sends ApiVersions on some connection.
         software: Software name and version that it sent (KIP-511).
     """
-    in_kip = _named_in_kip(*software)
+    in_kip = oldest_client(*software)
     if not uses:
         reason = f"Kafka {removed_versions.newest_release()} serves every version it uses"
-        if in_kip is not None and not in_kip[2]:
-            reason += f"; KIP-896 requires {in_kip[0]} {in_kip[1]} or later"
+        if in_kip is not None and not in_kip.is_met:
+            reason += f"; {in_kip.sentence}"
         return Judgement(Kafka4Verdict.WORKS, reason)
     assess = sorted(
         ((use, *use.assess(negotiates)) for use in uses),
@@ -134,23 +124,6 @@ def judge(uses: list[Use], negotiates: bool, software: tuple[str | None, str | N
     more = f" (and {others} more API{'s' * (others != 1)})" if others else ""
     reason = f"{use.sentence()}{more}; {why}"
     if verdict is Kafka4Verdict.UNKNOWN and in_kip is not None:
-        reason += f" (KIP-896 requires {in_kip[0]} {in_kip[1]} or later{', which it is' if in_kip[2] else ''})"
+        reason += f" ({in_kip.sentence}{', which it is' if in_kip.is_met else ''})"
     old = tuple(OldUse(use.api, use.version, use.least, verdict, use.row) for use, verdict, _ in assess)
     return Judgement(verdict, reason, old)
-
-
-def _named_in_kip(name: str | None, version: str | None) -> tuple[str, str, bool] | None:
-    """Return the library, its oldest working release, whether `version` is at least that; None if not in KIP-896."""
-    if name is None or version is None:
-        return None
-    if (wrapped := re.search(r"rdkafka-([\d.]+)", version)) is not None:  # 2.16.1-rdkafka-2.16.0
-        name, version = "librdkafka", wrapped[1]
-    least = OLDEST_RELEASES.get(name)
-    numbers = re.match(r"v?(\d{1,9}(?:\.\d{1,9}){1,3})", version)
-    if least is None or numbers is None:
-        return None
-    return name, least, _numbers(numbers[1]) >= _numbers(least)
-
-
-def _numbers(release: str) -> list[int]:
-    return [int(number) for number in release.split(".")]

@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 
 from dissectors.messages.message import API_VERSIONS
 from dissectors.schemas import lines as releases
+from dissectors.schemas.oldest_clients import OLDEST_RELEASES, RELEASE, WRAPPED_LIBRDKAFKA
 from dissectors.schemas.release_versions import served
 from dissectors.schemas.removed_versions import newest_release
-from kproxy.browse.overviews.kafka4 import OLDEST_RELEASES, Kafka4Verdict
+from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.spark.columns import constants, place_in
 from kproxy.spark.derived.api_versions_used import refused_since, uses
 from kproxy.spark.jobs import job
@@ -184,9 +185,9 @@ def _of_client(release: str) -> Column:
 
 def _named_in_kip() -> tuple[Column, Column, Column]:
     """The library, its oldest working release, and whether the client is at least that; null if KIP-896 lacks it."""
-    wrapped = F.nullif(F.regexp_extract("software_version", r"rdkafka-([\d.]+)", 1), F.lit(""))  # 2.16.1-rdkafka-2.16.0
+    wrapped = F.nullif(F.regexp_extract("software_version", WRAPPED_LIBRDKAFKA, 1), F.lit(""))
     library = F.when(wrapped.isNotNull(), "librdkafka").otherwise(F.col("software_name"))
-    release = F.regexp_extract(F.coalesce(wrapped, "software_version"), r"^v?(\d{1,9}(?:\.\d{1,9}){1,3})", 1)
+    release = F.regexp_extract(F.coalesce(wrapped, "software_version"), RELEASE, 1)
     least = chosen(library, OLDEST_RELEASES)
     return library, least, _numbers(F.nullif(release, F.lit(""))) >= _numbers(least)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dissectors import schemas
-from kproxy.broker.connection import MAX_FRAME_BYTES
+from dissectors.wire.limits import MAX_FRAME_BYTES
 from tests.kproxy.broker.asking import Asking, asked
 from tests.kproxy.broker.every_api import APIS, OPTIONS, Client
 from tests.kproxy.captured import DATA

@@ -19,7 +19,7 @@ from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
-from kproxy.trace.lines import CloseLine, Detail, Line, ResponseLine, StallLine
+from kproxy.trace.lines import CloseLine, Detail, Line, RequestLine, ResponseLine, StallLine
 from tests.kproxy.frames import request, response
 
 AT = 1_700_000_000_000_000_000
@@ -87,3 +87,18 @@ def test_a_stall_has_a_line_when_the_time_has_passed(inspect: Inspect) -> None:
     asked = tap_messages.TapData(1, Direction.REQUEST, AT, JOIN)
     lines = inspect(opened(1), asked, tap_messages.Query(AT + HOUR, TICK))
     assert [line.group_id for line in lines if isinstance(line, StallLine)] == ["g"]
+
+
+def test_a_root_cause_of_several_servers_and_clients_is_reported_once_by_all_workers(inspect: Inspect) -> None:
+    """V011 names each client software once, whichever client ids it has."""
+    codes, repeated = [], []
+    for number in (1, 2):
+        fetch = request("Fetch", 2, {}, client_id=f"app-{number}")
+        versions = request("ApiVersions", 3, {"client_software_name": "old", "client_software_version": "1"})
+        asked = [tap_messages.TapData(number, Direction.REQUEST, AT, frame) for frame in (versions, fetch)]
+        for line in inspect(opened(number), *asked, tap_messages.Close(number, AT, "client", "fin", 0, 0)):
+            if isinstance(line, RequestLine):
+                codes += [each.code for each in line.findings if each.code == "V011"]
+            elif isinstance(line, CloseLine):
+                repeated += [each.count for each in line.repeated if each.code == "V011"]
+    assert (codes, repeated) == (["V011"], [1])

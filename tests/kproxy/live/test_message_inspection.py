@@ -1,4 +1,4 @@
-"""The tap's messages as trace lines: what a restart leaves unknown."""
+"""The tap's messages as trace lines: what a restart leaves unknown, and why TLS failed."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from kproxy.live.message_inspection import MessageInspection
 from kproxy.live.progress import ProgressLog
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
-from kproxy.trace.lines import RequestLine
+from kproxy.trace.lines import FindingLine, RequestLine
 from tests.kproxy.frames import request
 
 AT = 1_700_000_000_000_000_000
@@ -36,3 +36,10 @@ def test_connections_that_came_and_went_are_counted(messages: MessageInspection)
     for connections in (1, 2):
         messages.lines(tap_messages.Missed(AT, connections, 10))
     assert messages.missed == 3
+
+
+def test_a_failure_of_tls_is_reported_with_the_flag_that_mends_it(messages: MessageInspection) -> None:
+    opened = messages.lines(OPEN._replace(tls=True))
+    failed = tap_messages.TapTlsFailed(1, AT, "server", "proxy", "unknown_ca", None, "")
+    [found] = [line for line in [*opened, *messages.lines(failed)] if isinstance(line, FindingLine)]
+    assert found.hint == "pass the CA of the broker's certificate with --upstream-ca"

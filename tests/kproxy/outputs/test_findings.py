@@ -8,7 +8,7 @@ import pytest
 
 from dissectors.findings import Finding, Problem, Severity
 from kproxy.inspection.event_lines import ROW_BYTES, excerpt, finding_entry
-from kproxy.outputs.findings import as_json, best_first, full_rows, sentence
+from kproxy.outputs.findings import as_json, best_first, cause_of, full_rows, sentence
 from kproxy.trace.lines import EditEntry, FindingEntry
 
 
@@ -150,3 +150,27 @@ def test_an_edit_of_a_later_kproxy_has_a_sentence_too() -> None:
 
 def test_what_comes_off_the_wire_cannot_move_the_cursor() -> None:
     assert "\x1b" not in "".join(rows(FindingEntry("L001", "a", "error", "\x1b[2J", path="\x1b", hint="\x1b")))
+
+
+def _cause(path: str | None, edit: EditEntry | None) -> bytes:
+    return cause_of(FindingEntry("L002", "n", "error", "m", path=path, edit=edit), "Fetch", 4, "response")
+
+
+def test_a_cause_is_that_of_all_elements_of_an_array() -> None:
+    assert _cause("topics[0].name", None) == _cause("topics[7].name", None) != _cause("topics[0].id", None)
+    first, second, other = (
+        EditEntry("field_missing", f"topics[{each}", {"where": 1}) for each in ("0].a", "1].a", "0].b")
+    )
+    assert _cause("x", first) == _cause("y", second) != _cause("x", other)
+
+
+def test_a_cause_is_that_of_frames_that_are_cut_off_at_the_same_field() -> None:
+    by_one, by_two = (EditEntry("truncated", "*", {"bytes": each}) for each in (1, 2))
+    assert _cause("name", by_one) == _cause("name", by_two) != _cause("id", by_one)
+
+
+def test_the_key_of_a_cause_stays_the_same_for_code_scanning() -> None:
+    edit = EditEntry("field_missing", "a", {"where": 1}, 0.9, EditEntry("int_width", "b", {"written": "int8"}))
+    key = b'["L002","error","Fetch",4,"response",["field_missing","a",{"where":1},'
+    assert _cause("x", edit) == key + b'{"kind":"int_width","field":"b","detail":{"written":"int8"}}]]'
+    assert _cause(None, None) == b'["L002","error","Fetch",4,"response",null]'

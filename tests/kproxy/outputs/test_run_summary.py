@@ -1,12 +1,13 @@
 """The summary of a run."""
 
 import io
+import pickle
 
 import pytest
 from rich.console import Console
 
 from kproxy.outputs.console import stderr_console
-from kproxy.outputs.run_summary import Latencies, RunSummary
+from kproxy.outputs.run_summary import RunSummary
 from kproxy.trace.lines import CloseLine, FindingEntry, GapLine, Line, OpenLine, RepeatEntry, RequestLine, ResponseLine
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
@@ -64,20 +65,6 @@ def test_names_off_the_wire_do_not_fill_the_memory() -> None:
     assert len(tally._clients) <= 1000
 
 
-def test_percentiles_are_exact_to_two_percent() -> None:
-    latencies = Latencies()
-    for us in range(1, 100_001):
-        latencies.add(us)
-    for share in (0.5, 0.9, 0.99):
-        found = latencies.percentile(share)
-        assert found is not None
-        assert abs(found - share * 100_000) <= 0.021 * share * 100_000
-
-
-def test_no_latency_has_no_percentile() -> None:
-    assert Latencies().percentile(0.5) is None
-
-
 def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     tally = RunSummary()
@@ -95,3 +82,15 @@ def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeyp
     assert lines[-1] == f"L001 {'x' * 200} 1x"
     monkeypatch.setenv("COLUMNS", "40")
     assert stderr_console().width == 40
+
+
+def test_summaries_of_workers_are_merged() -> None:
+    several = [RunSummary(), RunSummary()]
+    for tally, us in zip(several, (1000, 3000), strict=True):
+        tally.add(frame(RequestLine, client_id="shop"))
+        tally.add(frame(ResponseLine, latency_us=us))
+    several[0].merge(pickle.loads(pickle.dumps(several[1])))
+    file = io.StringIO()
+    several[0].show(Console(file=file, width=120))
+    row = next(line for line in file.getvalue().splitlines() if line.startswith("Fetch"))
+    assert row.split() == ["Fetch", "4", "2", "2", "1.0", "ms", "3.0", "ms", "400", "B"]

@@ -8,7 +8,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.proxy.frame_boundaries import MAX_FRAME_BYTES, Boundaries
+from dissectors.wire.limits import MAX_FRAME_BYTES
+from kproxy.proxy.frame_boundaries import Boundaries
 
 SIZES = st.lists(st.integers(0, 40), min_size=1, max_size=12)
 

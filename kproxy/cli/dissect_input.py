@@ -1,0 +1,224 @@
+"""One input of `kproxy dissect`: a capture or a trace as lines, written to the output that the options name."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+from kproxy.cli import payload_options
+from kproxy.cli.combinations import refuse
+from kproxy.errors import UserError
+from kproxy.outputs.stderr import warn
+from kproxy.outputs.streams import is_of_output
+
+if TYPE_CHECKING:
+    from kproxy.capture.kafka_flows import Dissector
+    from kproxy.outputs.finding_selection import Selection
+    from kproxy.outputs.output import Output
+    from kproxy.trace.lines import Line
+
+_MAX_NAMED = 5  # servers in a sentence about failed connections
+#: Expected reasons to skip a packet, which are not reported.
+_EXPECTED = frozenset({"not IP", "not TCP"})
+
+
+class Outcome(NamedTuple):
+    """Whether an input has a finding of at least `--fail-on`, and whether it, or some of its lines, cannot be read."""
+
+    has_finding: bool
+    is_unreadable: bool
+
+
+class _NoCapture(UserError):
+    """An option does not apply to a trace, so that the command cannot do what was asked for."""
+
+
+def output_of(args: argparse.Namespace, selection: Selection, *, headings: bool) -> Output:
+    """The output for the options.
+
+    Raises:
+        UserError: A filter or field is invalid, or options cannot be combined.
+    """
+    from kproxy.outputs.line_outputs import OutputOptions, filter_for, output_for
+
+    was_named = filter_for(args.filter)
+    if args.html:
+        from kproxy.html.page import HtmlOutput
+
+        if other := next((name for name in ("json", "fields", "findings", "format") if getattr(args, name)), None):
+            raise UserError(f"use --html or --{other}, not both")
+        return HtmlOutput(sys.stdout, was_named)
+    if args.findings and args.fields:
+        raise UserError("use --findings or --fields, not both")
+    if args.findings and args.json and args.format not in (None, "json"):
+        raise UserError(f"use --json or --format {args.format}, not both")
+    if args.format and not args.findings:
+        raise UserError(f"--format {args.format} needs --findings")
+    shown = OutputOptions(
+        was_named,
+        json=args.json,
+        verbose=args.verbose or args.payloads,
+        quiet=args.quiet,
+        headings=headings,
+        fields=tuple(name.strip() for name in (args.fields or "").split(",") if name.strip()),
+        report=(args.format or ("json" if args.json else "text")) if args.findings else None,
+    )
+    return output_for(shown, sys.stdout, selection)
+
+
+def dissect_input(
+    name: str,
+    was_named: bool,
+    flow_ids: Iterator[int],
+    args: argparse.Namespace,
+    output: Output,
+    selection: Selection,
+    *,
+    add: Callable[[Line], None] | None = None,
+) -> Outcome:
+    """Write the lines of one input to `output`; give each also to `add`.
+
+    Raises:
+        UserError: The input was named, and cannot be read, or an option does not apply to it.
+    """
+    output.begin(display_name(name))
+    output.analysed.begin(display_name(name))
+    write, fails_for = output.write, selection.fails_for
+    has_finding = is_unreadable = False
+
+    def damaged(sentence: str) -> None:
+        nonlocal is_unreadable
+        is_unreadable = True
+        _report(output, sentence)
+
+    try:
+        for line in selection.filter(_lines(name, flow_ids, args, output, damaged)):
+            if add is not None:
+                add(line)
+            if write(line) and fails_for(line):
+                has_finding = True
+    except UserError as error:
+        if was_named or isinstance(error, _NoCapture):
+            output.flush()  # the lines of earlier inputs
+            raise
+        damaged(str(error))
+    return Outcome(has_finding, is_unreadable)
+
+
+def display_name(name: str) -> str:
+    return "standard input" if name == "-" else name
+
+
+def _lines(
+    name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output, damaged: Callable[[str], None]
+) -> Iterator[Line]:
+    from kproxy.io.pipe import Piped
+    from kproxy.trace.reader import open_trace
+
+    try:
+        # Closed below.
+        source = cast("BinaryIO", Piped(sys.stdin.fileno(), output.flush)) if name == "-" else Path(name).open("rb")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(f"{name}: {error.strerror}") from None
+    with source:
+        shown = display_name(name)
+        try:
+            traced = open_trace(source, shown, partial(_report, output), damaged)
+            if traced.lines is not None:
+                if args.payloads:
+                    raise _NoCapture(
+                        f"{shown} is a trace, and --payloads decodes the records of captures only: pass --payloads to "
+                        "the proxy that writes the trace, and leave it out here"
+                    )
+                if args.files == [name]:
+                    refuse(args, ("port", "keylog"), f"is for captures, and {shown} is a trace: leave it out")
+                yield from traced.lines
+                output.end()
+            else:
+                yield from _captured(traced.source, shown, flow_ids, args, output)
+        except OSError as error:
+            if is_of_output(error):  # of `output.end`, or of a flush while a pipe is empty
+                raise
+            raise UserError(f"{shown}: {error.strerror or error}") from None
+
+
+def _captured(
+    source: BinaryIO, name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output
+) -> Iterator[Line]:
+    from kproxy.capture import Capture
+    from kproxy.capture.lines import CaptureLines, stem_of
+    from kproxy.inspection.inspector import Inspector
+    from kproxy.inspection.needs import EVERYTHING
+    from kproxy.inspection.record_budget import CAPTURE_ADVANCE, RecordBudget
+    from kproxy.outputs.progress import ReadingProgress
+    from kproxy.trace.lines import Detail
+
+    payload_options.check_filter(args)
+    needs = EVERYTHING if args.fail_on or args.select or args.ignore else output.needs
+    detail = output.detail(payload_options.detail_of(args))
+    inspector = Inspector(
+        stem_of(name),
+        detail,
+        excerpts=args.findings,
+        frames=args.frames,
+        needs=needs,
+        record_values=payload_options.record_values_of(args),
+        withholds_records=not (args.payloads or args.frames or detail is Detail.RAW),
+        record_budget=RecordBudget(CAPTURE_ADVANCE),
+    )
+    with ReadingProgress(Path(name)) as bar, Capture(source, name, owned=False, advance=bar.advance) as capture:
+        bar.reading = capture
+        lines = CaptureLines(
+            capture,
+            inspector,
+            ports=frozenset(args.port),
+            keylog=args.keylog,
+            flow_ids=flow_ids,
+        )
+        if sys.stdout.isatty() and not (args.findings or args.html):
+            for line in lines:
+                bar.output_follows()
+                yield line
+        else:
+            yield from lines
+    output.end(lines.packets)
+    if capture.truncated:
+        _report(output, f"{name}: {capture.truncated}; everything before that point was read")
+    for reason, count in lines.skipped.items():
+        if reason not in _EXPECTED:
+            _report(output, f"{name}: {count} packets skipped: {reason}")
+    _report_other(name, lines.dissector, lines.packets, args, output)
+
+
+def _report(output: Output, sentence: str) -> None:
+    warn(sentence)
+    output.note(sentence)
+
+
+def _failed_attempts(failed: Counter[tuple[str, str]]) -> str:
+    """A sentence about connections that were never established, by server and outcome."""
+    named = [f"{server} {outcome} ({count})" for (server, outcome), count in failed.most_common(_MAX_NAMED)]
+    more = f", and {len(failed) - len(named)} more" if len(failed) > len(named) else ""
+    count = failed.total()
+    were = "s were" if count > 1 else " was"
+    return f"{count} connection{were} attempted but never established: {', '.join(named)}{more}"
+
+
+def _report_other(name: str, dissector: Dissector, packets: int, args: argparse.Namespace, output: Output) -> None:
+    other = ", ".join(f"{count} {kind}" for kind, count in dissector.other.most_common())
+    if dissector.flows == 0:
+        where = f" on port {', '.join(map(str, args.port))}" if args.port else ""
+        beside = f"; other TCP connections: {other}" if other else ""
+        _report(output, f"{name}: no Kafka connection{where} in {packets} packets{beside}")
+        if dissector.failed:
+            _report(output, f"{name}: {_failed_attempts(dissector.failed)}")
+        if dissector.other["TLS"] and not args.keylog:
+            _report(output, f"{name}: Kafka may be inside TLS: decrypt it with --keylog FILE")
+    if dissector.undecrypted:
+        more = f" (and {len(dissector.undecrypted) - 1} more)" if len(dissector.undecrypted) > 1 else ""
+        _report(output, f"{name}: not decrypted: {dissector.undecrypted[0]}{more}")

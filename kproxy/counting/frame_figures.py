@@ -1,0 +1,65 @@
+"""The figures of requests and responses: those of an API, of a version, of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+from kproxy.counting.counts import ErrorCounts
+from kproxy.counting.percentiles import Histogram
+from kproxy.trace.lines import RequestLine, ResponseLine
+
+
+class Durations(Protocol):
+    """What counts latencies."""
+
+    def add(self, us: int) -> None:
+        """Count one duration."""
+
+
+DurationsT = TypeVar("DurationsT", bound=Durations)
+
+
+class FrameFigures(Generic[DurationsT]):
+    """Counts frames, their bytes (with length prefix), latencies (us), and responses by error."""
+
+    __slots__ = ("errors", "latencies", "request_bytes", "requests", "response_bytes", "responses")
+
+    def __init__(self, latencies: DurationsT) -> None:
+        self.requests = self.responses = 0
+        self.request_bytes = self.response_bytes = 0
+        self.latencies = latencies
+        self.errors = ErrorCounts()
+
+    def add_request(self, line: RequestLine) -> None:
+        """Count a request."""
+        self.requests += 1
+        self.request_bytes += line.size
+
+    def add_response(self, line: ResponseLine) -> None:
+        """Count a response."""
+        self.responses += 1
+        self.response_bytes += line.size
+        if line.latency_us is not None:
+            self.latencies.add(line.latency_us)
+        if line.errors:
+            self.errors.add(line.errors)
+
+
+def new_figures() -> FrameFigures[Histogram]:
+    """Figures with percentiles of latencies."""
+    return FrameFigures(Histogram())
+
+
+def merged(several: Sequence[FrameFigures[Histogram]]) -> FrameFigures[Histogram]:
+    """The sum of several figures; of one, itself."""
+    if len(several) == 1:
+        return several[0]
+    total = FrameFigures(Histogram.merged(each.latencies for each in several))
+    total.errors = ErrorCounts.merged(each.errors for each in several)
+    for each in several:
+        total.requests += each.requests
+        total.responses += each.responses
+        total.request_bytes += each.request_bytes
+        total.response_bytes += each.response_bytes
+    return total

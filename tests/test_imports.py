@@ -1,0 +1,60 @@
+"""Modules import each other in one direction only; those of dissectors at their top."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PATHS = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in ("dissectors", "kproxy")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
+IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+def imported(node: ast.AST) -> set[str]:
+    """The modules that an import statement names; from a package it may take a module or a name."""
+    if isinstance(node, ast.Import):
+        return {each.name for each in node.names} & MODULES.keys()
+    if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+        inner = {f"{node.module}.{each.name}" for each in node.names} & MODULES.keys()
+        return inner if len(inner) == len(node.names) else {*inner, node.module}
+    return set()
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below this one, without what only type checkers see."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield child
+            yield from executed(child)
+
+
+def test_every_import_stands_at_the_top_of_its_module() -> None:
+    deferred = {
+        f"{name}:{node.lineno}"
+        for name, tree in MODULES.items()
+        if name.startswith("dissectors")
+        for node in ast.walk(tree)
+        if isinstance(node, IMPORTS) and node not in tree.body
+    }
+    assert deferred == set()
+
+
+@pytest.mark.parametrize(("package", "least"), [("dissectors", 3), ("kproxy", 20)])
+def test_no_two_modules_import_each_other(package: str, least: int) -> None:
+    """Imports inside of functions count. Two classes of kproxy that need each other may do so in annotations."""
+    graph = {
+        name: set().union(*map(imported, executed(tree))) - {name}
+        for name, tree in MODULES.items()
+        if name.startswith(package)
+    }
+    assert max(map(len, graph.values())) > least
+    tuple(TopologicalSorter(graph).static_order())  # raises CycleError
