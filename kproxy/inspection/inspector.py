@@ -298,7 +298,7 @@ class Inspector:
         """The open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():
             connection = state.connection
-            waiting = (self._inspection.frame_lines.repeat_request(state, request) for request in connection.waiting)
+            waiting = (self._inspection.frame_lines.repeat_request(request) for request in connection.waiting)
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 

@@ -45,7 +45,7 @@ def late_responses(
         if steps_reported if again else step > steps_reported:
             if not again:
                 state.reported = request.offset, step
-            line = frame_lines.repeat_request(state, request)
+            line = frame_lines.repeat_request(request)
             wait = wait_of(request, at, state.connection_state, state.connection.partial_frame(Direction.RESPONSE))
             yield WaitingResponse(line, (at - request.at) // SECOND, state.connection.in_flight - 1, wait)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
@@ -55,6 +55,11 @@ class AnalysedInputs:
     def add(self, line: Line) -> None:
         """Count one line."""
         self._now.add(line)
+
+    def add_all(self, lines: Iterable[Line]) -> None:
+        """Count several lines."""
+        for line in lines:
+            self._now.add(line)
 
     @property
     def total(self) -> Counts:

@@ -5,13 +5,14 @@ Imports that only some outputs need (rich, XML, the filter language) are inside 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from kproxy.errors import UserError
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.output import Output
-from kproxy.trace.encoding import append_line
+from kproxy.trace.encoding import append_line, append_lines
 from kproxy.trace.lines import KINDS, Line
 
 if TYPE_CHECKING:
@@ -42,8 +43,24 @@ class _Json(Output):
         super().__init__(file, line_filter)
         self._pending = bytearray()
 
+    def write_all(self, lines: Sequence[Line]) -> Sequence[Line]:
+        if self._filter is not None:
+            return super().write_all(lines)
+        size = len(self._pending)
+        try:
+            append_lines(lines, self._pending)
+        except Exception:  # noqa: BLE001  # a bug: find its line, and write the others
+            del self._pending[size:]
+            return super().write_all(lines)
+        self.analysed.add_all(lines)
+        self._write_if_full()
+        return lines
+
     def _show(self, line: Line) -> None:
         append_line(line, self._pending)
+        self._write_if_full()
+
+    def _write_if_full(self) -> None:
         if len(self._pending) >= 1 << 16:
             self.flush()
 

@@ -81,6 +81,10 @@ class Output(ABC):
             self._put(failure_line(line, failure))
         return True
 
+    def write_all(self, lines: Sequence[Line]) -> Sequence[Line]:
+        """Write those of the lines that match the filter, and return them; handle bugs as `write` does."""
+        return [line for line in lines if self.write(line)]
+
     def _put(self, line: Line) -> bool:
         if self._filter is not None and not self._filter.matches(self._filter_columns(line)):
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,20 @@ def append_line(line: Line, out: bytearray) -> None:
         del out[start:]  # it is incomplete
         out += encode_json(line)
     out += b"\n"
+
+
+def append_lines(lines: Sequence[Line], out: bytearray) -> None:
+    """Append several lines, each with its newline, to `out`: faster than one by one."""
+    try:
+        encoded = _ENCODER.encode_lines(lines)
+        is_plain = encoded.isascii() and b"\x7f" not in encoded
+    except UnicodeEncodeError:
+        is_plain = False
+    if is_plain:
+        out += encoded
+        return
+    for line in lines:
+        append_line(line, out)
 
 
 def encode_line(line: Line) -> bytes:
