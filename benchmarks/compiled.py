@@ -31,7 +31,7 @@ MODULES: Final = {
     "record_data state stored_batches triggers versions",
     "dissectors/wire": "decode layout plausibility primitives",
     "kproxy/capture": "containers flows kafka_flows lines links packet reassembly tcp",
-    "kproxy/cli": "dissect",
+    "kproxy/cli": "dissect_input",
     "kproxy/control": "summary",
     "kproxy/counting": "in_flight",
     "kproxy/groups": "lanes lifecycle overview",
