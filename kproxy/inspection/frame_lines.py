@@ -185,7 +185,7 @@ class FrameLines:
     def _new_line(self, ends: Ends, message: Message, at: int) -> Any:
         """A line with what all frames have: a copy of one of its kind, in a third of the time of making a line."""
         key = message.api_key, message.version, message.is_request
-        template = self._templates.get(key)
+        template: Any = self._templates.get(key)
         if template is None:
             template = (RequestLine if message.is_request else ResponseLine)(
                 v=FORMAT, ts="", connection_id="", client="", server="", api=message.api, api_key=message.api_key,
