@@ -219,7 +219,7 @@ class Connection:
 
     def is_within_frame(self, direction: Direction) -> bool:
         """Whether the bytes of a direction end inside a frame."""
-        return self._framers[direction].pending > 0
+        return self._framers[direction].is_within_frame
 
     def partial_frame(self, direction: Direction) -> tuple[int, int]:
         """The incomplete frame of a direction: (bytes received, total size); (0, 0) between frames."""

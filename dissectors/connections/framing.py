@@ -118,6 +118,11 @@ class Framer:
         return 0 if self._seeking else len(self._buffer)
 
     @property
+    def is_within_frame(self) -> bool:
+        """Whether the bytes so far end inside a frame."""
+        return len(self._buffer) > 0 and not self._seeking
+
+    @property
     def pending_size(self) -> int:
         """The total size of the incomplete frame, 0 while its length prefix is incomplete."""
         return 4 + int.from_bytes(self._buffer[:4], "big", signed=True) if self.pending >= 4 else 0

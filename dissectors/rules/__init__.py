@@ -129,9 +129,12 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
     Each root cause is reported once per run; `connection.repeated` counts the repeats. A rule that raises becomes a
     finding too (K007), and so do limits of the work for one frame (K009).
     """
+    subscribers = _subscribers(event, connection)
+    if not subscribers and not connection.failures:
+        return []
     found: list[Finding] = []
     limits: _Limits | None = None
-    for each in _subscribers(event, connection):
+    for each in subscribers:
         try:
             for problem in each.check(event, connection):
                 if limits is None:

@@ -48,7 +48,10 @@ class ChangedRecord(NamedTuple):
 
 @tracker(
     events=(RecordsDecoded, ConnectionEnded),
-    also=(Trigger((ResponseReceived,), apis=("DeleteTopics", "Produce")),),
+    also=(
+        Trigger((ResponseReceived,), apis=("DeleteTopics",)),
+        Trigger((ResponseReceived,), apis=("Produce",), only=FrameFlags.SUBSCRIBED),  # once records were decoded
+    ),
 )
 class ProducedRecords:
     """The most recently produced records of a run, separate for each server.
@@ -94,6 +97,7 @@ class ProducedRecords:
             key = connection.connection_id, message.correlation_id or 0
             self._in_flight.pop(key)
             if records := [(each, _size(each)) for each in _kept(event, connection) if _has_offset(each.record)]:
+                connection.run.subscribe("ProducedRecords")
                 self._in_flight.put(key, (id(message), records), sum(size for _, size in records))
 
     def _fetched(self, fetched: KeptRecord, connection: ConnectionState) -> None:
