@@ -231,6 +231,7 @@ def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> Top
 def _topics_with_records(message: Message, request: Message | None, make: Callable[..., TopicT]) -> list[TopicT]:
     """The topics of a message with record data. The request's partitions are read only if needed."""
     offsets: dict[tuple[str, int], int] | None = None
+    has_ends = not message.is_request  # high watermarks
     found = []
     for topic, topic_id, partitions in topic_records(message):
         numbers: list[int] = []
@@ -246,18 +247,23 @@ def _topics_with_records(message: Message, request: Message | None, make: Callab
                 count, batch_count, named, following = outline(data, batch)
                 records += count
                 batches += batch_count
-                codecs += [codec for codec in named if codec not in codecs]
+                if codecs or len(named) > 1:
+                    codecs += [codec for codec in named if codec not in codecs]
+                else:
+                    codecs.extend(named)
             if number is None:
                 continue
             numbers.append(number)
             sizes.append(size)
-            if (end := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
+            if has_ends and (end := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
                 if following is None:
                     if offsets is None:
                         offsets = {} if request is None else fetch_offsets(request)
                     following = offsets.get((topic or topic_id or "", number), -1)
                 if following >= 0:
-                    lag = min((lag or 0) + max(end - following, 0), _MOST)
+                    lag = (lag or 0) + (end - following if end > following else 0)
+        if lag is not None and lag > _MOST:
+            lag = _MOST
         found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
     return found
 
