@@ -160,8 +160,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
+    from kproxy.live.options import InspectorOptions
     from kproxy.live.run import run as run_live
-    from kproxy.live.sink import InspectorOptions
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
 
     http, registry = _tcp(args.http, "--http"), _tcp(args.registry_listen, "--registry-listen")
@@ -253,7 +253,7 @@ def _sample(args: argparse.Namespace) -> float | None:
 
 
 def _end_timeout(args: argparse.Namespace) -> float:
-    from kproxy.live.sink import END_TIMEOUT_S
+    from kproxy.live.options import END_TIMEOUT_S
 
     if args.end_timeout is None:
         return END_TIMEOUT_S

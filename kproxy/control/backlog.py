@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from kproxy.control.summary import strip, with_frame
 from kproxy.control.watched import Watched
-from kproxy.trace.encoding import encode_line
+from kproxy.trace.lines import Detail, Line
+from kproxy.trace.shared_line import SharedLine, with_frame
 
 BACKLOG_BYTES: Final = 4 << 20
 #: Unanswered requests per connection that are sent although they are older than the last lines.
@@ -62,10 +62,10 @@ class Backlog:
 def _open(inspector: Watched) -> Iterator[tuple[bytes, str | None]]:
     """The lines of open connections and unanswered requests, encoded as before, with their frames (base64)."""
     for connection in inspector.open_now():
-        yield encode_line(connection.opened), None
-        for request in islice(connection.waiting, MAX_UNANSWERED):
-            frame = strip(request)
-            yield encode_line(request), frame
+        lines: Iterator[Line] = chain([connection.opened], islice(connection.waiting, MAX_UNANSWERED))
+        for line in lines:
+            shared = SharedLine(line)
+            yield shared.encoded(Detail.SUMMARY), shared.frame
 
 
 def _identity(line: bytes) -> _Identity:

@@ -20,9 +20,9 @@ from kproxy.io.stdin import follow_stdin
 from kproxy.live.http_endpoint import serve_http
 from kproxy.live.inspector_process import FAILED
 from kproxy.live.inspector_watch import InspectorWatch
+from kproxy.live.options import InspectorOptions
 from kproxy.live.reload import Reload, reload_on_signal
 from kproxy.live.service_manager import notify, ready
-from kproxy.live.sink import InspectorOptions
 from kproxy.live.spawner import Spawner, report_unfinished, start_spawner
 from kproxy.live.supervision import SPAWNER_LOST, Supervisor, ending
 from kproxy.outputs.stderr import say, warn
