@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 
 from kproxy.control.watched import WorkerLost
 from kproxy.live.failure import report_failure
-from kproxy.live.line_source import IDLE_NS
+from kproxy.live.local_source import IDLE_NS
 from kproxy.live.options import InspectorOptions
 from kproxy.live.sink import InspectionSink
 from kproxy.outputs.stderr import warn

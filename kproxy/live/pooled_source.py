@@ -17,7 +17,7 @@ from dissectors.bounded import BoundedDict
 from dissectors.trackers.state import FORGOTTEN_AFTER, MAX_CAUSES
 from kproxy.control.watched import WorkerLost
 from kproxy.inspection.stall_lines import StallLines
-from kproxy.live.line_source import IDLE_NS, LineSink, LocalSource
+from kproxy.live.local_source import IDLE_NS, LineSink, LocalSource
 from kproxy.live.options import InspectorOptions
 from kproxy.live.worker import TICK, AnyLine, Reply, Worker, WorkerTick, work
 from kproxy.live.worker_pool import WorkerPool
@@ -52,6 +52,10 @@ class PooledSource:
         summary: Gets what workers have counted.
         selector: Of the event loop; calls when workers have replied.
         relay_ended: Returns whether the relay has ended.
+
+    Attributes:
+        local: For messages that no worker gets.
+        watched: The workers, which have the state of connections.
     """
 
     def __init__(
@@ -80,31 +84,18 @@ class PooledSource:
             work(sock, Worker(inspector, encodings=options.encodings, sample=hello.sample, activity=activity))
 
         self.watched = WorkerPool(options.workers, run, self._replied, warn, relay_ended, activity)
-        #: For messages that no worker gets.
-        self._local = LocalSource(options.inspector(hello), hello, sink, table, progress_of=self.watched)
-        self.progress = self._local.progress
+        self.local = LocalSource(options.inspector(hello), hello, sink, table, progress_of=self.watched)
         selector.register(self.watched.fileno(), selectors.EVENT_READ, lambda _events: self._receive())
 
     @property
-    def at(self) -> int:
-        return self._local.at
-
-    @property
     def restarts(self) -> int:
+        """How many workers had ended early."""
         return self.watched.restarts
 
     @property
     def in_flight(self) -> int:
         """Requests without a response, as of the last tick."""
         return sum(self._in_flight.values())
-
-    @property
-    def missed(self) -> int:
-        return self._local.missed
-
-    @property
-    def left_out(self) -> int | None:
-        return self._local.left_out
 
     def observe(self, message: tap_messages.Message) -> None:
         self._put_at = message.at
@@ -113,11 +104,7 @@ class PooledSource:
         except (OSError, WorkerLost):
             raise
         except Exception as error:  # noqa: BLE001  # as in `MessageInspection.lines`
-            found = self._local.watched.fail("inspecting a message of the relay", error, at=message.at)
-            self._sink.take(map(SharedLine, found))
-
-    def fail(self, step: str, error: Exception) -> list[Line]:
-        return self._local.fail(step, error)
+            self._take(self.local.watched.fail("inspecting a message of the relay", error, at=message.at))
 
     def flush(self) -> None:
         self.watched.flush()
@@ -128,19 +115,19 @@ class PooledSource:
 
     def idle(self) -> None:
         self.watched.drain()
-        self.watched.query(TICK, max(self.at, time.time_ns()) - IDLE_NS)
+        self.watched.query(TICK, max(self.local.at, time.time_ns()) - IDLE_NS)
         self.watched.drain()
-        self._local.idle()
+        self.local.idle()
 
     def close(self) -> None:
         """The relay has ended: close connections and workers."""
         self.watched.drain()
-        self._take(self._stalls("tick", at=self.at))
+        self._take(self._stalls("tick", at=self.local.at))
         for number in self.watched.open_numbers:
-            self.watched.put(tap_messages.Close(number, self.at, None, "proxy ended", 0, 0))
-        self.watched.query(TICK, self.at)
+            self.watched.put(tap_messages.Close(number, self.local.at, None, "proxy ended", 0, 0))
+        self.watched.query(TICK, self.local.at)
         self.watched.drain()
-        self._take(self._stalls("end", at=self.at))
+        self._take(self._stalls("end", at=self.local.at))
         self._selector.unregister(self.watched.fileno())
         self.watched.close()
 
@@ -151,26 +138,26 @@ class PooledSource:
 
     def _receive(self) -> None:
         self.watched.exchange()
-        self._sink.write()
+        self._sink.flush()
 
     def _replied(self, message: tap_messages.Message, reply: Reply | None, moved: Iterable[int]) -> None:
         """Pass on the lines of a message."""
         kind, at = type(message), message.at
         if kind is not tap_messages.Query:
-            self._local.at = at
+            self.local.at = at
         if reply is None:
-            self._local.observe(message)
+            self.local.observe(message)
             return
         if at >= self._stall_lines.due and kind in _TIMED:
             self._take(self._stalls("tick", at=at))
         if reply.lines:
             self._sink.take(self._completed(self._without_repeats(reply) if reply.causes else reply.lines, at=at))
         for number in moved:
-            self.progress.moved(number)
+            self.local.progress.moved(number)
         if isinstance(message, tap_messages.Open):
-            self.progress.opened(message.connection_id, message.slot)
+            self.local.progress.opened(message.connection_id, message.slot)
         elif isinstance(message, tap_messages.Close):
-            self.progress.closed(message.connection_id)
+            self.local.progress.closed(message.connection_id)
         elif isinstance(reply.value, WorkerTick):
             self._in_flight[reply.value.pid] = reply.value.in_flight
             self._summary.merge(reply.value.summary)
@@ -197,7 +184,7 @@ class PooledSource:
             lines: list[Line] = getattr(self._stall_lines, step)(*line, at=at)
         except Exception as error:  # noqa: BLE001
             self._stall_lines = StallLines()
-            return self._local.watched.fail("following a group", error, at=at)
+            return self.local.watched.fail("following a group", error, at=at)
         return lines
 
     def _without_repeats(self, reply: Reply) -> Sequence[AnyLine]:
@@ -213,7 +200,7 @@ class PooledSource:
         return lines
 
     def _is_new(self, cause: str, finding: FindingEntry | FindingLine, line: Line) -> bool:
-        at = self.at
+        at = self.local.at
         last = self._causes.get(cause)
         self._causes[cause] = at
         if not cause or last is None or at - last > FORGOTTEN_AFTER:

@@ -13,7 +13,7 @@ from kproxy import __version__
 from kproxy.control.protocol import PROTOCOL, Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.watched import WorkerLost
-from kproxy.live.line_source import LineSource, LocalSource
+from kproxy.live.local_source import LocalSource
 from kproxy.live.message_inspection import run_gap
 from kproxy.live.options import InspectorOptions, node_name
 from kproxy.live.pooled_source import PooledSource
@@ -54,13 +54,14 @@ class InspectionSink:
         self._hello = hello
         self._detail = options.detail
         self._terminal = Terminal(options)
-        self._source: LineSource
+        self._source: LocalSource | PooledSource
         if options.workers == 1:
-            self._source = LocalSource(options.inspector(hello), hello, self, table)
+            self._source = self._local = LocalSource(options.inspector(hello), hello, self, table)
         else:
             self._source = PooledSource(
                 options, hello, self, table, summary=self._terminal.summary, selector=selector, relay_ended=relay_ended
             )
+            self._local = self._source.local
         node = node_name(hello.node)
         self._trace: TraceWriter | None = None
         if options.directory is not None:
@@ -86,7 +87,7 @@ class InspectionSink:
         self._lost_before = options.trace_state.lost_lines  # by earlier inspectors
         self._metrics: InspectorMetrics | None = None
         if options.metrics:
-            self._metrics = _metrics_of(self)
+            self._metrics = _metrics_of(self, self._source)
         if hello.restarts:
             outage_s = (hello.at - hello.lost_at) / 1e9
             self.take([SharedLine(run_gap(hello.at, f"{RESTARTED}: nothing was inspected for {outage_s:.3f} s"))])
@@ -95,16 +96,6 @@ class InspectionSink:
     def is_whole(self) -> bool:
         """Whether no process of the inspection has ended early."""
         return not self._source.restarts
-
-    @property
-    def in_flight(self) -> int:
-        """Requests without a response."""
-        return self._source.in_flight
-
-    @property
-    def worker_restarts(self) -> int:
-        """How often one of several inspectors was restarted."""
-        return self._source.restarts
 
     @property
     def lost_lines(self) -> int:
@@ -131,15 +122,15 @@ class InspectionSink:
             except (OSError, WorkerLost):
                 raise
             except Exception as error:  # noqa: BLE001
-                for finding in self._source.fail("handling a line", error):
-                    self._take(SharedLine(finding))
+                for finding in self._local.fail("handling a line", error):
+                    self._take(finding)
 
     def _take(self, line: SharedLine) -> None:
         if self._metrics is not None:
             self._metrics.add(line.line)
         self._terminal.take(line)
         if self._trace is not None:
-            self._trace.add_encoded(line.encoded(self._detail), at=self._source.at)
+            self._trace.add_encoded(line.encoded(self._detail), at=self._local.at)
         if self._control is not None:
             self._control.publish(line)
 
@@ -150,23 +141,19 @@ class InspectionSink:
     def flush(self) -> None:
         """Write everything received so far."""
         self._source.flush()
-        self.write()
-
-    def write(self) -> None:
-        """Write the lines so far."""
         if self._trace is not None:
-            self._trace.flush(at=self._source.at)
+            self._trace.flush(at=self._local.at)
         if self._trace is None or not self._trace.is_holding:
-            self._source.progress.store(0 if self._trace is None else self._trace.lost)
+            self._local.progress.store(0 if self._trace is None else self._trace.lost)
         if self._control is not None:
             self._control.flush()
-        self._terminal.write()
+        self._terminal.flush()
 
     def tick(self) -> None:
         """Do periodic work; call it every second."""
         self._source.tick()
-        for waiting in self._source.watched.still_waiting(at=self._source.at):
-            at = self._source.at
+        for waiting in self._source.watched.still_waiting(at=self._local.at):
+            at = self._local.at
             if self._control is not None:
                 self._control.announce_late(waiting, at=at)
             self._terminal.still_waiting(waiting, timestamp(at))
@@ -179,17 +166,17 @@ class InspectionSink:
         self._source.idle()
         self.flush()
         if self._trace is not None:
-            self._trace.tick(at=self._source.at)
+            self._trace.tick(at=self._local.at)
 
     def give_up(self) -> None:
         """The inspector has failed: keep what it has seen, with a line that says that more is missing."""
         self._source.give_up()
-        at = self._source.at
+        at = self._local.at
         gap = SharedLine(run_gap(at, "the inspector failed: later traffic is missing"))
         if self._trace is not None:
             self._trace.add_encoded(gap.encoded(self._detail), at=at)
             self._trace.close(at=at)
-        self._source.progress.store(0 if self._trace is None else self._trace.lost)
+        self._local.progress.store(0 if self._trace is None else self._trace.lost)
         if self._control is not None:
             self._control.publish(gap)
             self._control.close(remove=False)
@@ -199,16 +186,16 @@ class InspectionSink:
         self._source.close()
         self._terminal.close()
         if self._trace is not None:
-            self._trace.close(at=self._source.at)
+            self._trace.close(at=self._local.at)
         if self._control is not None:
             self._control.close()
         lost = self._trace_state.lost_lines
-        if self._terminal.summary.connections or self._source.missed or self._source.left_out or lost:
+        if self._terminal.summary.connections or self._local.messages.missed or self._local.messages.left_out or lost:
             self._show_summary()
 
     def _show_summary(self) -> None:
         console = stderr_console()
-        missed, left_out = self._source.missed, self._source.left_out
+        missed, left_out = self._local.messages.missed, self._local.messages.left_out
         with suppress(OSError):  # as `warn`
             console.print()
             if self._hello.restarts:
@@ -236,12 +223,12 @@ def _places(trace: TraceWriter | None) -> list[Path]:
     return [*([trace.directory] if trace.is_written else []), *dict.fromkeys(trace.moved_to)]
 
 
-def _metrics_of(sink: InspectionSink) -> InspectorMetrics | None:
+def _metrics_of(sink: InspectionSink, source: LocalSource | PooledSource) -> InspectorMetrics | None:
     try:
         from kproxy.live.inspector_metrics import InspectorMetrics
     except ImportError:  # the relay reports the missing extra
         return None
-    return InspectorMetrics(lambda: sink.in_flight, lambda: sink.lost_lines, lambda: sink.worker_restarts)
+    return InspectorMetrics(lambda: source.in_flight, lambda: sink.lost_lines, lambda: source.restarts)
 
 
 def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:

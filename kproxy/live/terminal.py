@@ -56,14 +56,10 @@ class Terminal:
         """Show what is buffered."""
         self._show(self._output.flush)
 
-    def write(self) -> None:
-        """Show all lines so far."""
-        self._show(self._output.close)
-
     def close(self) -> None:
         """Report how many lines were not shown; show the rest."""
         self._throttle.close()
-        self.write()
+        self.flush()
 
     def _encode(self, line: Line) -> bytes:
         shared = self._line

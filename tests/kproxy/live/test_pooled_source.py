@@ -65,11 +65,11 @@ def test_requests_in_flight_are_those_of_the_last_tick_of_each_present_worker(
     monkeypatch.setattr(worker_pool.WorkerPool, "pids", property(lambda _pool: pids))
     for reply in (tick(7, 2), tick(8, 3), tick(7, 4)):
         source_of(sink)._replied(query, reply, ())
-    assert sink.in_flight == 7
+    assert source_of(sink).in_flight == 7
     pids[0] = 9  # 7 has ended: its connections, and so its requests, are those of 9
     sink.tick()
     source_of(sink)._replied(query, tick(9, 4), ())
-    assert sink.in_flight == 7
+    assert source_of(sink).in_flight == 7
 
 
 def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
