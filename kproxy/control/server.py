@@ -64,12 +64,8 @@ class ControlServer:
     def publish(self, line: SharedLine) -> None:
         """Keep the summary of a line for viewers that come later, and send watching viewers what they want of it."""
         self._backlog.add(line.encoded(Detail.SUMMARY))
-        made: dict[tuple[bool, bool], bytes] = {}
         for viewer in tuple(self._watching):
-            wanted = viewer.payloads, viewer.frames
-            if wanted not in made:
-                made[wanted] = line.for_viewer(payloads=viewer.payloads, frames=viewer.frames)
-            viewer.put(made[wanted])
+            viewer.put(line.for_viewer(payloads=viewer.payloads, frames=viewer.frames))
 
     def announce_listeners(self, listeners: list[Listening]) -> None:
         """Send the listeners, which have changed, to watching viewers, and greet later viewers with them."""

@@ -9,7 +9,7 @@ import selectors
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -19,7 +19,7 @@ from kproxy.control.watched import WorkerLost
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.live.local_source import IDLE_NS, LineSink, LocalSource
 from kproxy.live.options import InspectorOptions
-from kproxy.live.worker import TICK, AnyLine, Reply, Worker, WorkerTick, work
+from kproxy.live.worker import TICK, Reply, Worker, WorkerTick, work
 from kproxy.live.worker_pool import WorkerPool
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.outputs.stderr import warn
@@ -151,7 +151,7 @@ class PooledSource:
         if at >= self._stall_lines.due and kind in _TIMED:
             self._take(self._stalls("tick", at=at))
         if reply.lines:
-            self._sink.take(self._completed(self._without_repeats(reply) if reply.causes else reply.lines, at=at))
+            self._sink.take(self._completed(reply, at=at))
         for number in moved:
             self.local.progress.moved(number)
         if isinstance(message, tap_messages.Open):
@@ -165,19 +165,27 @@ class PooledSource:
     def _take(self, lines: Iterable[Line]) -> None:
         self._sink.take(map(SharedLine, lines))
 
-    def _completed(self, lines: Iterable[AnyLine], *, at: int) -> Iterator[SharedLine]:
-        """The lines of a worker, and those of stalls that begin or end with them."""
-        for each in lines:
-            if type(each) is bytes:
-                yield SharedLine.received(each)
+    def _completed(self, reply: Reply, *, at: int) -> Iterator[SharedLine]:
+        """The lines of a worker, and those of stalls that begin or end with them.
+
+        They lack findings whose root cause another worker has reported; the line of a connection's end counts these.
+        """
+        causes = iter(reply.causes)
+        for line in reply.lines:
+            if type(line) is bytes:
+                yield SharedLine.received(line)
                 continue
-            line = each if isinstance(each, SharedLine) else SharedLine(each)  # type: ignore[arg-type]
-            if isinstance(each, CloseLine) and (repeated := self._repeated.pop(each.connection_id, None)):
-                repeated += Counter({(entry.code, entry.name): entry.count for entry in each.repeated})
-                each.repeated = [RepeatEntry(*which, count) for which, count in sorted(repeated.items())]
-            yield line
-            if line.in_group or isinstance(each, CloseLine | GapLine):
-                yield from map(SharedLine, self._stalls("observe", line.line, at=at))
+            if isinstance(line, FRAME_LINES) and line.findings:
+                line.findings = [each for each in line.findings if self._is_new(next(causes, ""), each, line)]
+            elif isinstance(line, FindingLine) and not self._is_new(next(causes, ""), line, line):
+                continue
+            elif isinstance(line, CloseLine) and (repeated := self._repeated.pop(line.connection_id, None)):
+                repeated += Counter({(entry.code, entry.name): entry.count for entry in line.repeated})
+                line.repeated = [RepeatEntry(*which, count) for which, count in sorted(repeated.items())]
+            shared = line if isinstance(line, SharedLine) else SharedLine(line)  # type: ignore[arg-type]
+            yield shared
+            if shared.in_group or isinstance(line, CloseLine | GapLine):
+                yield from map(SharedLine, self._stalls("observe", shared.line, at=at))
 
     def _stalls(self, step: str, *line: Line, at: int) -> list[Line]:
         try:
@@ -185,18 +193,6 @@ class PooledSource:
         except Exception as error:  # noqa: BLE001
             self._stall_lines = StallLines()
             return self.local.watched.fail("following a group", error, at=at)
-        return lines
-
-    def _without_repeats(self, reply: Reply) -> Sequence[AnyLine]:
-        """The lines without findings whose root cause another worker has reported. Close lines get their number."""
-        causes = iter(reply.causes)
-        lines: list[AnyLine] = []
-        for line in reply.lines:
-            if isinstance(line, FRAME_LINES):
-                line.findings = [each for each in line.findings if self._is_new(next(causes, ""), each, line)]
-            elif isinstance(line, FindingLine) and not self._is_new(next(causes, ""), line, line):
-                continue
-            lines.append(line)
         return lines
 
     def _is_new(self, cause: str, finding: FindingEntry | FindingLine, line: Line) -> bool:
