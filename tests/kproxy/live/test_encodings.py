@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,9 +24,11 @@ from kproxy.live.options import InspectorOptions
 from kproxy.live.sink import InspectionSink
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
+from kproxy.outputs.run_summary import RunSummary
 from kproxy.proxy import tap_messages
 from kproxy.trace import encoding
 from kproxy.trace.lines import Detail, Line
+from kproxy.trace.reader import trace_files
 from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.frames import request, response
 from tests.kproxy.live.local_worker import LocalWorker
@@ -75,7 +78,7 @@ def messages() -> list[tap_messages.Message]:
     return found
 
 
-Inspect = Callable[..., None]
+Inspect = Callable[..., RunSummary]
 
 
 @pytest.fixture(params=[1, 2], ids=["one inspector", "two"])
@@ -84,13 +87,19 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "kill", lambda *_: None)
 
     def inspected(
-        output: OutputOptions, detail: Detail, *, traced: bool = True, watch: dict[str, Any] | None = None
-    ) -> None:
+        output: OutputOptions,
+        detail: Detail,
+        *,
+        traced: bool = True,
+        watch: dict[str, Any] | None = None,
+        selection: Selection = Selection(),  # noqa: B008  # it does not change
+        last: Iterable[tap_messages.Message] = (),
+    ) -> RunSummary:
         with ExitStack() as stack, ExitStack() as viewers:
             folder = stack.enter_context(TemporaryDirectory(prefix="k", dir="/tmp"))  # a path of a socket is short
             control = None if watch is None else open_socket(Path(folder) / "socket")
             options = InspectorOptions(
-                output, Selection(), detail, tmp_path if traced else None, control=control, workers=request.param
+                output, selection, detail, tmp_path if traced else None, control=control, workers=request.param
             )
             monkeypatch.setattr(LocalWorker, "detail", detail)
             monkeypatch.setattr(LocalWorker, "encodings", options.encodings)
@@ -102,11 +111,12 @@ def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
                 while not sink._control._watching:  # type: ignore[union-attr]
                     for key, events in selector.select():
                         key.data(events)
-            for message in messages():
+            for message in (*messages(), *last):
                 sink.observe(message)
             sink.flush()
             viewers.close()  # otherwise, the sink would wait until they have read the rest
             sink.close()
+            return sink._terminal.summary
 
     return inspected
 
@@ -142,7 +152,8 @@ def test_each_detail_once(
 ) -> None:
     with (tmp_path / "stdout").open("w") as out:
         monkeypatch.setattr(sys, "stdout", out)
-        inspect(output, detail, **options)
+        summary = inspect(output, detail, **options)
+    assert summary.frames == 6  # whoever has counted them
     assert {kind for _, kind in encoded} == wanted
     assert len(encoded) == 6 * len(wanted)
     assert set(encoded.values()) == {1}
@@ -154,3 +165,44 @@ def test_without_consumers_one_inspector_encodes_nothing(
     inspect(TEXT, FULL, traced=False)
     several = "two" in request.node.callspec.id
     assert {kind for _, kind in encoded} == ({SUMMARY} if several else set())  # workers encode to send a line
+
+
+def test_json_has_neither_findings_that_are_ignored_nor_frames_for_viewers(
+    inspect: Inspect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stray = tap_messages.TapData(1, Direction.RESPONSE, AT, response("Heartbeat", 0, {}, correlation_id=99))
+    with (tmp_path / "stdout").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        inspect(JSON, FULL, watch={"frames": True}, selection=Selection(ignore=["C"]), last=[stray])
+    shown = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
+    [trace] = trace_files(tmp_path)
+    traced = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    assert traced[-2].pop("findings")[0]["code"] == "C001"
+    assert traced[-1].pop("repeated", None) is None
+    assert shown == traced
+    assert "frame" not in str(traced)
+
+
+@pytest.mark.parametrize(
+    ("output", "traced", "viewers", "decodes", "wanted"),
+    [
+        (QUIET, True, False, False, (FULL,)),
+        (QUIET, True, True, False, (FULL, SUMMARY)),
+        (QUIET, False, True, False, (SUMMARY,)),
+        (QUIET, False, True, True, (FULL, SUMMARY)),  # for viewers that want payloads
+        (TEXT, False, False, False, (SUMMARY,)),
+        (JSON, False, False, False, (FULL,)),
+        (FILTERED, True, True, False, ()),  # the filter reads values of bodies
+        (OutputOptions(verbose=True), True, True, False, ()),  # so do rows
+        (OutputOptions(verbose=True, quiet=True), True, False, False, (FULL,)),
+    ],
+)
+def test_what_workers_encode(
+    tmp_path: Path, output: OutputOptions, traced: bool, viewers: bool, decodes: bool, wanted: tuple[Detail, ...]
+) -> None:
+    given: Any = object()
+    options = InspectorOptions(
+        output, Selection(), FULL, tmp_path if traced else None, control=given if viewers else None,
+        record_values=given if decodes else None,
+    )  # fmt: skip
+    assert options.encodings == wanted

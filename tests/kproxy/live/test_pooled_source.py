@@ -84,6 +84,14 @@ def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
     assert [each.step for each in internal_errors] == ["inspecting a message of the relay"]
 
 
+def test_workers_get_what_has_arrived_at_each_flush(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[LocalWorker] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalWorker, "send", lambda worker: sent.append(worker))
+        sink.flush()
+    assert len(sent) == 2
+
+
 def test_a_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_UNANSWERED", 3)
     made = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
