@@ -67,22 +67,12 @@ class InspectionSink:
         if options.directory is not None:
             lost = 0 if table is None else table.lost_lines()
             self._trace = TraceWriter(
-                options.directory,
-                node=node,
-                compress=options.compress,
-                lost=lost,
-                state=options.trace_state,
-                warn=warn,
+                options.directory, node=node, compress=options.compress, lost=lost, state=options.trace_state, warn=warn
             )
         self._control: ControlServer | None = None
         if options.control is not None:
-            self._control = ControlServer(
-                options.control,
-                selector,
-                _greeting(options, hello, node),
-                self._source.watched,
-                relay_ended=relay_ended,
-            )
+            greeting, watched = _greeting(options, hello, node), self._source.watched
+            self._control = ControlServer(options.control, selector, greeting, watched, relay_ended=relay_ended)
         self._trace_state = options.trace_state
         self._lost_before = options.trace_state.lost_lines  # by earlier inspectors
         self._metrics: InspectorMetrics | None = None

@@ -116,7 +116,10 @@ class Worker:
         if not self._encodings or not isinstance(line, FRAME_LINES) or line.findings:
             return line
         shared = SharedLine(line)
-        encoded = [shared.encoded(detail) for detail in self._encodings]
+        try:
+            encoded = [shared.encoded(detail) for detail in self._encodings]
+        except Exception:  # noqa: BLE001  # a bug, which the sink reports
+            return line
         if _ESCAPED in encoded[0]:  # the parsed line would not have a text that is not Unicode
             return line
         self._summary.add(line)

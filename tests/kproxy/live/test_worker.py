@@ -11,7 +11,8 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.live.worker import TICK, AnyLine, Worker
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
-from kproxy.trace.lines import Detail, RequestLine
+from kproxy.trace import shared_line
+from kproxy.trace.lines import Detail, Line, RequestLine
 from kproxy.trace.shared_line import SharedLine
 from tests.kproxy.frames import request
 
@@ -64,4 +65,14 @@ def test_a_line_is_sent_that_would_not_be_the_same_when_parsed(group: str, encod
     line, counted = second_line("Heartbeat", {"group_id": group}, Detail.SUMMARY, *encodings)
     assert isinstance(line, RequestLine)
     assert line.group_id == group
+    assert not counted
+
+
+def test_a_line_is_sent_that_cannot_be_encoded_for_the_sink_to_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_line: Line) -> bytes:
+        raise OverflowError("integer out of range")
+
+    monkeypatch.setattr(shared_line, "encode_line", fail)
+    line, counted = second_line("Heartbeat", {"group_id": "g"}, Detail.FULL, Detail.FULL)
+    assert isinstance(line, RequestLine)
     assert not counted
