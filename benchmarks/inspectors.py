@@ -26,7 +26,7 @@ import capture
 from dissectors import rules
 from dissectors.connections.events import Direction
 from kproxy.live.inspector_process import inspect
-from kproxy.live.sink import InspectorOptions
+from kproxy.live.options import InspectorOptions
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy import tap_messages, tap_protocol

@@ -160,8 +160,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(
             f"{len(args.listen)} --listen and {len(args.upstream)} --upstream: each --listen needs one --upstream"
         )
+    from kproxy.live.options import InspectorOptions
+    from kproxy.live.run import RelayOptions
     from kproxy.live.run import run as run_live
-    from kproxy.live.sink import InspectorOptions
+    from kproxy.live.upstreams import Brokers, BuiltInBroker, CapturedResponses, Upstream
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
 
     http, registry = _tcp(args.http, "--http"), _tcp(args.registry_listen, "--registry-listen")
@@ -171,39 +173,42 @@ def run(args: argparse.Namespace) -> int:
     selection = options.selection_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
     sample, inspectors = _sample(args), _inspectors(args)
+    upstream: Upstream
     if answers is not None:
-        bound = listeners.of_replay(args)
+        bound, upstream = listeners.of_replay(args), CapturedResponses(answers)
+    elif broker is not None:
+        bound, upstream = listeners.of_broker(args, broker), BuiltInBroker(broker, registry)
     else:
-        bound = listeners.of_upstreams(args) if broker is None else listeners.of_broker(args, broker)
+        bound, upstream = listeners.of_upstreams(args), Brokers(check=not args.no_check)
     rewriting = rewriting_of(args, bound)
     directory = None if args.no_trace else _trace_directory(Path(args.trace or _TRACE))
     control = _control(args)
+    inspector = InspectorOptions(
+        output,
+        selection,
+        payload_options.detail_of(args),
+        directory=directory,
+        compress=args.compress,
+        control=control,
+        built_in=broker is not None,
+        metrics=http is not None,
+        record_values=record_values,
+        workers=inspectors,
+        end_timeout=_end_timeout(args),
+    )
     watched = run_live(
-        bound,
-        InspectorOptions(
-            output,
-            selection,
-            payload_options.detail_of(args),
-            directory=directory,
-            compress=args.compress,
-            control=control,
-            built_in=broker is not None,
-            metrics=http is not None,
-            record_values=record_values,
-            workers=inspectors,
-            end_timeout=_end_timeout(args),
-        ),
-        watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
-        strict=args.strict_trace,
-        check=not args.no_check,
-        stop_with_stdin=args.stop_with_stdin,
-        broker=broker,
-        answers=answers,
-        rewriting=rewriting,
-        sample=sample,
-        reload=None if args.config_file is None or answers is not None else partial(listeners.reload, args, broker),
-        http=http,
-        registry=registry,
+        RelayOptions(
+            bound,
+            inspector,
+            upstream,
+            strict=args.strict_trace,
+            stop_with_stdin=args.stop_with_stdin,
+            watch_command=None if control is None else shlex.join(["kproxy", "tui", *filter(None, [args.control])]),
+            rewriting=rewriting,
+            sample=sample,
+            reload=None if args.config_file is None or answers is not None else partial(listeners.reload, args, broker),
+            http=http,
+        )
     )
     return CLEAN if watched else UNWATCHED
 
@@ -253,7 +258,7 @@ def _sample(args: argparse.Namespace) -> float | None:
 
 
 def _end_timeout(args: argparse.Namespace) -> float:
-    from kproxy.live.sink import END_TIMEOUT_S
+    from kproxy.live.options import END_TIMEOUT_S
 
     if args.end_timeout is None:
         return END_TIMEOUT_S

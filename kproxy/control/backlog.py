@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from kproxy.control.summary import strip, with_frame
 from kproxy.control.watched import Watched
-from kproxy.trace.encoding import encode_line
+from kproxy.trace.lines import Detail
+from kproxy.trace.shared_line import SharedLine, with_frame
 
 BACKLOG_BYTES: Final = 4 << 20
 #: Unanswered requests per connection that are sent although they are older than the last lines.
@@ -48,24 +48,21 @@ class Backlog:
 
         With `frames`, unanswered requests have their frames. Those of other lines are not kept.
         """
-        unfinished = {_identity(line): (line, frame if frames else None) for line, frame in _open(inspector)}
+        unfinished = {_identity(each.encoded(Detail.SUMMARY)): each for each in _open(inspector)}
         recent = [(line, _identity(line)) for line in self._lines]
         told = {identity for _, identity in recent}
         for identity in sorted((each for each in unfinished if each not in told), key=lambda each: each.ts):
-            line, frame = unfinished[identity]
-            yield with_frame(line, frame) if frame else line
+            yield unfinished[identity].for_viewer(payloads=False, frames=frames)
         for line, identity in recent:
-            _, frame = unfinished.get(identity, (line, None))
-            yield with_frame(line, frame) if frame else line
+            found = unfinished.get(identity) if frames else None
+            yield line if found is None or found.frame is None else with_frame(line, found.frame)
 
 
-def _open(inspector: Watched) -> Iterator[tuple[bytes, str | None]]:
-    """The lines of open connections and unanswered requests, encoded as before, with their frames (base64)."""
+def _open(inspector: Watched) -> Iterator[SharedLine]:
+    """The lines of open connections and unanswered requests."""
     for connection in inspector.open_now():
-        yield encode_line(connection.opened), None
-        for request in islice(connection.waiting, MAX_UNANSWERED):
-            frame = strip(request)
-            yield encode_line(request), frame
+        yield SharedLine(connection.opened)
+        yield from map(SharedLine, islice(connection.waiting, MAX_UNANSWERED))
 
 
 def _identity(line: bytes) -> _Identity:

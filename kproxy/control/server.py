@@ -18,10 +18,11 @@ from kproxy.control.backlog import Backlog
 from kproxy.control.commands import COMMANDS
 from kproxy.control.control_socket import ControlSocket
 from kproxy.control.protocol import MAX_VIEWERS, ControlRequest, Greeting, LateResponse, Listening
-from kproxy.control.summary import with_frame
 from kproxy.control.viewer import Viewer
 from kproxy.control.watched import Watched, WorkerLost
 from kproxy.inspection.late_responses import WaitingResponse
+from kproxy.trace.lines import Detail
+from kproxy.trace.shared_line import SharedLine
 from kproxy.trace.timestamps import timestamp
 
 _GRACE_S: Final = 1.0  # for viewers to read the rest when the proxy ends
@@ -60,22 +61,11 @@ class ControlServer:
         self._accepting = False
         self._accept_again()
 
-    def publish(self, line: bytes, frame: str | None, decoded: bytes | None = None) -> None:
-        """Send a line to watching viewers.
-
-        Args:
-            line: The line, encoded at detail `summary`.
-            frame: Its frame (base64), for viewers that want frames.
-            decoded: The line with its decoded records, for viewers that want payloads.
-        """
-        self._backlog.add(line)
-        made: dict[tuple[bool, bool], bytes] = {}
+    def publish(self, line: SharedLine) -> None:
+        """Keep the summary of a line for viewers that come later, and send watching viewers what they want of it."""
+        self._backlog.add(line.encoded(Detail.SUMMARY))
         for viewer in tuple(self._watching):
-            wanted = viewer.payloads, viewer.frames
-            if wanted not in made:
-                shown = decoded if viewer.payloads and decoded is not None else line
-                made[wanted] = with_frame(shown, frame) if viewer.frames and frame is not None else shown
-            viewer.put(made[wanted])
+            viewer.put(line.for_viewer(payloads=viewer.payloads, frames=viewer.frames))
 
     def announce_listeners(self, listeners: list[Listening]) -> None:
         """Send the listeners, which have changed, to watching viewers, and greet later viewers with them."""

@@ -12,8 +12,9 @@ from typing import Final, NoReturn
 
 from kproxy.control.watched import WorkerLost
 from kproxy.live.failure import report_failure
-from kproxy.live.pooled_sink import PooledSink
-from kproxy.live.sink import IDLE_NS, InspectionSink, InspectorOptions
+from kproxy.live.local_source import IDLE_NS
+from kproxy.live.options import InspectorOptions
+from kproxy.live.sink import InspectionSink
 from kproxy.outputs.stderr import warn
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable
@@ -119,8 +120,7 @@ class _InspectorLoop:
         self._ended = not size
         for message in self._decoder.receive_data(self._buffer[:size]):
             if isinstance(message, tap_messages.Hello):
-                kind = InspectionSink if self._options.workers == 1 else PooledSink
-                self._sink = kind(
+                self._sink = InspectionSink(
                     self._options, message, self._selector, relay_ended=self._relay_ended, table=self._table
                 )
                 self._table.activity.finish_message()

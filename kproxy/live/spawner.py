@@ -21,7 +21,7 @@ from typing import Final, NoReturn
 from kproxy.io.processes import is_group_alive, kill_group, lead_group
 from kproxy.live.inspector_process import ignore_stop_signals, inspect
 from kproxy.live.message_inspection import run_gap
-from kproxy.live.sink import InspectorOptions, node_name
+from kproxy.live.options import InspectorOptions, node_name
 from kproxy.outputs.stderr import warn
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.writer import TraceWriter

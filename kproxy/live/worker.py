@@ -21,24 +21,20 @@ from kproxy.live.progress import ProgressLog
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspector_activity import InspectorActivity
-from kproxy.trace.encoding import encode_line
-from kproxy.trace.lines import FRAME_LINES, Line
+from kproxy.trace.lines import FRAME_LINES, Detail, Line
+from kproxy.trace.shared_line import SharedLine
 
 #: What a `Query` asks for: to advance the time, to include frames in lines or not, late responses, open connections.
 TICK, FRAMES, WAITING, OPEN = "tick", "frames", "waiting", "open"
 
 LENGTH: Final = struct.Struct(">I")
+_ESCAPED: Final = rb"\\"
 _CHUNK: Final = 16 * 1024  # bytes; with more, a worker would wait while its replies are handled
 
 
-class GroupLine(NamedTuple):
-    """A line that is written, and that stalls are found in."""
-
-    encoded: bytes
-
-
-#: A line that is only written, encoded; or a line that is also shown, or whose findings may be repeats.
-AnyLine: TypeAlias = bytes | GroupLine | Line
+#: An encoded line: most have a summary and no group, which is sent alone. Or a line whose findings may be repeats, or
+#: that is not the same when it is parsed again.
+AnyLine: TypeAlias = bytes | SharedLine | Line
 
 
 class Reply(NamedTuple):
@@ -80,16 +76,21 @@ class Worker:
 
     Args:
         inspector: Makes the lines of a part of the connections.
-        encodes: Whether lines of frames are encoded if they have no findings, no frame and no body.
+        encodings: The details at which lines of frames without findings are encoded; if none, lines are sent.
         sample: The share of connections that is inspected.
         activity: Where to note the frame that is inspected, for the relay.
     """
 
     def __init__(
-        self, inspector: Inspector, *, encodes: bool, sample: float | None, activity: InspectorActivity
+        self,
+        inspector: Inspector,
+        *,
+        encodings: Sequence[Detail],
+        sample: float | None,
+        activity: InspectorActivity,
     ) -> None:
         self._inspector = inspector
-        self._encodes = encodes
+        self._encodings = encodings
         self._moved = _Moved(inspector)
         self._messages = MessageInspection(inspector, self._moved, sample=sample, activity=activity)
         self._summary = RunSummary()
@@ -112,13 +113,17 @@ class Worker:
         return Reply([self._encoded(line) for line in lines], self._inspector.take_new_causes(), value)
 
     def _encoded(self, line: Line) -> AnyLine:
-        if not self._encodes or not isinstance(line, FRAME_LINES):
+        if not self._encodings or not isinstance(line, FRAME_LINES) or line.findings:
             return line
-        if line.findings or line.frame is not None or line.body is not None:
-            return line  # the trace of `Detail.SUMMARY` does not get all of it
+        shared = SharedLine(line)
+        try:
+            encoded = [shared.encoded(detail) for detail in self._encodings]
+        except Exception:  # noqa: BLE001  # a bug, which the sink reports
+            return line
+        if _ESCAPED in encoded[0]:  # the parsed line would not have a text that is not Unicode
+            return line
         self._summary.add(line)
-        encoded = encode_line(line)
-        return encoded if line.group_id is None else GroupLine(encoded)
+        return encoded[0] if shared.content is Detail.SUMMARY and not shared.in_group else shared
 
     def _answer(self, query: tap_messages.Query) -> Reply:
         inspector = self._inspector

@@ -5,7 +5,7 @@ Imports that only some outputs need (rich, XML, the filter language) are inside 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -37,10 +37,11 @@ class OutputOptions:
 
 
 class _Json(Output):
-    """Writes lines as in the trace, in chunks of 64 KiB."""
+    """Writes lines as in the trace, in chunks of 64 KiB. `encode` is used for lines that may be encoded already."""
 
-    def __init__(self, file: TextIO, line_filter: Filter | None) -> None:
+    def __init__(self, file: TextIO, line_filter: Filter | None, encode: Callable[[Line], bytes] | None) -> None:
         super().__init__(file, line_filter)
+        self._encode = encode
         self._pending = bytearray()
 
     def write_all(self, lines: Sequence[Line]) -> Sequence[Line]:
@@ -57,7 +58,10 @@ class _Json(Output):
         return lines
 
     def _show(self, line: Line) -> None:
-        append_line(line, self._pending)
+        if self._encode is None:
+            append_line(line, self._pending)
+        else:
+            self._pending += self._encode(line)
         self._write_if_full()
 
     def _write_if_full(self) -> None:
@@ -70,8 +74,10 @@ class _Json(Output):
         super().flush()
 
 
-def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Output:
-    """The output for these options.
+def output_for(
+    options: OutputOptions, file: TextIO, selection: Selection, encode: Callable[[Line], bytes] | None = None
+) -> Output:
+    """The output for these options. `encode` encodes lines, if they are encoded for other consumers, too.
 
     Raises:
         UserError: A field does not exist.
@@ -89,7 +95,7 @@ def output_for(options: OutputOptions, file: TextIO, selection: Selection) -> Ou
 
         return ChosenFields(file, options.filter, names, json=options.json)
     if options.json:
-        return _Json(file, options.filter)
+        return _Json(file, options.filter, encode)
     from kproxy.outputs.text_lines import TextLines
 
     return TextLines(file, options)

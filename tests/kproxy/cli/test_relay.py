@@ -244,7 +244,7 @@ compile = message._compile
 message._compile = lambda head, body: failing(compile(head, body), lambda _: "Request" in body.name)
 """,
     "message": "inspector.Inspector.data = failing(inspector.Inspector.data, lambda _, number, way, *__: way == 0)",
-    "line": "Sink._take = failing(Sink._take, lambda _, line: type(line).__name__ == 'RequestLine')",
+    "line": "Sink._take = failing(Sink._take, lambda _, line: type(line.line).__name__ == 'RequestLine')",
 }  # fmt: skip
 
 

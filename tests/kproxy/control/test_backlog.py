@@ -10,10 +10,9 @@ import pytest
 
 from dissectors.connections.events import Direction
 from kproxy.control.backlog import MAX_UNANSWERED, Backlog
-from kproxy.control.summary import strip, with_frame
 from kproxy.inspection.inspector import Inspector
-from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import Detail
+from kproxy.trace.shared_line import SharedLine, with_frame
 from tests.kproxy.frames import request, response
 
 AT = 1_700_000_000_000_000_000
@@ -32,8 +31,7 @@ class Proxy:
     def _take(self, lines: list[Any]) -> None:
         self.now += MS
         for line in lines:
-            strip(line)
-            self.told.append(encode_line(line))
+            self.told.append(SharedLine(line).encoded(Detail.SUMMARY))
             self.backlog.add(self.told[-1])
 
     def open(self, number: int) -> None:

@@ -22,11 +22,20 @@ from kproxy.control.protocol import Greeting, Listening
 from kproxy.control.server import ControlServer
 from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspector import Inspector
+from kproxy.trace.encoding import as_mapping
+from kproxy.trace.lines import CloseLine, RequestLine
+from kproxy.trace.shared_line import SharedLine
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import SECOND
 from tests.kproxy.control.raw import RawViewer
 from tests.kproxy.control.test_paths import GREETING
 from tests.kproxy.frames import request
+
+ENDS: dict[str, Any] = {
+    "v": 1, "ts": "2023-11-14T22:13:20.000000Z", "connection_id": "web-1-77-1", "client": "c:1", "server": "s:1"
+}  # fmt: skip
+CLOSE = CloseLine(**ENDS)
+REQUEST = RequestLine(size=4, offset=0, **ENDS)
 
 
 class Loop:
@@ -83,24 +92,25 @@ def test_frames_are_made_while_somebody_wants_them(loop: Loop) -> None:
 def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
     with loop.viewer() as viewer:
         viewer.line()
-        loop.server.publish(b'{"kind":"close","v":1}\n', None)
+        loop.server.publish(SharedLine(CLOSE))
         loop.server.flush()
         assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
 
 
 def test_viewers_get_what_they_want_of_a_line(loop: Loop) -> None:
-    decoded = b'{"kind":"request","body":{"key":1}}\n'
+    body = {"value": {"format": "json", "data": {"key": 1}}}
+    framed = msgspec.structs.replace(REQUEST, body=body, frame="QQ==")
     for wishes in ({}, {"payloads": True}, {"frames": True}, {"frames": True, "payloads": True}):
         with loop.viewer() as viewer:
             viewer.line()
             loop.ask(viewer, do="watch", **wishes)
-            for line, frame, more in ((b'{"kind":"request"}\n', "QQ==", decoded), (b'{"kind":"open"}\n', None, None)):
-                loop.server.publish(line, frame, more)
+            for line in (framed, CLOSE):
+                loop.server.publish(SharedLine(line))
             loop.server.flush()
-            wanted = {"kind": "request"}
-            wanted |= {"body": {"key": 1}} if "payloads" in wishes else {}
+            wanted = as_mapping(REQUEST)
+            wanted |= {"body": body} if "payloads" in wishes else {}
             wanted |= {"frame": "QQ=="} if "frames" in wishes else {}
-            assert [viewer.line(), viewer.line()] == [wanted, {"kind": "open"}]
+            assert [viewer.line(), viewer.line()] == [wanted, as_mapping(CLOSE)]
 
 
 def test_a_bug_in_a_command_costs_the_viewer_and_nobody_else(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +163,7 @@ def test_a_viewer_that_reads_nothing_holds_up_the_end_for_a_moment_only(
         quick.line()
         loop.ask(stuck, do="watch")
         for _ in range(200):
-            loop.server.publish(b'{"kind":"close","fill":"%b"}\n' % (b"x" * 100_000), None)
+            loop.server.publish(SharedLine(msgspec.structs.replace(CLOSE, how=100_000 * "x")))
         loop.server.close()
         assert quick.rest() == []
         assert not loop.control.path.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import selectors
 import socket
 from collections import deque
@@ -14,21 +15,23 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.live.worker import Worker
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspector_activity import InspectorActivity
+from kproxy.trace.lines import Detail
 
 
 class LocalWorker:
     """It replies when the pool waits. It has a connection of its own that is always readable."""
 
     lives: ClassVar[list[bool]] = []  # of the next ones; beyond, they live
+    detail: ClassVar = Detail.SUMMARY
+    encodings: ClassVar[tuple[Detail, ...]] = ()
 
     def __init__(self, run: Callable[[socket.socket], None], selector: selectors.BaseSelector) -> None:
         self.pid = os.getpid()
         self.lost = bool(self.lives) and not self.lives.pop(0)
         self.unanswered = self.connections = 0
         self.replies: deque[Any] = deque()
-        self._worker = Worker(
-            Inspector("node-1", partial=True), encodes=False, sample=None, activity=InspectorActivity()
-        )
+        inspector = Inspector("node-1", self.detail, partial=True)
+        self._worker = Worker(inspector, encodings=self.encodings, sample=None, activity=InspectorActivity())
         self._decoder = tap_protocol.TapDecoder()
         self._decoder.receive_data(bytes([tap_protocol.VERSION]))
         self._messages: list[tap_messages.Message] = []
@@ -49,7 +52,7 @@ class LocalWorker:
             raise WorkerLost
         if self._messages:
             messages, self._messages = self._messages, []
-            found = self._worker.replies(messages)
+            found = pickle.loads(pickle.dumps(self._worker.replies(messages)))  # as between processes
             *replies, last = found.replies
             self.replies.extend([*((each, {}) for each in replies), (last, found.progress)])
             self.unanswered = 0

@@ -11,9 +11,9 @@ import pytest
 
 from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
-from kproxy.live import pooled_sink
-from kproxy.live.pooled_sink import PooledSink
-from kproxy.live.sink import InspectorOptions
+from kproxy.live import pooled_source
+from kproxy.live.options import InspectorOptions
+from kproxy.live.sink import InspectionSink
 from kproxy.live.worker import TICK, Worker
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
@@ -48,22 +48,23 @@ class NoPool:
 @pytest.fixture
 def inspect(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inspect]:
     taken: list[Line] = []
-    monkeypatch.setattr(pooled_sink, "WorkerPool", NoPool)
-    monkeypatch.setattr(PooledSink, "_take", lambda _, line: taken.append(line))
+    monkeypatch.setattr(pooled_source, "WorkerPool", NoPool)
+    monkeypatch.setattr(InspectionSink, "_take", lambda _, line: taken.append(line.line))
     with selectors.DefaultSelector() as selector:
         options = InspectorOptions(OutputOptions(), Selection(), Detail.SUMMARY, workers=2)
-        sink = PooledSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
+        sink = InspectionSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
+        source: Any = sink._source
 
         def inspected(*messages: tap_messages.Message) -> list[Line]:
             taken.clear()
-            worker = Worker(Inspector("node-1", partial=True), encodes=False, sample=None, activity=InspectorActivity())
+            worker = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
             for message in messages:
                 [reply] = worker.replies([message]).replies
-                sink._replied(message, reply, ())
+                source._replied(message, reply, ())
             return [*taken]
 
         yield inspected
-        sink._pool.close()
+        source.watched.close()
 
 
 def opened(number: int) -> tap_messages.Open:

@@ -1,4 +1,4 @@
-"""What the sink of `--inspectors` does with replies, with workers in this process."""
+"""What the source of `--inspectors` does with replies, with workers in this process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from dissectors.connections.events import Direction
 from dissectors.failures import Failure
 from kproxy.inspection.inspector import Inspector
 from kproxy.live import worker, worker_pool
-from kproxy.live.pooled_sink import PooledSink
-from kproxy.live.sink import InspectorOptions
+from kproxy.live.options import InspectorOptions
+from kproxy.live.pooled_source import PooledSource
+from kproxy.live.sink import InspectionSink
 from kproxy.live.worker import OPEN, TICK, Reply, Worker, WorkerTick
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.line_outputs import OutputOptions
@@ -37,14 +38,19 @@ def data(number: int, correlation_id: int = 0) -> tap_messages.TapData:
 
 
 @pytest.fixture
-def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PooledSink]:
+def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InspectionSink]:
     monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
     monkeypatch.setattr(os, "kill", lambda *_: None)
     options = InspectorOptions(OutputOptions(quiet=True), Selection(), Detail.SUMMARY, tmp_path, workers=2)
     with selectors.DefaultSelector() as selector:
-        made = PooledSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
+        made = InspectionSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
         yield made
         made.close()
+
+
+def source_of(sink: InspectionSink) -> PooledSource:
+    assert isinstance(sink._source, PooledSource)
+    return sink._source
 
 
 def tick(pid: int, in_flight: int) -> Reply:
@@ -52,35 +58,43 @@ def tick(pid: int, in_flight: int) -> Reply:
 
 
 def test_requests_in_flight_are_those_of_the_last_tick_of_each_present_worker(
-    sink: PooledSink, monkeypatch: pytest.MonkeyPatch
+    sink: InspectionSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = tap_messages.Query(AT, TICK)
     pids = [7, 8]
     monkeypatch.setattr(worker_pool.WorkerPool, "pids", property(lambda _pool: pids))
     for reply in (tick(7, 2), tick(8, 3), tick(7, 4)):
-        sink._replied(query, reply, ())
-    assert sink.in_flight == 7
+        source_of(sink)._replied(query, reply, ())
+    assert source_of(sink).in_flight == 7
     pids[0] = 9  # 7 has ended: its connections, and so its requests, are those of 9
     sink.tick()
-    sink._replied(query, tick(9, 4), ())
-    assert sink.in_flight == 7
+    source_of(sink)._replied(query, tick(9, 4), ())
+    assert source_of(sink).in_flight == 7
 
 
 def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
-    sink: PooledSink, tmp_path: Path, internal_errors: list[Failure]
+    sink: InspectionSink, tmp_path: Path, internal_errors: list[Failure]
 ) -> None:
     for message in (OPENED, data(99), data(1)):  # nobody has announced 99
         sink.observe(message)
-    sink._pool.drain()
+    source_of(sink).watched.drain()
     sink.flush()
     found = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
     assert [type(line) for line in found] == [FindingLine, OpenLine, RequestLine]
     assert [each.step for each in internal_errors] == ["inspecting a message of the relay"]
 
 
+def test_workers_get_what_has_arrived_at_each_flush(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[LocalWorker] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalWorker, "send", lambda worker: sent.append(worker))
+        sink.flush()
+    assert len(sent) == 2
+
+
 def test_a_worker_returns_a_limited_number_of_waiting_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_UNANSWERED", 3)
-    made = Worker(Inspector("node-1", partial=True), encodes=False, sample=None, activity=InspectorActivity())
+    made = Worker(Inspector("node-1", partial=True), encodings=(), sample=None, activity=InspectorActivity())
     messages: list[tap_messages.Message] = [
         OPENED,
         *(data(1, number) for number in range(5)),

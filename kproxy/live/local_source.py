@@ -1,0 +1,104 @@
+"""The source of lines that inspects in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from kproxy.inspection.inspector import Inspector
+from kproxy.live.message_inspection import MessageInspection
+from kproxy.live.progress import HasProgress, ProgressLog
+from kproxy.proxy import tap_messages
+from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspector_activity import InspectorActivity
+from kproxy.trace.shared_line import SharedLine
+
+#: The tap is idle after this time without a message.
+IDLE_NS: Final = 1_000_000_000
+
+
+class LineSink(Protocol):
+    """Takes the lines of a source, in order."""
+
+    def take(self, lines: Iterable[SharedLine]) -> None:
+        """Pass lines to their consumers."""
+
+    def flush(self) -> None:
+        """Write everything received so far."""
+
+    def announce_listeners(self, message: tap_messages.ListenersChanged) -> None:
+        """The relay's listeners have changed, after the lines so far."""
+
+
+class LocalSource:
+    """Inspects the tap's messages, and passes the lines to a sink.
+
+    Args:
+        inspector: Makes the lines.
+        hello: The tap's first message.
+        sink: Takes the lines.
+        table: Where to store how far the inspection is.
+        progress_of: Has the progress; by default, the inspector.
+
+    Attributes:
+        at: The time of the last message whose lines the sink has (ns since the epoch).
+        messages: Counts connections that were not inspected.
+        progress: How far connections are inspected.
+        watched: What has the state of connections.
+        restarts: How many processes of the inspection had ended early.
+    """
+
+    restarts: Final = 0
+
+    def __init__(
+        self,
+        inspector: Inspector,
+        hello: tap_messages.Hello,
+        sink: LineSink,
+        table: InspectedTable | None,
+        progress_of: HasProgress | None = None,
+    ) -> None:
+        self.at = hello.at
+        self.watched = inspector
+        self.progress = ProgressLog(table, progress_of or inspector)
+        self._sink = sink
+        self._activity = InspectorActivity() if table is None else table.activity
+        self.messages = MessageInspection(inspector, self.progress, sample=hello.sample, activity=self._activity)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without a response."""
+        return self.watched.in_flight
+
+    def observe(self, message: tap_messages.Message) -> None:
+        """Take one message of the tap after the first."""
+        self.at = message.at
+        if isinstance(message, tap_messages.ListenersChanged):
+            self._sink.announce_listeners(message)
+        self._activity.reach(getattr(message, "connection_id", 0))
+        self._sink.take(map(SharedLine, self.messages.lines(message)))
+        self.messages.add_progress(message)
+        self._activity.finish_message()
+
+    def fail(self, step: str, error: Exception) -> Iterable[SharedLine]:
+        """The lines that report a bug in kproxy."""
+        return map(SharedLine, self.watched.fail(step, error, at=self.at))
+
+    def flush(self) -> None:
+        """Pass on the lines that are ready: all are."""
+
+    def tick(self) -> None:
+        """Do periodic work; call it every second."""
+
+    def idle(self) -> None:
+        """The tap was idle for `IDLE_NS`, so everything up to then has arrived: check deadlines."""
+        self.at = max(self.at, time.time_ns())
+        self._sink.take(map(SharedLine, self.watched.tick(at=self.at - IDLE_NS)))
+
+    def close(self) -> None:
+        """The relay has ended: close connections."""
+        self._sink.take(map(SharedLine, self.watched.close_all(at=self.at, how="proxy ended")))
+
+    def give_up(self) -> None:
+        """The inspection has failed."""

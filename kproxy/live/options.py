@@ -1,0 +1,84 @@
+"""What the inspector's process does with the traffic."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kproxy.control.control_socket import ControlSocket
+from kproxy.inspection.inspector import Inspector
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.line_outputs import OutputOptions, output_for
+from kproxy.proxy import tap_messages
+from kproxy.trace.lines import Detail
+from kproxy.trace.state import TraceState
+
+if TYPE_CHECKING:
+    from kproxy.inspection.record_values import RecordValues
+
+#: Seconds in which a proxy ends, whatever its inspector does.
+END_TIMEOUT_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class InspectorOptions:
+    """What the inspector's process does with the traffic.
+
+    Attributes:
+        output: How the terminal shows it.
+        selection: Which findings are shown.
+        detail: How much of each frame the trace has.
+        directory: Of the trace; None writes none.
+        compress: Whether the trace is compressed.
+        trace_state: Shared with the relay: lost lines, and whether the trace can be written.
+        control: The socket for viewers.
+        built_in: Whether the upstream is the built-in broker.
+        metrics: Whether to count for Prometheus, which needs the extra of that name.
+        record_values: Decodes keys and values. Its source of schemas must not wait for a network.
+        workers: The number of processes that inspect; 1 inspects in the process that writes the lines.
+        end_timeout: Seconds for the inspector to finish after the relay has ended.
+    """
+
+    output: OutputOptions
+    selection: Selection
+    detail: Detail
+    directory: Path | None = None
+    compress: bool = False
+    control: ControlSocket | None = None
+    built_in: bool = False
+    metrics: bool = False
+    record_values: RecordValues | None = None
+    workers: int = 1
+    trace_state: TraceState = field(default_factory=TraceState)
+    end_timeout: float = END_TIMEOUT_S
+
+    def inspector(self, hello: tap_messages.Hello, *, partial: bool = False) -> Inspector:
+        """The inspector for all connections of a relay, or with `partial` for a part of them."""
+        detail = output_for(self.output, sys.stdout, self.selection).detail(self.detail)
+        return Inspector(
+            f"{node_name(hello.node)}-{hello.pid}",
+            detail,
+            record_values=self.record_values,
+            withholds_records=self.record_values is None and detail is not Detail.RAW,
+            partial=partial,
+        )
+
+    @property
+    def encodings(self) -> tuple[Detail, ...]:
+        """The details at which consumers need every line of a frame encoded. None if one needs the values in bodies.
+
+        Filters and rows with bodies read values as they were decoded, e.g. bytes. Other consumers parse the encoding.
+        """
+        if self.output.filter is not None or (self.output.verbose and not self.output.quiet):
+            return ()
+        is_whole = self.directory is not None or self.output.json or self.record_values is not None
+        has_summary = self.control is not None or not is_whole
+        return (self.detail,) * is_whole + (Detail.SUMMARY,) * has_summary
+
+
+def node_name(host: str) -> str:
+    """The name of this proxy in connection ids and file names."""
+    return re.sub(r"[^A-Za-z0-9.-]", "-", host) or "node"

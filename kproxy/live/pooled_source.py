@@ -1,0 +1,205 @@
+"""The source of lines with ``--inspectors N``: workers inspect, and their lines are passed on in the tap's order.
+
+What needs the lines of all connections is done here: stalls of groups, and reporting each root cause once.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Final
+
+from dissectors.bounded import BoundedDict
+from dissectors.trackers.state import FORGOTTEN_AFTER, MAX_CAUSES
+from kproxy.control.watched import WorkerLost
+from kproxy.inspection.stall_lines import StallLines
+from kproxy.live.local_source import IDLE_NS, LineSink, LocalSource
+from kproxy.live.options import InspectorOptions
+from kproxy.live.worker import TICK, Reply, Worker, WorkerTick, work
+from kproxy.live.worker_pool import WorkerPool
+from kproxy.outputs.run_summary import RunSummary
+from kproxy.outputs.stderr import warn
+from kproxy.proxy import tap_messages
+from kproxy.proxy.inspected import InspectedTable
+from kproxy.proxy.inspector_activity import InspectorActivity
+from kproxy.trace.lines import (
+    FRAME_LINES,
+    CloseLine,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    RepeatEntry,
+)
+from kproxy.trace.shared_line import SharedLine
+
+#: Messages at which the time of stalls advances, as in `Inspector`.
+_TIMED: Final = (tap_messages.TapData, tap_messages.Open, tap_messages.Close, tap_messages.Query)
+
+
+class PooledSource:
+    """Passes the tap's messages to workers, and their lines to the sink.
+
+    Args:
+        options: What to do with the traffic.
+        hello: The tap's first message.
+        sink: Takes the lines.
+        table: Where to store how far the inspection is.
+        summary: Gets what workers have counted.
+        selector: Of the event loop; calls when workers have replied.
+        relay_ended: Returns whether the relay has ended.
+
+    Attributes:
+        local: For messages that no worker gets.
+        watched: The workers, which have the state of connections.
+    """
+
+    def __init__(
+        self,
+        options: InspectorOptions,
+        hello: tap_messages.Hello,
+        sink: LineSink,
+        table: InspectedTable | None,
+        *,
+        summary: RunSummary,
+        selector: selectors.BaseSelector,
+        relay_ended: Callable[[], bool],
+    ) -> None:
+        self._sink = sink
+        self._summary = summary
+        self._selector = selector
+        self._stall_lines = StallLines()
+        self._causes: BoundedDict[str, int] = BoundedDict(MAX_CAUSES)  # the time of their last finding (ns)
+        self._repeated: dict[str, Counter[tuple[str, str]]] = {}  # by open connection
+        self._in_flight: dict[int, int] = {}  # by worker, as of the last tick
+        self._put_at = hello.at
+        activity = InspectorActivity() if table is None else table.activity
+
+        def run(sock: socket.socket) -> None:
+            inspector = options.inspector(hello, partial=True)
+            work(sock, Worker(inspector, encodings=options.encodings, sample=hello.sample, activity=activity))
+
+        self.watched = WorkerPool(options.workers, run, self._replied, warn, relay_ended, activity)
+        self.local = LocalSource(options.inspector(hello), hello, sink, table, progress_of=self.watched)
+        selector.register(self.watched.fileno(), selectors.EVENT_READ, lambda _events: self._receive())
+
+    @property
+    def restarts(self) -> int:
+        """How many workers had ended early."""
+        return self.watched.restarts
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without a response, as of the last tick."""
+        return sum(self._in_flight.values())
+
+    def observe(self, message: tap_messages.Message) -> None:
+        self._put_at = message.at
+        try:
+            self.watched.put(message)
+        except (OSError, WorkerLost):
+            raise
+        except Exception as error:  # noqa: BLE001  # as in `MessageInspection.lines`
+            self._take(self.local.watched.fail("inspecting a message of the relay", error, at=message.at))
+
+    def flush(self) -> None:
+        self.watched.flush()
+
+    def tick(self) -> None:
+        self._in_flight = {pid: self._in_flight.get(pid, 0) for pid in self.watched.pids}
+        self.watched.query(TICK, self._put_at)
+
+    def idle(self) -> None:
+        self.watched.drain()
+        self.watched.query(TICK, max(self.local.at, time.time_ns()) - IDLE_NS)
+        self.watched.drain()
+        self.local.idle()
+
+    def close(self) -> None:
+        """The relay has ended: close connections and workers."""
+        self.watched.drain()
+        self._take(self._stalls("tick", at=self.local.at))
+        for number in self.watched.open_numbers:
+            self.watched.put(tap_messages.Close(number, self.local.at, None, "proxy ended", 0, 0))
+        self.watched.query(TICK, self.local.at)
+        self.watched.drain()
+        self._take(self._stalls("end", at=self.local.at))
+        self._selector.unregister(self.watched.fileno())
+        self.watched.close()
+
+    def give_up(self) -> None:
+        """The inspection has failed. Workers end with this process."""
+        with suppress(KeyError, ValueError):  # unless `close` has failed
+            self._selector.unregister(self.watched.fileno())
+
+    def _receive(self) -> None:
+        self.watched.exchange()
+        self._sink.flush()
+
+    def _replied(self, message: tap_messages.Message, reply: Reply | None, moved: Iterable[int]) -> None:
+        """Pass on the lines of a message."""
+        kind, at = type(message), message.at
+        if kind is not tap_messages.Query:
+            self.local.at = at
+        if reply is None:
+            self.local.observe(message)
+            return
+        if at >= self._stall_lines.due and kind in _TIMED:
+            self._take(self._stalls("tick", at=at))
+        if reply.lines:
+            self._sink.take(self._completed(reply, at=at))
+        for number in moved:
+            self.local.progress.moved(number)
+        if isinstance(message, tap_messages.Open):
+            self.local.progress.opened(message.connection_id, message.slot)
+        elif isinstance(message, tap_messages.Close):
+            self.local.progress.closed(message.connection_id)
+        elif isinstance(reply.value, WorkerTick):
+            self._in_flight[reply.value.pid] = reply.value.in_flight
+            self._summary.merge(reply.value.summary)
+
+    def _take(self, lines: Iterable[Line]) -> None:
+        self._sink.take(map(SharedLine, lines))
+
+    def _completed(self, reply: Reply, *, at: int) -> Iterator[SharedLine]:
+        """The lines of a worker, and those of stalls that begin or end with them.
+
+        They lack findings whose root cause another worker has reported; the line of a connection's end counts these.
+        """
+        causes = iter(reply.causes)
+        for line in reply.lines:
+            if type(line) is bytes:
+                yield SharedLine.received(line)
+                continue
+            if isinstance(line, FRAME_LINES) and line.findings:
+                line.findings = [each for each in line.findings if self._is_new(next(causes, ""), each, line)]
+            elif isinstance(line, FindingLine) and not self._is_new(next(causes, ""), line, line):
+                continue
+            elif isinstance(line, CloseLine) and (repeated := self._repeated.pop(line.connection_id, None)):
+                repeated += Counter({(entry.code, entry.name): entry.count for entry in line.repeated})
+                line.repeated = [RepeatEntry(*which, count) for which, count in sorted(repeated.items())]
+            shared = line if isinstance(line, SharedLine) else SharedLine(line)  # type: ignore[arg-type]
+            yield shared
+            if shared.in_group or isinstance(line, CloseLine | GapLine):
+                yield from map(SharedLine, self._stalls("observe", shared.line, at=at))
+
+    def _stalls(self, step: str, *line: Line, at: int) -> list[Line]:
+        try:
+            lines: list[Line] = getattr(self._stall_lines, step)(*line, at=at)
+        except Exception as error:  # noqa: BLE001
+            self._stall_lines = StallLines()
+            return self.local.watched.fail("following a group", error, at=at)
+        return lines
+
+    def _is_new(self, cause: str, finding: FindingEntry | FindingLine, line: Line) -> bool:
+        at = self.local.at
+        last = self._causes.get(cause)
+        self._causes[cause] = at
+        if not cause or last is None or at - last > FORGOTTEN_AFTER:
+            return True
+        self._repeated.setdefault(line.connection_id, Counter())[finding.code, finding.name] += 1
+        return False

@@ -1,0 +1,79 @@
+"""The terminal of a live proxy: shows selected lines, at a limited rate, and counts them for the summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from kproxy.inspection.late_responses import WaitingResponse
+from kproxy.live.options import InspectorOptions
+from kproxy.outputs.line_outputs import output_for
+from kproxy.outputs.rate_limit import RateLimit
+from kproxy.outputs.run_summary import RunSummary
+from kproxy.outputs.stderr import warn
+from kproxy.outputs.streams import error_text, give_up_output
+from kproxy.trace.lines import Line
+from kproxy.trace.shared_line import SharedLine
+
+
+class Terminal:
+    """Shows lines on standard output. If its reader leaves (`| head`) or its disk is full, it shows nothing more.
+
+    Attributes:
+        summary: Counts the selected lines.
+    """
+
+    def __init__(self, options: InspectorOptions) -> None:
+        self.summary = RunSummary()
+        self._selection = options.selection
+        self._detail = options.detail
+        self._output = output_for(options.output, sys.stdout, options.selection, encode=self._encode)
+        self._shows_frames = options.output.json or not options.output.quiet
+        self._throttle = RateLimit(sys.stdout)
+        self._shown = True
+        self._line: SharedLine | None = None
+
+    def take(self, line: SharedLine) -> None:
+        """Count a line, and show it if it is selected. Lines of frames that were received are counted already."""
+        if line.is_received and not (self._shows_frames and self._shown):
+            return
+        selected = self._selection.of(line.line)  # the trace has all of them
+        if selected is None:
+            return
+        if not line.is_received:
+            self.summary.add(selected)
+        if self._shown and self._output.shows(selected) and self._throttle.allows():
+            self._line = line
+            self._show(partial(self._output.write, selected))
+
+    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
+        """Show a late response."""
+        if self._shown and self._throttle.allows():
+            self._show(partial(self._output.still_waiting, waiting, ts))
+
+    def flush(self) -> None:
+        """Show what is buffered."""
+        self._show(self._output.flush)
+
+    def close(self) -> None:
+        """Report how many lines were not shown; show the rest."""
+        self._throttle.close()
+        self.flush()
+
+    def _encode(self, line: Line) -> bytes:
+        shared = self._line
+        if shared is None or shared.line is not line:  # some of its findings are not selected
+            shared = SharedLine(line)
+        return shared.encoded(self._detail)
+
+    def _show(self, act: Callable[[], object]) -> None:
+        if not self._shown:
+            return
+        try:
+            act()
+        except OSError as error:
+            self._shown = False
+            give_up_output()
+            if not isinstance(error, BrokenPipeError):
+                warn(f"output stopped: {error_text(error)}")

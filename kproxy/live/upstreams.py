@@ -1,0 +1,195 @@
+"""What is behind the listeners of a live proxy: brokers, the built-in broker, or captured responses."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kproxy.errors import UNREACHABLE, UserError
+from kproxy.io.stdin import follow_stdin
+from kproxy.live.reload import Change
+from kproxy.outputs.stderr import say, warn
+from kproxy.proxy.address import Address, TcpAddress
+from kproxy.proxy.listener import Listener
+from kproxy.proxy.opening import check_upstream
+from kproxy.proxy.relay import Relay
+from kproxy.proxy.sockets import reason
+from kproxy.proxy.tls.failure import TlsError
+from kproxy.proxy.tls.remedies import remedy
+
+if TYPE_CHECKING:
+    from kproxy.broker import Broker, BrokerOptions
+    from kproxy.replay.answers import CapturedAnswers
+    from kproxy.replay.server import ReplayServer
+
+
+class Upstream:
+    """What is behind the listeners."""
+
+    async def start(self, stack: AsyncExitStack, listeners: Sequence[Listener]) -> Sequence[Listener]:
+        """Start it until the stack is closed; return the listeners, connected to it.
+
+        Raises:
+            UserError: It cannot start.
+        """
+        return listeners
+
+    def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
+        """The relay listens: direct clients to it."""
+
+    async def check(self, listeners: Sequence[Listener]) -> None:
+        """Check that it answers.
+
+        Raises:
+            UserError: It does not.
+        """
+
+    def announce(self, relay: Relay, at_end_of_stdin: Callable[[], None] | None) -> None:
+        """Print where clients connect. Call `at_end_of_stdin`, unless it is None, at the end of standard input."""
+        for listened, upstream in relay.pairs:
+            say(f"listening on {listened} -> {self._name(upstream)}")
+        if at_end_of_stdin is not None:
+            loop = asyncio.get_running_loop()
+            follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(at_end_of_stdin))
+
+    def change(self, relay: Relay) -> Change:
+        """What applies the listeners of a configuration that was read again."""
+        return relay.reconfigure
+
+    def _name(self, address: str) -> str:
+        return address
+
+
+class Brokers(Upstream):
+    """The brokers that listeners name. With `check`, the proxy starts only if each of them answers."""
+
+    def __init__(self, *, check: bool) -> None:
+        self._check = check
+
+    async def check(self, listeners: Sequence[Listener]) -> None:
+        for upstream, listener in {each.upstream: each for each in listeners if self._check}.items():
+            if (error := await check_upstream(listener)) is not None:
+                raise UserError(
+                    f"upstream {upstream} is unreachable: {reason(error)}; {_remedy(error)}, "
+                    "or use --no-check to start kproxy without it",
+                    UNREACHABLE,
+                )
+
+
+class CapturedResponses(Upstream):
+    """Captured responses, in place of brokers."""
+
+    _server: ReplayServer
+
+    def __init__(self, answers: CapturedAnswers) -> None:
+        self._answers = answers
+
+    async def start(self, stack: AsyncExitStack, listeners: Sequence[Listener]) -> Sequence[Listener]:
+        from kproxy.replay.server import ReplayServer
+
+        self._server = await stack.enter_async_context(ReplayServer(self._answers, warn))
+        connect = self._server.connect
+        return [replace(each, dial=partial(connect, number)) for number, each in enumerate(listeners)]
+
+    def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
+        for number, listener in enumerate(listeners):
+            self._server.advertise(number, *_shown(listener, relay))
+
+    def _name(self, address: str) -> str:
+        return str(self._answers)
+
+
+class BuiltInBroker(Upstream):
+    """The built-in broker. It has no ports: everything that it receives passes the relay.
+
+    The first listeners are for its nodes' first listener, the next for their second.
+
+    Args:
+        options: Of the broker.
+        registry: The address for a schema registry next to it.
+    """
+
+    _broker: Broker
+
+    def __init__(self, options: BrokerOptions, registry: Address | None = None) -> None:
+        self._options = options
+        self._registry = registry
+        self._registry_addresses: list[str] = []
+
+    async def start(self, stack: AsyncExitStack, listeners: Sequence[Listener]) -> Sequence[Listener]:
+        # The broker has 200 modules of its own, which a proxy in front of another broker does not load.
+        from kproxy.broker import Broker
+        from kproxy.broker.schema_registry.errors import RestError
+        from kproxy.broker.storage import DataDirectoryError
+        from kproxy.live.registry_endpoint import serve_registry
+
+        try:
+            broker = self._broker = await stack.enter_async_context(Broker(self._options, ports=None, report=warn))
+        except (DataDirectoryError, ValueError, OSError) as error:
+            raise UserError(f"the built-in broker cannot start: {error}") from None
+        if self._registry is not None:
+            try:
+                serving = serve_registry(self._registry, broker)
+                self._registry_addresses = await stack.enter_async_context(serving)
+            except RestError as error:
+                raise UserError(f"the schema registry cannot start: {error}") from None
+        places = zip(listeners, self._places(), strict=True)
+        return [replace(listener, dial=partial(broker.connect, *place)) for listener, place in places]
+
+    def _places(self) -> list[tuple[str, int]]:
+        """The listener name and the node of each address that clients can connect to."""
+        return [(name, node) for name in self._broker.listeners for node in self._broker.cluster.nodes]
+
+    def advertise(self, relay: Relay, listeners: Sequence[Listener]) -> None:
+        """Advertise the relay's addresses to clients, and use them as names of the nodes."""
+        for (name, node), listener in zip(self._places(), listeners, strict=True):
+            shown = _shown(listener, relay)
+            self._broker.advertise(name, node, *shown)
+            relay.listeners.retarget(relay.listeners.find(listener), replace(listener, upstream=TcpAddress(*shown)))
+
+    def announce(self, relay: Relay, at_end_of_stdin: Callable[[], None] | None) -> None:
+        """Print how to connect, and take commands from standard input."""
+        from kproxy.broker.console import HELP, listen_to_stdin
+        from kproxy.broker.quirks.engine import Quirks
+
+        broker = self._broker
+        for name in broker.listeners:
+            servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
+            protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""
+            say(f"built-in Kafka {broker.release}: connect clients with bootstrap.servers={servers}{protocol}")
+        for each in broker.cluster.part(Quirks).description:
+            say(f"quirk: {each}")
+        if len(broker.cluster.nodes) > 1:
+            say(f"commands: {HELP}")
+        listen_to_stdin(broker, say, at_end_of_stdin or (lambda: None))
+        if self._registry_addresses:
+            say(f"schema registry on {' and '.join(f'http://{each}' for each in self._registry_addresses)}")
+
+    def change(self, relay: Relay) -> Change:
+        """What gives the listeners of the broker the TLS of others, which are the same otherwise. Nothing fails."""
+
+        async def renew_tls(listeners: Sequence[Listener]) -> list[str]:
+            for bound, listener in zip(relay.listeners.open, listeners, strict=False):  # none while the proxy ends
+                relay.listeners.retarget(bound, replace(bound.listener, tls=listener.tls))
+            return []
+
+        return renew_tls
+
+
+def _shown(listener: Listener, relay: Relay) -> tuple[str, int]:
+    """The host and port of a TCP listener for clients."""
+    assert isinstance(listener.listen, TcpAddress)
+    host = listener.listen.host or "localhost"
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else host  # noqa: S104
+    return shown, relay.listeners.port(listener)
+
+
+def _remedy(error: OSError) -> str:
+    if not isinstance(error, TlsError):
+        return "start it"
+    return remedy("server", "server" if error.by_peer else "proxy", error.reason) or "check the broker's log"

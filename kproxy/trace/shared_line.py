@@ -1,0 +1,108 @@
+"""A line on its way to several consumers: the trace, the terminal, viewers. What they need of it is encoded once."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Final
+
+import msgspec
+
+from kproxy.trace.encoding import encode_line, parse_line
+from kproxy.trace.lines import FRAME_LINES, Detail, FindingEntry, Line
+from kproxy.trace.record_values import record_values
+
+#: The lesser one of two details.
+_LESSER: Final = {
+    detail: {other: min(detail, other, key=list(Detail).index) for other in Detail} for detail in Detail
+}  # fmt: skip
+
+
+class SharedLine:
+    """A line, and its encodings: each is made when a consumer first asks for it, and kept.
+
+    Another process can make the encodings that are needed: pickled, it is its encodings, and `line` is parsed from them
+    if a consumer asks for it.
+
+    Attributes:
+        content: The detail that the line has.
+        frame: The frame (base64), if the line has it.
+        in_group: Whether the line is that of a frame, and names a consumer group.
+        is_received: Whether another process has made it.
+    """
+
+    __slots__ = ("_encodings", "_line", "content", "frame", "in_group", "is_received")
+
+    def __init__(self, line: Line) -> None:
+        """Consumers must not change the line."""
+        self._line: Line | None = line
+        self._encodings: dict[Detail, bytes] = {}
+        self.frame: str | None = None
+        self.is_received = self.in_group = False
+        self.content = Detail.SUMMARY
+        if isinstance(line, FRAME_LINES):
+            self.in_group = line.group_id is not None
+            if line.frame is not None:
+                self.frame, self.content = line.frame, Detail.RAW
+            elif line.body is not None or (line.findings and _have_excerpts(line.findings)):
+                self.content = Detail.FULL
+
+    @classmethod
+    def received(cls, summary: bytes) -> SharedLine:
+        """A line without more than a summary, which another process has encoded. It names no group."""
+        made = cls.__new__(cls)
+        made.__setstate__((Detail.SUMMARY, {Detail.SUMMARY: summary}, None, False))
+        return made
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.content, self._encodings, self.frame, self.in_group
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.content, self._encodings, self.frame, self.in_group = state
+        self._line, self.is_received = None, True
+
+    @property
+    def line(self) -> Line:
+        """The line with all that it has; if it was received, with all that was encoded."""
+        if self._line is None:
+            self._line = parse_line(max(self._encodings.values(), key=len))
+        return self._line
+
+    def encoded(self, detail: Detail) -> bytes:
+        """The line as in a trace of this detail, with its newline."""
+        detail = _LESSER[self.content][detail]
+        if (found := self._encodings.get(detail)) is None:
+            line = self.line if detail is self.content else _reduced(self.line, detail)
+            found = self._encodings[detail] = encode_line(line)
+        return found
+
+    def for_viewer(self, *, payloads: bool, frames: bool) -> bytes:
+        """The line as a viewer wants it: a summary, optionally with its frame and with decoded records."""
+        has_payloads = payloads and self.content is not Detail.SUMMARY and has_decoded_records(self.line)
+        encoded = self.encoded(Detail.FULL if has_payloads else Detail.SUMMARY)
+        return with_frame(encoded, self.frame) if frames and self.frame is not None else encoded
+
+
+def has_decoded_records(line: Line) -> bool:
+    """Whether the line has decoded keys, values or headers of records."""
+    body = line.body if isinstance(line, FRAME_LINES) else None
+    return next(record_values(body), None) is not None
+
+
+def with_frame(line: bytes, frame: str) -> bytes:
+    """An encoded line with its frame (base64) added as the last column; columns have no order."""
+    return b'%b,"frame":"%b"}\n' % (line[:-2], frame.encode())
+
+
+def _have_excerpts(findings: list[FindingEntry]) -> bool:
+    return any(finding.excerpt is not None for finding in findings)
+
+
+def _reduced(line: Line, detail: Detail) -> Line:
+    """A copy of the line of a frame at a detail that is less than it has."""
+    made: Any = copy(line)
+    made.frame = None
+    if detail is Detail.SUMMARY:
+        made.body = None
+        if _have_excerpts(made.findings):
+            made.findings = [msgspec.structs.replace(each, excerpt=None) for each in made.findings]
+    return made  # type: ignore[no-any-return]

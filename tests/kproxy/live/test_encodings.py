@@ -1,0 +1,208 @@
+"""A line is encoded once at each detail that a consumer needs, whoever needs it, and at no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+
+from dissectors.connections.events import Direction
+from kproxy.control.control_socket import open_socket
+from kproxy.filters import parse
+from kproxy.live import worker_pool
+from kproxy.live.options import InspectorOptions
+from kproxy.live.sink import InspectionSink
+from kproxy.outputs.finding_selection import Selection
+from kproxy.outputs.line_outputs import OutputOptions
+from kproxy.outputs.run_summary import RunSummary
+from kproxy.proxy import tap_messages
+from kproxy.trace import encoding
+from kproxy.trace.lines import Detail, Line
+from kproxy.trace.reader import trace_files
+from tests.kproxy.control.raw import RawViewer
+from tests.kproxy.frames import request, response
+from tests.kproxy.live.local_worker import LocalWorker
+
+AT = 1_700_000_000_000_000_000
+QUIET, TEXT, JSON = OutputOptions(quiet=True), OutputOptions(), OutputOptions(json=True)
+FILTERED = OutputOptions(json=True, filter=parse("api=Heartbeat"))
+SUMMARY, FULL, RAW = Detail
+
+
+def level(line: Any) -> Detail:
+    return RAW if line.frame is not None else FULL if line.body is not None else SUMMARY
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, Detail]]:
+    """How often lines of frames were encoded, by offset and kind, and by detail."""
+    made: Counter[tuple[str, Detail]] = Counter()
+    plain = msgspec.json.Encoder()
+
+    class Encoder:
+        def encode(self, line: Line) -> bytes:
+            self._count(line)
+            return plain.encode(line)
+
+        def encode_into(self, line: Line, out: bytearray, at: int) -> None:
+            self._count(line)
+            plain.encode_into(line, out, at)
+
+        def _count(self, line: Any) -> None:
+            if (kind := type(line).__name__) in ("RequestLine", "ResponseLine"):
+                made[f"{kind} {line.offset}", level(line)] += 1
+
+    monkeypatch.setattr(encoding, "_ENCODER", Encoder())
+    return made
+
+
+def messages() -> list[tap_messages.Message]:
+    found: list[tap_messages.Message] = [
+        tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
+    ]
+    for number in range(3):
+        asked = request("Heartbeat", 3, {"group_id": "g"}, correlation_id=number)
+        answered = response("Heartbeat", 3, {}, correlation_id=number)
+        found.append(tap_messages.TapData(1, Direction.REQUEST, AT, asked))
+        found.append(tap_messages.TapData(1, Direction.RESPONSE, AT, answered))
+    return found
+
+
+Inspect = Callable[..., RunSummary]
+
+
+@pytest.fixture(params=[1, 2], ids=["one inspector", "two"])
+def inspect(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inspect:
+    monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
+    monkeypatch.setattr(os, "kill", lambda *_: None)
+
+    def inspected(
+        output: OutputOptions,
+        detail: Detail,
+        *,
+        traced: bool = True,
+        watch: dict[str, Any] | None = None,
+        selection: Selection = Selection(),  # noqa: B008  # it does not change
+        last: Iterable[tap_messages.Message] = (),
+    ) -> RunSummary:
+        with ExitStack() as stack, ExitStack() as viewers:
+            folder = stack.enter_context(TemporaryDirectory(prefix="k", dir="/tmp"))  # a path of a socket is short
+            control = None if watch is None else open_socket(Path(folder) / "socket")
+            options = InspectorOptions(
+                output, selection, detail, tmp_path if traced else None, control=control, workers=request.param
+            )
+            monkeypatch.setattr(LocalWorker, "detail", detail)
+            monkeypatch.setattr(LocalWorker, "encodings", options.encodings)
+            selector = stack.enter_context(selectors.DefaultSelector())
+            sink = InspectionSink(options, tap_messages.Hello(AT, "node", 1, [], AT), selector)
+            if control is not None and watch:
+                viewer = viewers.enter_context(RawViewer(control.path))
+                viewer.send(do="watch", **watch)
+                while not sink._control._watching:  # type: ignore[union-attr]
+                    for key, events in selector.select():
+                        key.data(events)
+            for message in (*messages(), *last):
+                sink.observe(message)
+            sink.flush()
+            viewers.close()  # otherwise, the sink would wait until they have read the rest
+            sink.close()
+            return sink._terminal.summary
+
+    return inspected
+
+
+@pytest.mark.parametrize(
+    ("output", "detail", "wanted", "options"),
+    [
+        (QUIET, SUMMARY, {SUMMARY}, {}),
+        (QUIET, SUMMARY, {SUMMARY}, {"watch": {}}),
+        (QUIET, SUMMARY, {SUMMARY}, {"watch": {"frames": True}}),
+        (QUIET, FULL, {FULL}, {}),
+        (QUIET, FULL, {FULL, SUMMARY}, {"watch": {}}),  # viewers that come later get summaries
+        (QUIET, FULL, {FULL, SUMMARY}, {"watch": {"frames": True}}),
+        (QUIET, FULL, {FULL, SUMMARY}, {"watch": {"payloads": True}}),
+        (QUIET, RAW, {RAW}, {}),
+        (QUIET, RAW, {RAW, SUMMARY}, {"watch": {"frames": True}}),
+        (TEXT, FULL, {FULL}, {}),
+        (JSON, SUMMARY, {SUMMARY}, {"watch": {"backlog": True}}),
+        (JSON, FULL, {FULL}, {}),
+        (JSON, FULL, {FULL}, {"traced": False}),
+        (FILTERED, FULL, {FULL, SUMMARY}, {"watch": {"frames": True}}),
+    ],
+)
+def test_each_detail_once(
+    inspect: Inspect,
+    encoded: Counter[tuple[str, Detail]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    output: OutputOptions,
+    detail: Detail,
+    wanted: set[Detail],
+    options: dict[str, Any],
+) -> None:
+    with (tmp_path / "stdout").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        summary = inspect(output, detail, **options)
+    assert summary.frames == 6  # whoever has counted them
+    assert {kind for _, kind in encoded} == wanted
+    assert len(encoded) == 6 * len(wanted)
+    assert set(encoded.values()) == {1}
+
+
+def test_without_consumers_one_inspector_encodes_nothing(
+    inspect: Inspect, encoded: Counter[tuple[str, Detail]], request: pytest.FixtureRequest
+) -> None:
+    inspect(TEXT, FULL, traced=False)
+    several = "two" in request.node.callspec.id
+    assert {kind for _, kind in encoded} == ({SUMMARY} if several else set())  # workers encode to send a line
+
+
+def test_json_has_neither_findings_that_are_ignored_nor_frames_for_viewers(
+    inspect: Inspect, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stray = tap_messages.TapData(1, Direction.RESPONSE, AT, response("Heartbeat", 0, {}, correlation_id=99))
+    with (tmp_path / "stdout").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        inspect(JSON, FULL, watch={"frames": True}, selection=Selection(ignore=["C"]), last=[stray])
+    shown = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
+    [trace] = trace_files(tmp_path)
+    traced = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    assert traced[-2].pop("findings")[0]["code"] == "C001"
+    assert traced[-1].pop("repeated", None) is None
+    assert shown == traced
+    assert "frame" not in str(traced)
+
+
+@pytest.mark.parametrize(
+    ("output", "traced", "viewers", "decodes", "wanted"),
+    [
+        (QUIET, True, False, False, (FULL,)),
+        (QUIET, True, True, False, (FULL, SUMMARY)),
+        (QUIET, False, True, False, (SUMMARY,)),
+        (QUIET, False, True, True, (FULL, SUMMARY)),  # for viewers that want payloads
+        (TEXT, False, False, False, (SUMMARY,)),
+        (JSON, False, False, False, (FULL,)),
+        (FILTERED, True, True, False, ()),  # the filter reads values of bodies
+        (OutputOptions(verbose=True), True, True, False, ()),  # so do rows
+        (OutputOptions(verbose=True, quiet=True), True, False, False, (FULL,)),
+    ],
+)
+def test_what_workers_encode(
+    tmp_path: Path, output: OutputOptions, traced: bool, viewers: bool, decodes: bool, wanted: tuple[Detail, ...]
+) -> None:
+    given: Any = object()
+    options = InspectorOptions(
+        output, Selection(), FULL, tmp_path if traced else None, control=given if viewers else None,
+        record_values=given if decodes else None,
+    )  # fmt: skip
+    assert options.encodings == wanted
