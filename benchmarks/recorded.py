@@ -52,6 +52,15 @@ def sent(path: Path) -> Iterator[Sent]:
                 yield Sent(event.flow.id, event.direction == 0, event.data, event.at)
 
 
+def all_sent(paths: Iterable[Path]) -> list[Sent]:
+    """What was sent in several captures, or several times in one, on connections of their own."""
+    every: list[Sent] = []
+    for path in paths:
+        first = 1 + max((each.connection for each in every), default=-1)
+        every += (each._replace(connection=first + each.connection) for each in sent(path))
+    return every
+
+
 def frames(path: Path) -> Iterator[Frame]:
     """The frames of a capture that has its connections from their start, with the API that each belongs to."""
     waiting: dict[tuple[int, bool], list[Sent]] = defaultdict(list)
