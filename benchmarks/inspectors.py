@@ -1,11 +1,11 @@
 """How many frames a second one inspector keeps up with, and several: without a relay, on recorded traffic.
 
-    python benchmarks/inspectors.py [CAPTURE ...] [--rounds 5] [--inspectors 2 3]
+    python benchmarks/inspectors.py CAPTURE [--rounds 5] [--inspectors 2 3]
 
-Without a CAPTURE, the traffic is that of `tests/data/traffic`, several times. A round gives it to each number of
-inspectors in turn, as fast as they take it, with a trace and `--quiet`. Frames a second are those of the CPU time of
-one inspector on a core of its own, the least of all rounds. The ratios are of wall-clock time, which other load changes:
-only those of the same round mean something, on as many idle cores as inspectors.
+`recording.py` makes captures. A round gives the traffic to each number of inspectors in turn, as fast as they take it,
+with a trace and `--quiet`. Frames a second are those of the CPU time of one inspector that has a core of its own, the
+least of all rounds. The ratios are of wall-clock time, which other load changes: only those of the same round mean
+something, on as many idle cores as inspectors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from recorded import TRAFFIC, Sent, all_sent, frames
+from recorded import Sent, frames, sent
 
 from dissectors import rules
 from dissectors.connections.events import Direction
@@ -32,8 +32,6 @@ from kproxy.outputs.line_outputs import OutputOptions
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.lines import Detail
-
-COPIES = 5
 
 
 def recorded(traffic: list[Sent]) -> bytes:
@@ -63,7 +61,8 @@ def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
         if child == 0:
             ours.close()
             with contextlib.suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+                for stream in (sys.stdout, sys.stderr):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             inspect(options, theirs, InspectedTable())
         theirs.close()
         with ours:
@@ -75,13 +74,12 @@ def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("captures", type=Path, nargs="*", metavar="CAPTURE")
+    parser.add_argument("capture", type=Path, metavar="CAPTURE")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--inspectors", type=int, nargs="+", default=[2])
     args = parser.parse_args()
-    captures = args.captures or TRAFFIC * COPIES
-    count = sum(1 for path in captures for _ in frames(path))
-    traffic = recorded(all_sent(captures))
+    count = sum(1 for _ in frames(args.capture))
+    traffic = recorded(list(sent(args.capture)))
     rules.rules()  # otherwise each process loads them
     found: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(args.rounds):
@@ -95,7 +93,8 @@ def main() -> None:
         ratios = sorted(one / several for (one, _), (several, _) in zip(found[1], figures, strict=True))
         keeps_up = f", {count / cpu:,.0f} frames a second" if inspectors == 1 else ""
         print(
-            f"{inspectors} inspectors: {1e6 * seconds / count:6.1f} us a frame, {1e6 * cpu / count:6.1f} us CPU{keeps_up}, "
+            f"{inspectors} inspectors: {1e6 * seconds / count:6.1f} us a frame, "
+            f"{1e6 * cpu / count:6.1f} us CPU{keeps_up}, "
             f"{statistics.median(ratios):.2f} times as many frames ({ratios[0]:.2f} to {ratios[-1]:.2f})"
         )
 

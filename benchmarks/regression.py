@@ -40,7 +40,7 @@ LEAST: Final = 0.85
 _HERE: Final = Path(__file__).resolve().parents[1]
 _COPIES: Final = 3  # of the pieces, 6,000 frames each: so the start of Python is a fifth of the work
 _BROKEN_FRAMES: Final = 150
-_TRIPS: Final = 3_000
+_TRIPS: Final = 12_000
 
 #: CPU seconds of one piece of work with the revision of that name.
 Measure: TypeAlias = Callable[[str], float]
