@@ -1,64 +1,155 @@
-"""`kproxy dissect` against tshark on one capture of many small frames: whole lines, and chosen fields, to /dev/null.
+"""`kproxy dissect` against tshark on recorded traffic: whole lines, and chosen fields, to /dev/null.
 
-python benchmarks/dissect.py [EXCHANGES] [CHECKOUT]
+    python benchmarks/dissect.py [CAPTURE ...] [--checkout DIRECTORY] [--rounds 3] [--apis] [--synthetic]
 
-CHECKOUT is a directory with another revision of kproxy, which is measured in the same run. Commands take turns, and the
-least CPU time of three counts: other load on the machine changes single figures, but hardly the ratios.
+Without a CAPTURE, it measures what `recording.py` records now, 30 s for each kind of client
+(`PYTHONPATH=. python benchmarks/dissect.py`). --checkout names a directory with another revision of kproxy, which is
+measured in the same run. Commands take turns, and the least CPU time of all rounds counts: other load on the machine
+changes single figures, but hardly the ratios.
+
+--apis also measures `dissect --json` for the frames of each API alone, cut out of the capture into one of their own,
+without the start of Python. --synthetic measures 100,000 frames of three kinds that this program makes: a
+microbenchmark, several times cheaper than what clients send.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from capture import make_small_frames  # beside this file
+from recorded import Frame, frames, write_capture
 
-HERE = Path(__file__).resolve().parent.parent
-ROWS = {
+from kproxy.capture import FlowOpened, Reassembler, open_capture
+
+_HERE: Final = Path(__file__).resolve().parent.parent
+ROWS: Final = {
     "whole lines": (["--json"], ["-T", "json"]),
     "chosen fields": (
         ["--fields", "ts,api,latency_us"],
         ["-T", "fields", "-e", "frame.time_epoch", "-e", "kafka.api_key", "-e", "tcp.time_delta"],
     ),
 }
+#: An API with fewer frames is not measured: its connections would cost more than its frames.
+_LEAST_FRAMES: Final = 400
+#: Frames in one process, if need be of the same capture several times: otherwise, noise hides the cost of each.
+_ENOUGH_FRAMES: Final = 20_000
 
 
-def measure(command: list[str], directory: Path = HERE) -> float:
-    """CPU seconds of a command."""
+def cpu_seconds(command: list[str], directory: Path = _HERE) -> float:
+    """CPU seconds of a command, user and system."""
     # Without these, Python neither writes compiled modules nor collects output before it writes it.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with Path(os.devnull).open("wb") as nowhere:
         process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere, cwd=directory, env=environment)
         _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    if process.returncode not in (0, 1):  # 1: with findings
         raise SystemExit(f"{' '.join(command)} ended with status {process.returncode}")
     return used.ru_utime + used.ru_stime
 
 
-def main() -> None:
-    """Measure every row with each program three times, in turns."""
-    exchanges = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
-    checkouts = {"kproxy": HERE} | ({"other revision": Path(sys.argv[2])} if len(sys.argv) > 2 else {})
+def kproxy(words: list[str], captures: list[Path], directory: Path) -> float:
+    """CPU seconds of `dissect`."""
+    command = [sys.executable, "-m", "kproxy", "dissect", *words, *map(str, captures)]
+    return cpu_seconds(command, directory)
+
+
+def measure(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
+    """Measure every row with each program, in turns, and print it."""
+    traffic = list(frames(path))
+    ports = server_ports(path)
+    print(f"{path.name}: {len(traffic):,} frames; CPU seconds, CPU us a frame, and how many times as long as kproxy")
+    for row, (ours, theirs) in ROWS.items():
+        best: dict[str, float] = defaultdict(lambda: float("inf"))
+        for _ in range(rounds):
+            for name, directory in checkouts.items():
+                best[name] = min(best[name], kproxy(ours, [path], directory))
+            if shutil.which("tshark"):
+                as_kafka = [word for port in ports for word in ("-d", f"tcp.port=={port},kafka")]
+                best["tshark"] = min(best["tshark"], cpu_seconds(["tshark", "-r", str(path), *as_kafka, *theirs]))
+        cells = (
+            f"{name} {seconds:.2f} s, {seconds / len(traffic) * 1e6:.1f} us ({seconds / best['kproxy']:.2f})"
+            for name, seconds in best.items()
+        )
+        print(f"{row:>14}: {', '.join(cells)}", flush=True)
+
+
+def server_ports(path: Path) -> set[int]:
+    """What tshark must be told: by itself it takes only port 9092 for Kafka's."""
+    reassembler = Reassembler()
+    with open_capture(path) as packets:
+        opened = (event for packet in packets for event in reassembler.receive(packet) if isinstance(event, FlowOpened))
+        return {event.flow.server[1] for event in opened}
+
+
+def measure_apis(path: Path, checkouts: Mapping[str, Path], rounds: int) -> None:
+    """Measure the frames of each API alone, and print frames and CPU of each."""
+    of_api: dict[str, list[Frame]] = defaultdict(list)
+    for frame in frames(path):
+        of_api[frame.api].append(frame)
+    total = sum(map(len, of_api.values()))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "small.pcap"
-        packets = make_small_frames(path, exchanges)
-        print(f"{packets:,} packets; CPU seconds, and how many times as long as kproxy")
-        for row, (ours, theirs) in ROWS.items():
-            best: dict[str, float] = {}
-            for _ in range(3):
-                for name, directory in checkouts.items():
-                    seconds = measure([sys.executable, "-m", "kproxy", "dissect", *ours, str(path)], directory)
-                    best[name] = min(best.get(name, seconds), seconds)
-                if shutil.which("tshark"):
-                    seconds = measure(["tshark", "-r", str(path), "-d", "tcp.port==9092,kafka", *theirs])
-                    best["tshark"] = min(best.get("tshark", seconds), seconds)
-            cells = (f"{name} {seconds:.2f} ({seconds / best['kproxy']:.1f})" for name, seconds in best.items())
-            print(f"{row:>14}: {', '.join(cells)}", flush=True)
+        none = Path(folder) / "none.pcap"
+        write_capture(none, [part for frame in next(iter(of_api.values()))[:2] for part in frame.parts])
+        starts = {
+            name: min(kproxy(["--json"], [none], tree) for _ in range(rounds)) for name, tree in checkouts.items()
+        }
+        for api, traffic in sorted(of_api.items(), key=lambda item: -len(item[1])):
+            share = f"{api:>20}: {len(traffic):8,} frames ({len(traffic) / total:6.1%})"
+            if len(traffic) < _LEAST_FRAMES:
+                print(share, flush=True)
+                continue
+            alone = Path(folder) / "alone.pcap"
+            write_capture(alone, (part for frame in traffic for part in frame.parts))
+            copies = -(-_ENOUGH_FRAMES // len(traffic))
+            best: dict[str, float] = defaultdict(lambda: float("inf"))
+            for _ in range(rounds):
+                for name, tree in checkouts.items():
+                    best[name] = min(best[name], kproxy(["--json"], [alone] * copies, tree) - starts[name])
+            cells = (f"{name} {seconds / len(traffic) / copies * 1e6:6.1f} us" for name, seconds in best.items())
+            print(f"{share}, {', '.join(cells)} a frame", flush=True)
+
+
+@contextmanager
+def captures_of(args: argparse.Namespace) -> Iterator[list[Path]]:
+    """The captures to measure: those given, or new ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        if args.synthetic:
+            path = Path(folder) / "synthetic.pcap"
+            make_small_frames(path, 50_000)
+            yield [path]
+        elif args.captures:
+            yield args.captures
+        else:
+            from recording import record
+
+            yield list(record(Path(folder), 30).values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("captures", nargs="*", type=lambda name: Path(name).resolve(), metavar="CAPTURE")
+    parser.add_argument("--checkout", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--apis", action="store_true")
+    parser.add_argument("--synthetic", action="store_true")
+    args = parser.parse_args()
+    checkouts = {"kproxy": _HERE} | ({"other revision": args.checkout} if args.checkout else {})
+    with captures_of(args) as captures:
+        for path in captures:
+            measure(path, checkouts, args.rounds)
+            if args.apis:
+                measure_apis(path, checkouts, args.rounds)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""One inspector against several, without a relay: how fast the inspector's process takes recorded traffic.
+"""How many frames a second one inspector keeps up with, and several: without a relay, on recorded traffic.
 
-    python benchmarks/inspectors.py [--exchanges 14000] [--rounds 5] [--inspectors 2 3]
+    python benchmarks/inspectors.py CAPTURE [--rounds 5] [--inspectors 2 3]
 
-The traffic is that of `capture.py`, from eight clients with two connections each: Heartbeat, Produce, and Fetch that
-finds nothing. A round runs each number of inspectors in turn, with a trace and `--quiet`. The seconds are wall-clock
-time, which other load changes: only ratios of the same round mean something, on as many idle cores as inspectors.
+`recording.py` makes captures. A round gives the traffic to each number of inspectors in turn, as fast as they take it,
+with a trace and `--quiet`. Frames a second are those of the CPU time of one inspector that has a core of its own, the
+least of all rounds. The ratios are of wall-clock time, which other load changes: only those of the same round mean
+something, on as many idle cores as inspectors.
 """
 
 from __future__ import annotations
@@ -18,10 +19,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
-import capture
+from recorded import Sent, frames, sent
 
 from dissectors import rules
 from dissectors.connections.events import Direction
@@ -33,32 +33,20 @@ from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspected import InspectedTable
 from kproxy.trace.lines import Detail
 
-CLIENTS = 8
-CONNECTIONS = 16
-START = 1_790_000_000_000_000_000
-APART_NS = 25_000
 
-
-def recorded(exchanges: int) -> bytes:
+def recorded(traffic: list[Sent]) -> bytes:
     """What a tap sends."""
-    sent = bytearray(tap_protocol.encode_hello(tap_messages.Hello(START, "node", 1, [], START)))
-    for number in range(CONNECTIONS):
-        ends = f"10.0.0.{number % CLIENTS}:{40_000 + number}", "10.0.1.1:9092", "127.0.0.1:9092"
-        sent += tap_protocol.encode(tap_messages.Open(number, START, *ends, tls=False))
-    for at, message in enumerate(frames(exchanges)):
-        sent += tap_protocol.encode(message._replace(at=START + at * APART_NS))
-    return bytes(sent)
-
-
-def frames(exchanges: int) -> Iterator[tap_messages.TapData]:
-    kinds = (capture._heartbeat, capture._produce, capture._fetch)
-    for exchange in range(exchanges):
-        turn, number = divmod(exchange, CONNECTIONS)
-        head, request, response = kinds[turn % len(kinds)](turn)
-        correlation_id = turn.to_bytes(4, "big")
-        asked = capture._frame(head + correlation_id + capture._CLIENT_ID + b"\0" + request)
-        yield tap_messages.TapData(number, Direction.REQUEST, 0, asked)
-        yield tap_messages.TapData(number, Direction.RESPONSE, 0, capture._frame(correlation_id + response))
+    start = traffic[0].at
+    messages = bytearray(tap_protocol.encode_hello(tap_messages.Hello(start, "node", 1, [], start)))
+    opened = set()
+    for number, is_request, data, at in traffic:
+        if number not in opened:
+            opened.add(number)
+            ends = f"127.0.0.1:{10_000 + number}", "127.0.0.1:9092", "127.0.0.1:9092"
+            messages += tap_protocol.encode(tap_messages.Open(number, at, *ends, tls=False))
+        direction = Direction.REQUEST if is_request else Direction.RESPONSE
+        messages += tap_protocol.encode(tap_messages.TapData(number, direction, at, data))
+    return bytes(messages)
 
 
 def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
@@ -73,7 +61,8 @@ def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
         if child == 0:
             ours.close()
             with contextlib.suppress(OSError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+                for stream in (sys.stdout, sys.stderr):
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             inspect(options, theirs, InspectedTable())
         theirs.close()
         with ours:
@@ -85,23 +74,27 @@ def measure(traffic: bytes, inspectors: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--exchanges", type=int, default=14_000)
+    parser.add_argument("capture", type=Path, metavar="CAPTURE")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--inspectors", type=int, nargs="+", default=[2])
     args = parser.parse_args()
-    traffic = recorded(args.exchanges)
+    count = sum(1 for _ in frames(args.capture))
+    traffic = recorded(list(sent(args.capture)))
     rules.rules()  # otherwise each process loads them
     found: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(args.rounds):
         for inspectors in (1, *args.inspectors):
             found[inspectors].append(measure(traffic, inspectors))
             time.sleep(1)
+    print(f"{count:,} frames")
     for inspectors, figures in found.items():
-        seconds, cpu = (statistics.median(each) for each in zip(*figures, strict=True))
+        seconds = statistics.median(wall for wall, _ in figures)
+        cpu = min(cpu for _, cpu in figures)
         ratios = sorted(one / several for (one, _), (several, _) in zip(found[1], figures, strict=True))
-        each = 1e6 / (2 * args.exchanges)
+        keeps_up = f", {count / cpu:,.0f} frames a second" if inspectors == 1 else ""
         print(
-            f"{inspectors} inspectors: {each * seconds:6.1f} us a frame, {each * cpu:6.1f} us CPU, "
+            f"{inspectors} inspectors: {1e6 * seconds / count:6.1f} us a frame, "
+            f"{1e6 * cpu / count:6.1f} us CPU{keeps_up}, "
             f"{statistics.median(ratios):.2f} times as many frames ({ratios[0]:.2f} to {ratios[-1]:.2f})"
         )
 

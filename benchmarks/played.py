@@ -1,0 +1,81 @@
+"""Plays the bytes of a capture through a running kproxy, between clients and a broker that are both this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from recorded import Sent
+
+HOST: Final = "127.0.0.1"
+#: Less than sockets buffer: it is sent before anybody reads.
+_AT_ONCE: Final = 32_768
+
+
+def played(checkout: Path, traffic: Iterable[Sent], trace: Path | None, options: Sequence[str] = ()) -> float:
+    """CPU seconds of all processes of kproxy, from start to end, while the traffic passes through it.
+
+    Without a trace, there is also no file; with one, the directory has all lines when this returns.
+    """
+    with socket.create_server((HOST, 0)) as broker:
+        upstream = f"{HOST}:{broker.getsockname()[1]}"
+        words = ["--listen", f"{HOST}:0", "--upstream", upstream, "--no-control", "--quiet", *options]
+        words += ["--trace", str(trace)] if trace else ["--no-trace"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kproxy", *words],
+            env=environment | {"PYTHONPATH": str(checkout)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stderr is not None
+        if not (found := re.match(r"listening on .*:(\d+) ->", said := process.stderr.readline())):
+            process.kill()
+            raise SystemExit(f"kproxy of {checkout} does not start: {said}")
+        broker.accept()[0].close()  # before it listens, kproxy checks that the upstream is there
+        try:
+            play(traffic, (HOST, int(found[1])), broker)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            printed = process.stderr.read()
+            _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"kproxy of {checkout} ended with status {process.returncode}: {printed}")
+    return used.ru_utime + used.ru_stime
+
+
+def play(traffic: Iterable[Sent], proxy: tuple[str, int], broker: socket.socket) -> None:
+    """Send each part when the one before has arrived at the other end; close all connections at the end."""
+    with contextlib.ExitStack() as stack:
+        for client, upstream in _play(traffic, proxy, broker, stack):
+            client.close()
+            upstream.recv(1)  # nothing: so who closed first is the same each time
+
+
+def _play(
+    traffic: Iterable[Sent], proxy: tuple[str, int], broker: socket.socket, stack: contextlib.ExitStack
+) -> Iterable[tuple[socket.socket, socket.socket]]:
+    ends: dict[int, tuple[socket.socket, socket.socket]] = {}
+    buffer = bytearray(_AT_ONCE)
+    for connection, is_request, data, _ in traffic:
+        if connection not in ends:
+            client = stack.enter_context(socket.create_connection(proxy))
+            ends[connection] = client, stack.enter_context(broker.accept()[0])
+            for end in ends[connection]:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sender, receiver = ends[connection] if is_request else ends[connection][::-1]
+        for start in range(0, len(data), _AT_ONCE):
+            chunk = data[start : start + _AT_ONCE]
+            sender.sendall(chunk)
+            size = receiver.recv_into(buffer, len(chunk), socket.MSG_WAITALL)
+            if buffer[:size] != chunk:
+                raise SystemExit(f"kproxy changed what it relayed on connection {connection}")
+    return ends.values()

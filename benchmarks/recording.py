@@ -1,0 +1,202 @@
+"""Records the traffic of real clients with a real Kafka, as captures for the other benchmarks.
+
+    PYTHONPATH=. python benchmarks/recording.py DIRECTORY [--seconds 30] [--packets 2000] [--only services ...]
+
+Writes one capture for each kind of client: `services` (librdkafka and kafka-python, see `services.py`), and small
+requests of Java (Kafka's perf tools and console tools), franz-go and KafkaJS. With `--packets`, of each only its first
+packets, compressed: so the pieces in `tests/data/traffic` were made. Needs tcpdump (as root), java, mvn, go, node, npm
+and `.ci/constraints-peers.txt`; what is missing is left out with a sentence.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.peers import toolchains
+from tests.peers.clients import missing
+from tests.peers.kafka import HOST, RELEASES, Kafka
+from tests.peers.kafka import missing as missing_kafka
+from tests.peers.processes import dies_with_us
+
+_HERE: Final = Path(__file__).resolve().parent
+_RECORDS_PER_SECOND: Final = 300
+_PACKET_HEAD_BYTES: Final = 16
+_FILE_HEAD_BYTES: Final = 24
+
+
+def services(kafka: Kafka, bootstrap: str, seconds: float) -> None:
+    """See `services.py`."""
+    _run([sys.executable, str(_HERE / "services.py"), bootstrap, str(seconds)], seconds)
+
+
+def java(kafka: Kafka, bootstrap: str, seconds: float) -> None:
+    """Three producers at a steady rate, one of them transactional, and a group of each protocol."""
+    payloads = kafka.log.with_name("payloads")
+    payloads.write_text("".join(f'{{"id": {number}, "text": "{"order " * (number % 40)}"}}\n' for number in range(200)))
+    at = ("--bootstrap-server", bootstrap)
+    kafka.tool("topics", *at, "--create", "--topic", "java", "--partitions", "4")
+    with contextlib.ExitStack() as stack:
+        for protocol in ("classic", "consumer"):
+            reading = ("--topic", "java", "--group", protocol, "--command-property", f"group.protocol={protocol}")
+            settings = (
+                "--command-property",
+                "fetch.max.wait.ms=50",
+                "--command-property",
+                "auto.commit.interval.ms=200",
+            )
+            consumer = kafka.start_tool("console-consumer", *at, *reading, *settings)
+            stack.callback(consumer.wait)
+            stack.callback(consumer.terminate)
+        producers: list[tuple[str, ...]] = [
+            ("acks=1", "enable.idempotence=false"),
+            ("compression.type=lz4",),
+            ("transactional.id=java", "transaction.timeout.ms=10000"),
+        ]
+        running = [
+            threading.Thread(
+                target=kafka.tool,
+                args=(
+                    *("producer-perf", "--topic", "java", "--payload-file", str(payloads)),
+                    *(
+                        "--num-records",
+                        str(int(_RECORDS_PER_SECOND * seconds)),
+                        "--throughput",
+                        str(_RECORDS_PER_SECOND),
+                    ),
+                    *(("--transaction-duration-ms", "20") if "transactional.id=java" in more else ()),
+                    *("--command-property", f"bootstrap.servers={bootstrap}", "linger.ms=0", "batch.size=1000", *more),
+                ),
+            )
+            for more in producers
+        ]
+        for each in running:
+            each.start()
+        for each in running:
+            each.join()
+    kafka.tool("consumer-perf", *at, "--topic", "java", "--num-records", "1000", "--fetch-size", "20000")
+
+
+def franz_go(kafka: Kafka, bootstrap: str, seconds: float) -> None:
+    """See `tests/peers/go/load`."""
+    _run([str(toolchains.go_program("load")), bootstrap, "franz-go", str(seconds)], seconds)
+
+
+def kafkajs(kafka: Kafka, bootstrap: str, seconds: float) -> None:
+    """See `tests/peers/js/load.js`."""
+    environment = {"NODE_PATH": str(toolchains.node_modules()), "KAFKAJS_NO_PARTITIONER_WARNING": "1"}
+    _run(["node", str(toolchains.JS / "load.js"), bootstrap, "kafkajs", str(seconds)], seconds, environment)
+
+
+#: What makes the traffic of a kind of client, and the client of `tests.peers` that needs the same programs.
+Traffic = Callable[[Kafka, str, float], None]
+KINDS: Final[dict[str, tuple[Traffic, str]]] = {
+    "services": (services, "confluent"),
+    "java": (java, "java"),
+    "franz-go": (franz_go, "franz"),
+    "kafkajs": (kafkajs, "kafkajs"),
+}
+
+
+def _run(command: list[str], seconds: float, environment: dict[str, str] | None = None) -> None:
+    done = subprocess.run(
+        dies_with_us(command), timeout=seconds + 120, env=os.environ | (environment or {}), text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def captured(path: Path, port: int) -> Iterator[None]:
+    """What passes through a port on loopback goes into the file; nothing of it may be lost."""
+    command = [
+        "tcpdump",
+        "-i",
+        "lo",
+        "-s",
+        "0",
+        "-B",
+        "262144",
+        "-U",
+        "-Z",
+        "root",
+        "-w",
+        str(path),
+        f"tcp port {port}",
+    ]
+    with subprocess.Popen(dies_with_us(command), stderr=subprocess.PIPE, text=True) as tcpdump:
+        assert tcpdump.stderr is not None
+        for line in tcpdump.stderr:
+            if "listening on" in line:
+                break
+        else:
+            raise SystemExit("tcpdump does not start: run it as root")
+        try:
+            yield
+        finally:
+            tcpdump.send_signal(signal.SIGINT)
+            printed = tcpdump.stderr.read()
+    if "\n0 packets dropped by kernel" not in f"\n{printed}":
+        raise SystemExit(f"tcpdump lost packets of {path}: {printed.strip()}")
+
+
+def record(directory: Path, seconds: float, kinds: Sequence[str] = tuple(KINDS)) -> dict[str, Path]:
+    """Record each kind of client that can run here, for so long, with a new Kafka; a capture for each."""
+    directory.mkdir(parents=True, exist_ok=True)
+    recorded = {}
+    for kind in kinds:
+        traffic, client = KINDS[kind]
+        if (why := missing_kafka() or missing(client) or toolchains.absent("tcpdump")) is not None:
+            print(f"{kind} is not recorded: it {why}", file=sys.stderr)
+            continue
+        path = directory / f"{kind}.pcap"
+        with tempfile.TemporaryDirectory() as data:
+            kafka = Kafka(RELEASES[0], Path(data), {}, {})
+            try:
+                with captured(path, kafka.direct[1]):
+                    traffic(kafka, f"{HOST}:{kafka.direct[1]}", seconds)
+            finally:
+                kafka.kill()
+        recorded[kind] = path
+    return recorded
+
+
+def shorten(capture: Path, packets: int) -> Path:
+    """Keep the first packets of a capture, compressed; the new file's path."""
+    content = capture.read_bytes()
+    end = _FILE_HEAD_BYTES
+    for _ in range(packets):
+        if end >= len(content):
+            break
+        end += _PACKET_HEAD_BYTES + int.from_bytes(content[end + 8 : end + 12], sys.byteorder)
+    short = capture.with_suffix(".pcap.gz")
+    short.write_bytes(gzip.compress(content[:end], mtime=0))
+    capture.unlink()
+    return short
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--packets", type=int, help="keep so many packets of each capture")
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
+    args = parser.parse_args()
+    for kind, path in record(args.directory, args.seconds, args.only).items():
+        written = shorten(path, args.packets) if args.packets else path
+        print(f"{kind}: {written}, {written.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Whether another revision of kproxy says the same of captures: lines, text, findings, columns, and the live trace.
+
+    python benchmarks/same_lines.py OLD_CHECKOUT CAPTURE ... [--live] [--inspectors N]
+
+Runs both revisions at the same time and compares what they print, byte by byte; for each way that differs, it prints
+the first lines that do. The status is 1 if any differs. Nothing is kept, so captures may be long.
+
+--live also plays the bytes of each capture through the relay of both. There, times are the computer's own: they and
+ports are left out, and lines are compared for each connection in their order. --inspectors does it with several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from played import played  # beside this file
+from recorded import sent
+
+_HERE: Final = Path(__file__).resolve().parent.parent
+_COLUMNS: Final = "ts,connection_id,kind,api,version,client_id,correlation_id,latency_us,size,error,findings"
+#: Options of `dissect`, one for each way to say something of a capture.
+WAYS: Final = (
+    [],
+    ["--json"],
+    ["--json", "--detail", "full"],
+    ["--json", "--detail", "raw"],
+    ["--findings"],
+    ["--findings", "--format", "json"],
+    ["--fields", "ts,api,latency_us"],
+    ["--fields", _COLUMNS],
+    ["-f", "api=Fetch or error!=0"],
+    ["--html"],
+)
+#: What differs between two runs of the same traffic: times, durations in texts, and ports of this computer.
+_OF_THE_RUN: Final = re.compile(
+    rb'"(?:request_)?ts":"[^"]*"|"[a-z_]*(?:_us|_ms|_ns|_at|since|until)":[^,}]*'
+    rb"|\b127\.0\.0\.1:\d+|\b\d+(?:\.\d+)? (?:us|ms|s|min)\b"
+)
+_CONNECTION: Final = re.compile(rb'"connection_id":"[^"]*-(\d+)"')
+
+
+def _environment(checkout: Path) -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return environment | {"PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0"}
+
+
+def difference(checkouts: tuple[Path, Path], way: list[str], path: Path) -> str | None:
+    """The first lines that differ, if any do."""
+    command = [sys.executable, "-P", "-m", "kproxy", "dissect", *way, str(path)]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(each))
+        for each in checkouts
+    ]
+    try:
+        outputs = [each.stdout for each in running if each.stdout]
+        for number, (old, new) in enumerate(itertools.zip_longest(*outputs, fillvalue=b"nothing"), 1):
+            if old != new:
+                return _shown(number, old, new)
+        old_status, new_status = (each.wait() for each in running)
+        return f"status {old_status} before, {new_status} now" if old_status != new_status else None
+    finally:
+        for each in running:
+            each.kill()
+            each.communicate()
+
+
+def _shown(number: int, old: bytes, new: bytes) -> str:
+    at = next((i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), 0)
+    start = max(0, at - 100)
+    return "".join(
+        f"\n    line {number}, byte {at}, {name}: {line[start : at + 200].decode(errors='replace').rstrip()}"
+        for name, line in (("before", old), ("now", new))
+    )
+
+
+def live_difference(checkouts: tuple[Path, Path], path: Path, options: list[str]) -> str | None:
+    """The first lines of the traces that differ, if any do."""
+    before, now = (_live_lines(checkout, path, options) for checkout in checkouts)
+    for connection in sorted(before.keys() | now.keys()):
+        pairs = itertools.zip_longest(before.get(connection, []), now.get(connection, []), fillvalue=b"nothing")
+        for number, (old, new) in enumerate(pairs, 1):
+            if old != new:
+                return f" connection {connection}{_shown(number, old, new)}"
+    return None
+
+
+def _live_lines(checkout: Path, path: Path, options: list[str]) -> Mapping[int, list[bytes]]:
+    """The lines of each connection; -1 has those without one."""
+    lines: dict[int, list[bytes]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as trace:
+        played(checkout, sent(path), Path(trace), options)
+        for line in _lines(Path(trace)):
+            found = _CONNECTION.search(line)
+            without = _CONNECTION.sub(b"", line)
+            lines[int(found[1]) if found else -1].append(_OF_THE_RUN.sub(b"", without))
+    if not lines:
+        raise SystemExit(f"kproxy of {checkout} has written no line of {path.name}")
+    return lines
+
+
+def _lines(trace: Path) -> Iterator[bytes]:
+    for path in sorted(path for path in trace.rglob("*.jsonl*") if path.is_file()):
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from file
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path, metavar="OLD_CHECKOUT")
+    parser.add_argument("captures", type=Path, nargs="+", metavar="CAPTURE")
+    parser.add_argument("--live", action="store_true")
+    parser.add_argument("--inspectors", type=int)
+    args = parser.parse_args()
+    checkouts = args.old.resolve(), _HERE
+    if not (checkouts[0] / "kproxy").is_dir():
+        parser.error(f"{args.old} has no kproxy")
+    differing = compared = 0
+    for path in args.captures:
+        found = {f"dissect {' '.join(way)}": difference(checkouts, way, path.resolve()) for way in WAYS}
+        if args.live:
+            found["live"] = live_difference(checkouts, path, [])
+        if args.inspectors:
+            options = ["--inspectors", str(args.inspectors)]
+            found[" ".join(("live", *options))] = live_difference(checkouts, path, options)
+        for way, what in found.items():
+            compared += 1
+            if what is not None:
+                differing += 1
+                print(f"{path}: {way}:{what}", flush=True)
+    print(f"{differing} of {compared} outputs differ, of {len(args.captures)} captures")
+    sys.exit(differing > 0)
+
+
+if __name__ == "__main__":
+    main()

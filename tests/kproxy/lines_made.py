@@ -1,0 +1,40 @@
+"""What `kproxy dissect --json` prints for recorded traffic and the example captures, as digests.
+
+``python -m tests.kproxy.lines_made`` writes them to tests/data/lines.json. After a change that is meant to alter lines,
+``python benchmarks/same_lines.py OLD_CHECKOUT tests/data/traffic/*.gz captures/*.gz`` shows which ones differ.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+from pathlib import Path
+
+from kproxy.cli import main
+
+ROOT = Path(__file__).parents[2]
+EXPECTED = ROOT / "tests/data/lines.json"
+CAPTURES = sorted([*ROOT.glob("tests/data/traffic/*.pcap.gz"), *ROOT.glob("captures/*.pcap.gz")])
+DETAILS = ("summary", "full")
+
+
+def printed(capture: Path, detail: str) -> bytes:
+    """The lines of a capture."""
+    with io.BytesIO() as out, io.TextIOWrapper(out, encoding="utf-8") as text, contextlib.redirect_stdout(text):
+        main(["dissect", "--json", "--detail", detail, "--fail-on", "never", str(capture)])
+        text.flush()
+        return out.getvalue()
+
+
+def digests(capture: Path) -> dict[str, object]:
+    """The number of lines, and a digest of them for each detail."""
+    lines = {detail: printed(capture, detail) for detail in DETAILS}
+    return {"lines": lines[DETAILS[0]].count(b"\n")} | {
+        detail: hashlib.sha256(text).hexdigest()[:16] for detail, text in lines.items()
+    }
+
+
+if __name__ == "__main__":
+    found = {capture.name: digests(capture) for capture in CAPTURES}
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in found.items())
+    EXPECTED.write_text(f"{{\n{rows}\n}}\n")
