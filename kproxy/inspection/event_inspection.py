@@ -86,7 +86,7 @@ class EventInspection:
         self._finds = needs.findings
         self._follows_groups = needs.findings and not partial
         self._check = rules.check if needs.findings else _check_failures
-        self.on_frame: Callable[[int], None] = _ignore
+        self.on_frame: Callable[[int, int], None] = _ignore
         self._checks_records = needs.findings and record_values is not None
         self._stall_lines = StallLines()
         self._run = ConnectionState(self.run_state)  # of no connection
@@ -199,7 +199,7 @@ class EventInspection:
     def _frame(self, state: InspectedConnection, event: RequestReceived | ResponseReceived, lines: list[Line]) -> None:
         message, connection_state = event.message, state.connection_state
         if message is not None:
-            self.on_frame(message.api_key)
+            self.on_frame(state.number, message.api_key)
         findings: list[Finding] = []
         if message is None or not message.head_only:  # no tracker observes the APIs of which only the head is read
             connection_state.observe(event)
@@ -240,7 +240,7 @@ class EventInspection:
         return self._check(decoded, connection_state)
 
 
-def _ignore(_api_key: int) -> None:
+def _ignore(_number: int, _api_key: int) -> None:
     pass
 
 

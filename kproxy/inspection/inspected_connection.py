@@ -36,6 +36,7 @@ class InspectedConnection:
 
     Attributes:
         opened: Its line in the trace.
+        number: The caller's number of it.
         received_at: When the last bytes of an incomplete frame were received (ns).
         reported: The offset of the last request that was reported as waiting, and the steps that had passed.
     """
@@ -43,6 +44,7 @@ class InspectedConnection:
     opened: OpenLine
     connection: Connection
     connection_state: ConnectionState
+    number: int
     bytes: list[int] = field(default_factory=lambda: [0, 0])
     frames: list[int] = field(default_factory=lambda: [0, 0])
     received_at: list[int] = field(default_factory=lambda: [0, 0])

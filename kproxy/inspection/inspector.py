@@ -145,6 +145,7 @@ class Inspector:
             opened,
             self._new_connection(midstream=midstream),
             ConnectionState(self._inspection.run_state, opened.connection_id),
+            number,
         )
         for direction, progress in zip(Direction, resumed or (), strict=False):
             state.bytes[direction], state.frames[direction] = progress.bytes, progress.frames
@@ -168,8 +169,8 @@ class Inspector:
             Progress(reported(Direction.RESPONSE), state.frames[1]),
         )
 
-    def on_frame(self, began: Callable[[int], None]) -> None:
-        """Call `began` with the API key of each frame before it is judged."""
+    def on_frame(self, began: Callable[[int, int], None]) -> None:
+        """Call `began` with the number of the connection and the API key of each frame before it is judged."""
         self._inspection.on_frame = began
 
     def tick(self, *, at: int) -> list[Line]:

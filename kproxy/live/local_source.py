@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, Protocol
 
 from kproxy.inspection.inspector import Inspector
@@ -63,8 +64,10 @@ class LocalSource:
         self.watched = inspector
         self.progress = ProgressLog(table, progress_of or inspector)
         self._sink = sink
+        self._received: list[tap_messages.Message] = []  # whose lines the sink has not all got
         self._activity = InspectorActivity() if table is None else table.activity
         self.messages = MessageInspection(inspector, self.progress, sample=hello.sample, activity=self._activity)
+        inspector.on_frame(self._activity.reach_frame)
 
     @property
     def in_flight(self) -> int:
@@ -72,33 +75,47 @@ class LocalSource:
         return self.watched.in_flight
 
     def observe(self, message: tap_messages.Message) -> None:
-        """Take one message of the tap after the first."""
-        self.at = message.at
+        """Take one message of the tap after the first. Data is judged together, by `flush` or before other messages."""
         if isinstance(message, tap_messages.ListenersChanged):
+            self.flush()
             self._sink.announce_listeners(message)
+        self.at = message.at
         self._activity.reach(getattr(message, "connection_id", 0))
         self._sink.take(map(SharedLine, self.messages.lines(message)))
-        self.messages.add_progress(message)
-        self._activity.finish_message()
+        self._received.append(message)
+        if not isinstance(message, tap_messages.TapData):
+            self.flush()
 
     def fail(self, step: str, error: Exception) -> Iterable[SharedLine]:
         """The lines that report a bug in kproxy."""
         return map(SharedLine, self.watched.fail(step, error, at=self.at))
 
     def flush(self) -> None:
-        """Pass on the lines that are ready: all are."""
+        """Pass on the lines of all messages so far."""
+        if not self._received:
+            return
+        received, self._received = self._received, []
+        self._sink.take(map(SharedLine, self.watched.flush()))
+        for message in received:
+            self.messages.add_progress(message)
+        self._activity.finish_message(len(received))
 
     def tick(self) -> None:
         """Do periodic work; call it every second."""
+        self.flush()
 
     def idle(self) -> None:
         """The tap was idle for `IDLE_NS`, so everything up to then has arrived: check deadlines."""
+        self.flush()
         self.at = max(self.at, time.time_ns())
         self._sink.take(map(SharedLine, self.watched.tick(at=self.at - IDLE_NS)))
 
     def close(self) -> None:
         """The relay has ended: close connections."""
+        self.flush()
         self._sink.take(map(SharedLine, self.watched.close_all(at=self.at, how="proxy ended")))
 
     def give_up(self) -> None:
-        """The inspection has failed."""
+        """The inspection has failed: pass on what it has seen before."""
+        with suppress(Exception):
+            self.flush()

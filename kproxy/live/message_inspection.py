@@ -45,7 +45,7 @@ class MessageInspection:
         inspector.on_frame(activity.begin_frame)
 
     def lines(self, message: tap_messages.Message) -> list[Line]:
-        """Return the lines that a message completes."""
+        """Return the lines that a message completes, except those that `Inspector.flush` returns later."""
         try:
             return self._lines(message)
         except Exception as error:  # noqa: BLE001  # a bug that one message triggers: the others are still inspected
@@ -62,7 +62,7 @@ class MessageInspection:
         inspector = self._inspector
         if isinstance(message, tap_messages.TapData):
             self._activity.begin_message(message.connection_id)
-            return inspector.data(message.connection_id, message.direction, message.payload, at=message.at)
+            return inspector.receive(message.connection_id, message.direction, message.payload, at=message.at)
         if isinstance(message, tap_messages.Open):
             self._progress.opened(message.connection_id, message.slot)
             resumed = None

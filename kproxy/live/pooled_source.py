@@ -147,6 +147,7 @@ class PooledSource:
             self.local.at = at
         if reply is None:
             self.local.observe(message)
+            self.local.flush()
             return
         if at >= self._stall_lines.due and kind in _TIMED:
             self._take(self._stalls("tick", at=at))

@@ -105,7 +105,7 @@ class Worker:
     def _reply(self, message: tap_messages.Message) -> Reply:
         if isinstance(message, tap_messages.Query):
             return self._answer(message)
-        lines = self._messages.lines(message)
+        lines = self._messages.lines(message) + self._inspector.flush()
         self._messages.add_progress(message)
         return self._reply_with(lines) if lines else _NOTHING
 

@@ -19,7 +19,6 @@ class InspectorActivity:
 
     def __init__(self) -> None:
         self._memory = memoryview(mmap.mmap(-1, (_FIRST_ROW + 2 * _ROWS) * 8)).cast("Q")
-        self._number = 0
         self._count = 0
 
     def begin(self, pid: int) -> None:
@@ -37,13 +36,17 @@ class InspectorActivity:
 
     def begin_message(self, number: int) -> None:
         """This process, which may be a worker, begins to inspect a message of this connection."""
-        self._number = number
         self._memory[_FIRST_ROW + 2 * (number % _ROWS)] = 0
 
-    def begin_frame(self, api_key: int) -> None:
-        """This process begins to judge a frame of its current message."""
-        row = _FIRST_ROW + 2 * (self._number % _ROWS)
-        self._memory[row], self._memory[row + 1] = self._number, api_key & 0xFFFF
+    def begin_frame(self, number: int, api_key: int) -> None:
+        """This process begins to judge a frame of this connection."""
+        row = _FIRST_ROW + 2 * (number % _ROWS)
+        self._memory[row], self._memory[row + 1] = number, api_key & 0xFFFF
+
+    def reach_frame(self, number: int, api_key: int) -> None:
+        """The inspector, in this process, begins to judge a frame of this connection."""
+        self._memory[_CONNECTION] = number
+        self.begin_frame(number, api_key)
 
     def finish_message(self, count: int = 1) -> None:
         """The lines of one more message of the tap were written. A pool corrects the count when it loses a worker."""

@@ -28,7 +28,8 @@ def test_after_a_restart_the_next_byte_may_be_in_the_middle_of_a_frame(
 ) -> None:
     gap = tap_messages.TapGap(1, Direction.REQUEST, AT, 100, 0, restarted=restarted)
     rest = tap_messages.TapData(1, Direction.REQUEST, AT, b"\xff" * 9 + FRAME + FRAME)
-    lines = [line for message in (OPEN, gap, rest) for line in messages.lines(message)]
+    end = tap_messages.Close(1, AT, None, "fin", 0, 0)
+    lines = [line for message in (OPEN, gap, rest, end) for line in messages.lines(message)]
     assert bool([line for line in lines if isinstance(line, RequestLine)]) == restarted
 
 
