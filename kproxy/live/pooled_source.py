@@ -78,13 +78,14 @@ class PooledSource:
         self._in_flight: dict[int, int] = {}  # by worker, as of the last tick
         self._put_at = hello.at
         activity = InspectorActivity() if table is None else table.activity
+        inspector = options.inspector(hello)  # before the workers: they need not load all rules again
 
         def run(sock: socket.socket) -> None:
-            inspector = options.inspector(hello, partial=True)
-            work(sock, Worker(inspector, encodings=options.encodings, sample=hello.sample, activity=activity))
+            partial = options.inspector(hello, partial=True)
+            work(sock, Worker(partial, encodings=options.encodings, sample=hello.sample, activity=activity))
 
         self.watched = WorkerPool(options.workers, run, self._replied, warn, relay_ended, activity)
-        self.local = LocalSource(options.inspector(hello), hello, sink, table, progress_of=self.watched)
+        self.local = LocalSource(inspector, hello, sink, table, progress_of=self.watched)
         selector.register(self.watched.fileno(), selectors.EVENT_READ, lambda _events: self._receive())
 
     @property
@@ -174,7 +175,7 @@ class PooledSource:
         causes = iter(reply.causes)
         for line in reply.lines:
             if type(line) is bytes:
-                yield SharedLine.received(line)
+                yield SharedLine(None, line)
                 continue
             if isinstance(line, FRAME_LINES) and line.findings:
                 line.findings = [each for each in line.findings if self._is_new(next(causes, ""), each, line)]

@@ -11,6 +11,7 @@ from kproxy.trace.encoding import encode_line, parse_line
 from kproxy.trace.lines import FRAME_LINES, Detail, FindingEntry, Line
 from kproxy.trace.record_values import record_values
 
+_SUMMARY: Final = Detail.SUMMARY
 #: The lesser one of two details.
 _LESSER: Final = {
     detail: {other: min(detail, other, key=list(Detail).index) for other in Detail} for detail in Detail
@@ -32,26 +33,20 @@ class SharedLine:
 
     __slots__ = ("_encodings", "_line", "content", "frame", "in_group", "is_received")
 
-    def __init__(self, line: Line) -> None:
-        """Consumers must not change the line."""
-        self._line: Line | None = line
-        self._encodings: dict[Detail, bytes] = {}
+    def __init__(self, line: Line | None, summary: bytes | None = None) -> None:
+        """A line, which consumers must not change; or a received summary of one without more, which names no group."""
+        self._line = line
+        self._encodings = {} if summary is None else {_SUMMARY: summary}
+        self.content = _SUMMARY
         self.frame: str | None = None
-        self.is_received = self.in_group = False
-        self.content = Detail.SUMMARY
+        self.in_group = False
+        self.is_received = line is None
         if isinstance(line, FRAME_LINES):
             self.in_group = line.group_id is not None
             if line.frame is not None:
                 self.frame, self.content = line.frame, Detail.RAW
             elif line.body is not None or (line.findings and _have_excerpts(line.findings)):
                 self.content = Detail.FULL
-
-    @classmethod
-    def received(cls, summary: bytes) -> SharedLine:
-        """A line without more than a summary, which another process has encoded. It names no group."""
-        made = cls.__new__(cls)
-        made.__setstate__((Detail.SUMMARY, {Detail.SUMMARY: summary}, None, False))
-        return made
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.content, self._encodings, self.frame, self.in_group

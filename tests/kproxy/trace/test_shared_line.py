@@ -87,7 +87,7 @@ def test_another_process_can_encode_it(line: Line, _summary: Line, encoded: list
 
 
 def test_a_received_summary_is_a_line(encoded: list[bytes]) -> None:
-    received = SharedLine.received(encode_line(SUMMARY))
+    received = SharedLine(None, encode_line(SUMMARY))
     assert [received.encoded(detail) for detail in Detail] == [encode_line(SUMMARY)] * 3
     assert received.line == SUMMARY
     assert encoded == []
