@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,11 @@ class CaptureLines:
         return self._reassembler.skipped
 
     def __iter__(self) -> Iterator[Line]:
-        at, receive, process = 0, self._reassembler.receive, self.dissector.process
+        return chain.from_iterable(self.batches())
+
+    def batches(self) -> Iterator[list[Line]]:
+        """The lines, as many at a time as one block of the capture has; a batch may be empty."""
+        at, receive = 0, self._reassembler.receive
         for packet in self._capture:
             self.packets += 1
             at = packet.at
@@ -64,25 +69,26 @@ class CaptureLines:
             try:
                 events = receive(packet)
             except Exception as error:  # noqa: BLE001
-                yield from self._inspector.fail("reassembling a packet", error, at=at)
+                yield self._inspector.fail("reassembling a packet", error, at=at)
                 continue
-            for event in events:
-                try:
-                    lines = process(event)
-                except Exception as error:  # noqa: BLE001
-                    lines = self._failed(event, error)
-                yield from lines
+            if events:
+                yield self._lines(events)
         try:
             events = list(self._reassembler.close())
         except Exception as error:  # noqa: BLE001
-            yield from self._inspector.fail("reassembling a packet", error, at=at)
+            yield self._inspector.fail("reassembling a packet", error, at=at)
             return
+        yield self._lines(events)
+
+    def _lines(self, events: Iterable[Event]) -> list[Line]:
+        lines: list[Line] = []
+        process = self.dissector.process
         for event in events:
             try:
-                lines = process(event)
+                lines += process(event)
             except Exception as error:  # noqa: BLE001
-                lines = self._failed(event, error)
-            yield from lines
+                lines += self._failed(event, error)
+        return lines + self.dissector.flush()
 
     def _failed(self, event: Event, error: Exception) -> list[Line]:
         if isinstance(error, UserError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
@@ -88,7 +88,6 @@ def dissect_input(
     """
     output.begin(display_name(name))
     output.analysed.begin(display_name(name))
-    write, fails_for = output.write, selection.fails_for
     has_finding = is_unreadable = False
 
     def damaged(sentence: str) -> None:
@@ -97,11 +96,13 @@ def dissect_input(
         _report(output, sentence)
 
     try:
-        for line in selection.filter(_lines(name, flow_ids, args, output, damaged)):
+        for read in _lines(name, flow_ids, args, output, damaged):
+            lines = selection.filter(read)
             if add is not None:
-                add(line)
-            if write(line) and fails_for(line):
-                has_finding = True
+                for line in lines:
+                    add(line)
+            shown = output.write_all(lines)
+            has_finding = has_finding or any(map(selection.fails_for, shown))
     except UserError as error:
         if was_named or isinstance(error, _NoCapture):
             output.flush()  # the lines of earlier inputs
@@ -116,7 +117,8 @@ def display_name(name: str) -> str:
 
 def _lines(
     name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output, damaged: Callable[[str], None]
-) -> Iterator[Line]:
+) -> Iterator[Sequence[Line]]:
+    """The lines of an input, as many at a time as are ready."""
     from kproxy.io.pipe import Piped
     from kproxy.trace.reader import open_trace
 
@@ -137,7 +139,7 @@ def _lines(
                     )
                 if args.files == [name]:
                     refuse(args, ("port", "keylog"), f"is for captures, and {shown} is a trace: leave it out")
-                yield from traced.lines
+                yield from ([line] for line in traced.lines)
                 output.end()
             else:
                 yield from _captured(traced.source, shown, flow_ids, args, output)
@@ -149,7 +151,7 @@ def _lines(
 
 def _captured(
     source: BinaryIO, name: str, flow_ids: Iterator[int], args: argparse.Namespace, output: Output
-) -> Iterator[Line]:
+) -> Iterator[Sequence[Line]]:
     from kproxy.capture import Capture
     from kproxy.capture.lines import CaptureLines, stem_of
     from kproxy.inspection.inspector import Inspector
@@ -180,12 +182,11 @@ def _captured(
             keylog=args.keylog,
             flow_ids=flow_ids,
         )
-        if sys.stdout.isatty() and not (args.findings or args.html):
-            for line in lines:
+        is_shown = sys.stdout.isatty() and not (args.findings or args.html)
+        for batch in lines.batches():
+            if is_shown:
                 bar.output_follows()
-                yield line
-        else:
-            yield from lines
+            yield batch
     output.end(lines.packets)
     if capture.truncated:
         _report(output, f"{name}: {capture.truncated}; everything before that point was read")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -41,11 +41,11 @@ class Selection:
             return bool(line.findings) and any(self.fails(each.severity) for each in line.findings)
         return isinstance(line, FindingLine) and self.fails(line.severity)
 
-    def filter(self, lines: Iterable[Line]) -> Iterable[Line]:
+    def filter(self, lines: Sequence[Line]) -> Sequence[Line]:
         """`of` each line."""
         if not self._select and not self._ignore:
             return lines
-        return (selected for line in lines if (selected := self.of(line)) is not None)
+        return [selected for line in lines if (selected := self.of(line)) is not None]
 
     def of(self, line: Line) -> Line | None:
         """A copy of the line with only the selected findings; None if it is a finding that is not selected."""

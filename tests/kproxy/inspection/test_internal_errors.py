@@ -25,7 +25,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.outputs import text
 from kproxy.outputs.reports.causes import Causes
 from kproxy.spark.ingest.decode import CaptureOptions, decode
-from kproxy.trace.encoding import ColumnReader, append_line
+from kproxy.trace.encoding import ColumnReader, append_line, append_lines
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller
@@ -306,6 +306,8 @@ def test_dissect_goes_on_after_a_line_of_a_trace(
     monkeypatch.setattr(text.TextOutput, "write", failing(text.TextOutput.write, which))
     monkeypatch.setattr(Causes, "add", failing(Causes.add, which))
     monkeypatch.setattr("kproxy.outputs.line_outputs.append_line", failing(append_line, which))
+    several = failing(append_lines, lambda lines, _: any(map(which, lines)))
+    monkeypatch.setattr("kproxy.outputs.line_outputs.append_lines", several)
     monkeypatch.setattr(ColumnReader, "__call__", failing(ColumnReader.__call__, which))
     assert main(["dissect", *form, str(path)]) == 1
     out, err = capfdbinary.readouterr()
