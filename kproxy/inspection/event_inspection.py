@@ -39,7 +39,7 @@ from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine, StallLin
 if TYPE_CHECKING:
     from kproxy.inspection.needs import Needs
     from kproxy.inspection.record_budget import RecordBudget
-    from kproxy.inspection.record_values import RecordValues
+    from kproxy.inspection.record_values import DecodedRecords, RecordValues
 
 #: The deadline for the rest of an incomplete frame.
 _REST_OF_FRAME: Final = "rest of frame"
@@ -201,18 +201,20 @@ class EventInspection:
         if message is not None:
             self.on_frame(state.number, message.api_key)
         findings: list[Finding] = []
+        decoded: DecodedRecords | None = None
         if message is None or not message.head_only:  # no tracker observes the APIs of which only the head is read
             connection_state.observe(event)
             findings = self._check(event, connection_state)
             if self._checks_records:
-                findings += self._check_records(event, connection_state)
+                decoded, found = self._check_records(event, connection_state)
+                findings += found
         is_request = type(event) is RequestReceived
         state.frames[not is_request] += 1
         make: Callable[..., RequestLine | ResponseLine] = self.frame_lines.response
         if is_request:
             make = self.frame_lines.request
         try:
-            line = make(state, event, findings)
+            line = make(state, event, findings, decoded)
         except Exception as error:  # noqa: BLE001
             failure = Failure.of("writing a frame's line", error)
             connection_state.failures.append(failure)
@@ -226,18 +228,18 @@ class EventInspection:
 
     def _check_records(
         self, event: RequestReceived | ResponseReceived, connection_state: ConnectionState
-    ) -> list[Finding]:
-        """The findings about the keys and values in a frame."""
+    ) -> tuple[DecodedRecords | None, list[Finding]]:
+        """The decoded records of a frame, and the findings about them."""
         try:
-            parts = self.frame_lines.decode_records(event)
+            decoded = self.frame_lines.decode_records(event)
         except Exception as error:  # noqa: BLE001
             connection_state.failures.append(Failure.of("decoding records", error))
-            return rules.failed(event, connection_state)
-        if not parts or event.message is None:
-            return []
-        decoded = RecordsDecoded(event.at, event.message, parts)
-        connection_state.observe(decoded)
-        return self._check(decoded, connection_state)
+            return None, rules.failed(event, connection_state)
+        if decoded is None or not decoded.parts or event.message is None:
+            return decoded, []
+        records = RecordsDecoded(event.at, event.message, decoded.parts)
+        connection_state.observe(records)
+        return decoded, self._check(records, connection_state)
 
 
 def _ignore(_number: int, _api_key: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from dissectors import embedded
@@ -30,7 +31,6 @@ from kproxy.trace.lines import (
 from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
-    from dissectors.values import DecodedPart
     from kproxy.inspection.record_values import DecodedRecords, RecordValues
 
 #: APIs whose responses name the cluster and its brokers.
@@ -68,10 +68,8 @@ class FrameLines:
         self._record_budget = record_budget or RecordBudget()
         self._record_values = record_values
         self._withholds_records = withholds_records
-        self._decoded: tuple[Message, DecodedRecords] | None = None
         self._detail = detail
         self._facts = facts
-        self._templates: dict[tuple[int, int, bool], Any] = {}
         self._excerpts = excerpts or detail is not Detail.SUMMARY
         self.with_frame = detail is Detail.RAW
 
@@ -84,15 +82,32 @@ class FrameLines:
         self._with_frame = enabled
         self._adds_detail = self._facts and (enabled or self._detail is not Detail.SUMMARY)
 
-    def request(self, ends: Ends, event: RequestReceived, findings: list[Finding]) -> RequestLine:
-        """The line of a request. Stores it, without detail, in the event's `note`: its response line repeats facts."""
+    def request(
+        self, ends: Ends, event: RequestReceived, findings: list[Finding], decoded: DecodedRecords | None = None
+    ) -> RequestLine:
+        """The line of a request. Stores it, without detail, in the event's `note`: its response line repeats facts.
+
+        `decoded` is what `decode_records` has returned.
+        """
         message, body = event.message, event.message.body
-        line: RequestLine = self._new_line(ends, message, event.at)
-        line.correlation_id, line.client_id = message.correlation_id, message.client_id
-        line.size, line.offset = event.size + 4, event.offset
-        line.topics = []
-        line.findings = self._entries(event, findings) if findings else []
-        # Attributes that are usually None are set below: each assignment takes time.
+        line = RequestLine(
+            v=FORMAT,
+            ts=timestamp(event.at),
+            connection_id=ends.connection_id,
+            client=ends.client,
+            server=ends.server,
+            api=message.api,
+            api_key=message.api_key,
+            api_version=message.version,
+            correlation_id=message.correlation_id,
+            client_id=message.client_id,
+            size=event.size + 4,
+            offset=event.offset,
+            findings=self._entries(event, findings) if findings else [],
+        )
+        # Attributes that are usually None are set below: each keyword argument takes time.
+        if (principal := ends.principal) is not None:
+            line.principal = principal
         if self._facts:
             has = summary.facts_in(message)
             if has.topics:
@@ -112,17 +127,19 @@ class FrameLines:
         if message.replaced_by is not None:
             line.rewritten = rewritten_entries(message)
         event.note = line
-        return self.repeat_request(event) if self._adds_detail else line
+        return self.repeat_request(event, decoded) if self._adds_detail else line
 
-    def repeat_request(self, event: RequestReceived) -> RequestLine:
+    def repeat_request(self, event: RequestReceived, decoded: DecodedRecords | None = None) -> RequestLine:
         """The line of a request that `request` has already made one for. Only its detail may differ."""
-        line: RequestLine = event.note.__copy__()
+        line: RequestLine = copy(event.note)
         if self._adds_detail:
-            self._add_detail(line, event.message, event.at)
+            self._add_detail(line, event.message, event.at, decoded)
         return line
 
-    def response(self, ends: Ends, event: ResponseReceived, findings: list[Finding]) -> ResponseLine:
-        """The line of a response."""
+    def response(
+        self, ends: Ends, event: ResponseReceived, findings: list[Finding], decoded: DecodedRecords | None = None
+    ) -> ResponseLine:
+        """The line of a response. `decoded` is what `decode_records` has returned."""
         request, message = event.request, event.message
         entries = self._entries(event, findings) if findings else []
         if request is None or message is None:
@@ -140,13 +157,27 @@ class FrameLines:
                 not_decoded=event.damaged or "its request is unknown",
             )
         asked: RequestLine = request.note
-        line: ResponseLine = self._new_line(ends, message, event.at)
-        line.correlation_id, line.client_id = event.correlation_id, request.message.client_id
-        line.size, line.offset = event.size + 4, event.offset
-        line.request_offset, line.request_ts, line.request_size = asked.offset, asked.ts, asked.size
-        line.latency_us = (event.at - request.at) // 1000
-        line.topics = []
-        line.findings = entries
+        line = ResponseLine(
+            v=FORMAT,
+            ts=timestamp(event.at),
+            connection_id=ends.connection_id,
+            client=ends.client,
+            server=ends.server,
+            api=message.api,
+            api_key=message.api_key,
+            api_version=message.version,
+            correlation_id=event.correlation_id,
+            client_id=request.message.client_id,
+            size=event.size + 4,
+            offset=event.offset,
+            request_offset=asked.offset,
+            request_ts=asked.ts,
+            latency_us=(event.at - request.at) // 1000,
+            request_size=asked.size,
+            findings=entries,
+        )
+        if (principal := ends.principal) is not None:
+            line.principal = principal
         if event.damaged or message.opaque:
             line.not_decoded = event.damaged or message.opaque
         if not self._facts:
@@ -179,35 +210,15 @@ class FrameLines:
         if message.replaced_by is not None:
             line.rewritten = rewritten_entries(message)
         if self._adds_detail:
-            self._add_detail(line, message, event.at)
+            self._add_detail(line, message, event.at, decoded)
         return line
 
-    def _new_line(self, ends: Ends, message: Message, at: int) -> Any:
-        """A line with what all frames have: a copy of one of its kind, in a third of the time of making a line."""
-        key = message.api_key, message.version, message.is_request
-        template: Any = self._templates.get(key)
-        if template is None:
-            template = (RequestLine if message.is_request else ResponseLine)(
-                v=FORMAT, ts="", connection_id="", client="", server="", api=message.api, api_key=message.api_key,
-                api_version=message.version, size=0, offset=0,
-            )  # fmt: skip
-            if message.layout is not None:  # only known versions, so that there are few
-                self._templates[key] = template
-        line = template.__copy__()
-        line.ts = timestamp(at)
-        line.connection_id, line.client, line.server = ends.connection_id, ends.client, ends.server
-        if (principal := ends.principal) is not None:
-            line.principal = principal
-        return line
-
-    def decode_records(self, event: RequestReceived | ResponseReceived) -> list[DecodedPart]:
-        """The decoded keys and values of a frame, for the rules. Its line, which comes next, gets the same."""
+    def decode_records(self, event: RequestReceived | ResponseReceived) -> DecodedRecords | None:
+        """The body of a frame with decoded keys and values, for the rules and its line; None if it has none."""
         message = event.message
         if self._record_values is None or message is None or event.damaged or message.opaque:
-            return []
-        decoded = self._decode(message, self._record_values, event.at)
-        self._decoded = message, decoded
-        return decoded.parts
+            return None
+        return self._decode(message, self._record_values, event.at)
 
     def _decode(self, message: Message, record_values: RecordValues, at: int) -> DecodedRecords:
         topic_names = self._run_state.topic_names.get
@@ -240,7 +251,9 @@ class FrameLines:
                 entry.topic = self._run_state.topic_names.get(entry.topic_id)
         return topics
 
-    def _add_detail(self, line: RequestLine | ResponseLine, message: Message, at: int) -> None:
+    def _add_detail(
+        self, line: RequestLine | ResponseLine, message: Message, at: int, decoded: DecodedRecords | None
+    ) -> None:
         if line.not_decoded:
             return
         if self._detail is not Detail.SUMMARY:
@@ -249,10 +262,8 @@ class FrameLines:
                     line.body = embedded.presentable(message, self._run_state.topic_names.get, allowance)
                 if self._withholds_records:
                     line.body = withhold_records(message, line.body)
-            elif self._decoded is not None and self._decoded[0] is message:
-                line.body = self._decoded[1].body
             else:
-                line.body = self._decode(message, self._record_values, at).body
+                line.body = (decoded or self._decode(message, self._record_values, at)).body
         is_masked = self._record_values is not None and self._record_values.may_mask(message)
         if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
