@@ -10,6 +10,9 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 
+_set = OrderedDict.__setitem__  # faster than `super()`: some are set for every frame
+
+
 class BoundedDict(OrderedDict[KeyT, ValueT]):
     """A dict that drops its oldest entry beyond `max_size` entries. Setting or touching an entry makes it newest."""
 
@@ -19,7 +22,7 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
 
     def __setitem__(self, key: KeyT, value: ValueT) -> None:
         before = len(self)
-        super().__setitem__(key, value)
+        _set(self, key, value)
         if len(self) == before:
             self.move_to_end(key)
         elif before >= self.max_size:

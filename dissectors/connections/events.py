@@ -53,7 +53,8 @@ class RequestReceived(Struct):
     """A whole request frame. `offset` is its position in the stream of its direction.
 
     `expects_response` is False for a Produce with acks=0. `damaged` is the reason why only part of the frame was
-    captured. `note` is free for the caller: it stays with the request and is available with its response.
+    captured. It is the one object of an exchange while its response is awaited: `line` and `attempt` are what the
+    caller and `dissectors.trackers.producers` keep for the response.
     """
 
     at: int
@@ -62,7 +63,8 @@ class RequestReceived(Struct):
     message: Message
     expects_response: bool = True
     damaged: str | None = None
-    note: Any = None
+    line: Any = None
+    attempt: Any = None
 
 
 class ResponseReceived(Struct):

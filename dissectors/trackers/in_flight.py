@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -83,7 +83,7 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-        self.waiting: OrderedDict[int, RequestReceived] = OrderedDict()
+        self.waiting: dict[int, RequestReceived] = {}
         self.stray: tuple[str, RequestReceived | None] | None = None
         self.reused: RequestReceived | None = None
         self.previous_id = 0

@@ -18,7 +18,6 @@ from dissectors.trackers.triggers import FrameFlags
 
 _MOST_TRACKS = 10_000
 _MOST_BATCHES = 5_000
-_MOST_IN_FLIGHT = 1000
 _MOST_IDS = 10_000
 
 #: The number of batches that a broker remembers per producer and partition.
@@ -78,13 +77,6 @@ class _ProducerTrack:
     sent: deque[tuple[BatchSpan, Attempt]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
 
-class _InFlight:
-    """The Produce requests in flight on one connection, by correlation id."""
-
-    def __init__(self) -> None:
-        self.attempts: BoundedDict[int, Attempt] = BoundedDict(_MOST_IN_FLIGHT)
-
-
 @tracker(
     events=(RequestReceived, ResponseReceived), apis=("Produce", "InitProducerId"), broken=True, flags=FrameFlags.RESENT
 )
@@ -119,9 +111,7 @@ class Producers:
         message = event.message
         if message.api != "Produce":
             return
-        attempt = Attempt(event.at)
-        if event.expects_response:
-            connection.state(_InFlight).attempts[message.correlation_id] = attempt
+        event.attempt = attempt = Attempt(event.at)
         server = connection.server
         for i, topic in enumerate(topic_records(message)):
             name = topic.key
@@ -178,7 +168,7 @@ class Producers:
             return
         if well_formed and connection.flags & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
-        self.answered = attempt = connection.state(_InFlight).attempts.pop(event.correlation_id, None)
+        self.answered = attempt = None if event.request is None else event.request.attempt
         if attempt is not None:
             attempt.answered = True
             attempt.departs = not well_formed or message.diagnosis is not None

@@ -85,7 +85,7 @@ class FrameLines:
     def request(
         self, ends: Ends, event: RequestReceived, findings: list[Finding], decoded: DecodedRecords | None = None
     ) -> RequestLine:
-        """The line of a request. Stores it, without detail, in the event's `note`: its response line repeats facts.
+        """The line of a request. Stores it, without detail, in the event: its response line repeats facts.
 
         `decoded` is what `decode_records` has returned.
         """
@@ -126,12 +126,12 @@ class FrameLines:
             _add_software(line, body)
         if message.replaced_by is not None:
             line.rewritten = rewritten_entries(message)
-        event.note = line
+        event.line = line
         return self.repeat_request(event, decoded) if self._adds_detail else line
 
     def repeat_request(self, event: RequestReceived, decoded: DecodedRecords | None = None) -> RequestLine:
         """The line of a request that `request` has already made one for. Only its detail may differ."""
-        line: RequestLine = copy(event.note)
+        line: RequestLine = copy(event.line)
         if self._adds_detail:
             self._add_detail(line, event.message, event.at, decoded)
         return line
@@ -156,7 +156,7 @@ class FrameLines:
                 findings=entries,
                 not_decoded=event.damaged or "its request is unknown",
             )
-        asked: RequestLine = request.note
+        asked: RequestLine = request.line
         line = ResponseLine(
             v=FORMAT,
             ts=timestamp(event.at),
