@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,31 +57,34 @@ class CaptureLines:
         return self._reassembler.skipped
 
     def __iter__(self) -> Iterator[Line]:
-        at, receive, process = 0, self._reassembler.receive, self.dissector.process
-        for packet in self._capture:
-            self.packets += 1
-            at = packet.at
-            # A bug in kproxy affects only the packet or TCP connection that triggers it.
-            try:
-                events = receive(packet)
-            except Exception as error:  # noqa: BLE001
-                yield from self._inspector.fail("reassembling a packet", error, at=at)
-                continue
-            for event in events:
+        at, receive = 0, self._reassembler.receive_all
+        for link_type, data, packets in self._capture.blocks():
+            self.packets += len(packets)
+            rest = iter(packets)
+            while length_hint(rest):
+                events: list[Event] = []
+                failure: Exception | None = None
                 try:
-                    lines = process(event)
-                except Exception as error:  # noqa: BLE001
-                    lines = self._failed(event, error)
-                yield from lines
+                    receive(link_type, data, rest, events)
+                except Exception as error:  # noqa: BLE001 # a bug in kproxy affects only the packet that triggers it
+                    failure = error
+                yield from self._lines(events)
+                at = packets[-1 - length_hint(rest)][0]
+                if failure is not None:
+                    yield from self._inspector.fail("reassembling a packet", failure, at=at)
         try:
             events = list(self._reassembler.close())
         except Exception as error:  # noqa: BLE001
             yield from self._inspector.fail("reassembling a packet", error, at=at)
             return
+        yield from self._lines(events)
+
+    def _lines(self, events: list[Event]) -> Iterator[Line]:
+        process = self.dissector.process
         for event in events:
             try:
                 lines = process(event)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001 # a bug in kproxy affects only the TCP connection
                 lines = self._failed(event, error)
             yield from lines
 
