@@ -156,7 +156,7 @@ class Chunks(io.BytesIO):
         self.most = size
 
     def read1(self, size: int | None = -1, /) -> bytes:
-        return super().read1(self.most)
+        return super().read1(min(size, self.most) if size is not None and size >= 0 else self.most)
 
 
 @pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 28, 61, 4096])
