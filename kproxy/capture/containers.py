@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any
 
 from kproxy.capture.links import LINK_TYPES
-from kproxy.capture.packet import MAX_PACKET_BYTES, CaptureError, CaptureNotes, Packet, unsupported_link
+from kproxy.capture.packet import MAX_PACKET_BYTES, CaptureError, CaptureNotes, PacketBlock, unsupported_link
 
 #: The first four bytes of a pcap file -> byte order, and nanoseconds per unit of the fraction of a second.
 _PCAP = {
@@ -20,14 +20,15 @@ _PCAP = {
 _PCAP_HEADER_BYTES = 24
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SECOND = 1_000_000_000
-#: An empty packet at time 0: no capture has one, but preallocated and damaged files do.
-_ZEROS = bytes(16)
-#: After so many, 1 MiB, the rest of the file is not read: gigabytes of zeros compress to megabytes.
+_CHUNK = 1 << 16
+_HEAD_BYTES = 16  # before each packet
+#: After so many empty packets at time 0, 1 MiB, the rest of the file is not read: gigabytes of zeros compress to
+#: megabytes. No capture has such packets, but preallocated and damaged files do.
 _MOST_ZEROS = 65_536
 
 
-def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
-    """The packets of an open file. If it is truncated or damaged, `notes.damage` says where.
+def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[PacketBlock]:
+    """The packets of an open file, as soon as they are there. If it is damaged, `notes.damage` says where.
 
     Raises:
         CaptureError: See `open_capture`.
@@ -42,7 +43,7 @@ def read_packets(file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -
             reader: Any = PcapNg(file)  # type: ignore[arg-type]  # typed as if it accepted only file names
         except HEADER_ERRORS as error:
             raise _not_a_capture(name, start, notes) from error
-        packets: Iterator[Packet] = reader.packets(file, name, notes)
+        packets: Iterator[PacketBlock] = reader.packets(file, name, notes)
         return packets
     header = file.read(_PCAP_HEADER_BYTES)
     if header[:4] not in _PCAP or len(header) < _PCAP_HEADER_BYTES:
@@ -66,36 +67,45 @@ def _not_a_capture(name: str, start: bytes, notes: CaptureNotes) -> CaptureError
 
 
 def _pcap_packets(
-    file: io.BufferedReader[Any], header: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
-) -> Iterator[Packet]:
-    read, unpack, number, new = file.read, header.unpack, 0, tuple.__new__
-    zeros = skipped = 0
-    while start := read(16):
-        number += 1
-        if len(start) < 16:
-            notes.damage = notes.damage or f"the file ends inside the header of packet {number}"
+    file: io.BufferedReader[Any], head: Struct, fraction_ns: int, link_type: int, notes: CaptureNotes
+) -> Iterator[PacketBlock]:
+    unpack, rest, missing, delivered, zeros, skipped, captured = head.unpack_from, b"", 0, 0, 0, 0, 0
+    # All of what a read returned is used before the next one: a stream returns what is there. Only the rest of the last
+    # packet is awaited, so that `data` is never much larger than a chunk or a packet.
+    while more := (file.read(missing) if rest else file.read1(_CHUNK)):
+        data, damage = rest + more, None
+        packets: list[tuple[int, int, int, int]] = []
+        add, start, size = packets.append, _HEAD_BYTES, len(data)
+        while start <= size:
+            seconds, fraction, captured, wire_length = unpack(data, start - _HEAD_BYTES)
+            end = start + captured
+            if end > size:
+                missing = end - size
+                if captured > MAX_PACKET_BYTES:
+                    number = delivered + len(packets) + skipped + 1
+                    damage = f"packet {number} has an impossible length of {captured} bytes: the rest of the file"
+                break
+            if captured or seconds or fraction or wire_length:
+                add((seconds * _SECOND + fraction * fraction_ns, start, end, wire_length))
+                zeros = 0
+            else:
+                zeros, skipped = zeros + 1, skipped + 1
+                if zeros == _MOST_ZEROS:
+                    first = delivered + len(packets) + skipped - zeros + 1
+                    damage = f"from packet {first} on, the file holds only zeros: the rest of it"
+                    break
+            start = end + _HEAD_BYTES
+        else:
+            missing = start - size
+        yield PacketBlock(link_type, data, packets)
+        if damage is not None:
+            notes.damage = f"{damage} is not read"
             return
-        if start == _ZEROS:
-            zeros, skipped = zeros + 1, skipped + 1
-            if zeros == _MOST_ZEROS:
-                first = number - zeros + 1
-                notes.damage = f"from packet {first} on, the file holds only zeros: the rest of it is not read"
-                return
-            continue
-        zeros = 0
-        seconds, fraction, captured, wire_length = unpack(start)
-        if captured > MAX_PACKET_BYTES:
-            notes.damage = (
-                f"packet {number} has an impossible length of {captured} bytes: the rest of the file is not read"
-            )
-            return
-        data = read(captured)
-        if len(data) < captured:
-            notes.damage = (
-                notes.damage or f"the file ends inside packet {number}, after {len(data)} of {captured} bytes"
-            )
-            return
-        # Like `Packet(...)`, without a call of a Python function for each packet.
-        yield new(Packet, (seconds * _SECOND + fraction * fraction_ns, link_type, data, wire_length))
-    if skipped and notes.damage is None:
+        delivered += len(packets)
+        rest = data[start - _HEAD_BYTES :]
+    if rest:
+        number, held = delivered + skipped + 1, len(rest) - _HEAD_BYTES
+        place = f"the header of packet {number}" if held < 0 else f"packet {number}, after {held} of {captured} bytes"
+        notes.damage = notes.damage or f"the file ends inside {place}"
+    elif skipped and notes.damage is None:
         notes.damage = f"it has zeros in the place of {skipped} packets"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
+from operator import length_hint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,19 +61,22 @@ class CaptureLines:
         return chain.from_iterable(self.batches())
 
     def batches(self) -> Iterator[list[Line]]:
-        """The lines, as many at a time as one block of the capture has; a batch may be empty."""
-        at, receive = 0, self._reassembler.receive
-        for packet in self._capture:
-            self.packets += 1
-            at = packet.at
-            # A bug in kproxy affects only the packet or TCP connection that triggers it.
-            try:
-                events = receive(packet)
-            except Exception as error:  # noqa: BLE001
-                yield self._inspector.fail("reassembling a packet", error, at=at)
-                continue
-            if events:
+        """The lines, as many at a time as were read together; a batch may be empty."""
+        at, receive = 0, self._reassembler.receive_all
+        for link_type, data, packets in self._capture.blocks():
+            self.packets += len(packets)
+            rest = iter(packets)
+            while length_hint(rest):
+                events: list[Event] = []
+                failure: Exception | None = None
+                try:
+                    receive(link_type, data, rest, events)
+                except Exception as error:  # noqa: BLE001  # a bug in kproxy affects only the packet that triggers it
+                    failure = error
                 yield self._lines(events)
+                at = packets[-1 - length_hint(rest)][0]
+                if failure is not None:
+                    yield self._inspector.fail("reassembling a packet", failure, at=at)
         try:
             events = list(self._reassembler.close())
         except Exception as error:  # noqa: BLE001
@@ -80,13 +84,13 @@ class CaptureLines:
             return
         yield self._lines(events)
 
-    def _lines(self, events: Iterable[Event]) -> list[Line]:
+    def _lines(self, events: list[Event]) -> list[Line]:
         lines: list[Line] = []
         process = self.dissector.process
         for event in events:
             try:
                 lines += process(event)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  # it affects only the TCP connection
                 lines += self._failed(event, error)
         return lines + self.dissector.flush()
 

@@ -12,10 +12,10 @@ Endpoint: TypeAlias = tuple[str, int]
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
-_NULL, _ETHERNET, _LOOP, _LINUX_COOKED, _LINUX_COOKED_2 = 0, 1, 108, 113, 276
+_NULL, ETHERNET, _LOOP, _LINUX_COOKED, _LINUX_COOKED_2 = 0, 1, 108, 113, 276
 _RAW_IP = (12, 14, 101, 228, 229)
 LINK_TYPES = {
-    _ETHERNET: "Ethernet",
+    ETHERNET: "Ethernet",
     _LINUX_COOKED: "Linux cooked",
     _LINUX_COOKED_2: "Linux cooked v2",
     _NULL: "BSD loopback",
@@ -27,15 +27,14 @@ LINK_TYPES = {
 NOT_TCP: Final = "not TCP"
 
 _VLANS = (0x8100, 0x88A8, 0x9100)
-_IPV4 = 0x0800
-_ETHERTYPES = {_IPV4: 4, 0x86DD: 6}
-_TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
+IPV4 = 0x0800
+_ETHERTYPES = {IPV4: 4, 0x86DD: 6}
+TCP, _FRAGMENT, _AUTHENTICATION = 6, 44, 51
 _EXTENSIONS = (0, 43, 60, 135, 139, 140, _AUTHENTICATION)  # their second byte is their length
 _IPV4_TCP = Struct("!xxHxxH4x12sIIBB")  # an IPv4 header without options, and a TCP header up to its flags
 _TCP_HEAD = Struct("!4sIIBB")
 #: The usual packet up to its TCP flags: Ethernet, IPv4 without options, TCP.
-_USUAL = Struct("!12xHBxHxxHxBxx12sIIBB")
-_USUAL_SIZE = _USUAL.size
+USUAL: Final = Struct("!12xHBxHxxHxBxx12sIIBB")
 _WORD = Struct("!H")
 
 
@@ -54,33 +53,17 @@ class Segment(NamedTuple):
     missing: int
 
 
-def usual_segment(link_type: int, data: bytes) -> tuple[bytes, int, int, int, bytes] | None:
-    """Key, sequence number, acknowledgement, flags and payload of the usual packet; None for any other.
-
-    It does less than `tcp_segment`, which takes every packet.
-    """
-    if link_type != _ETHERNET or len(data) < _USUAL_SIZE:
-        return None
-    ethertype, version, length, fragment, protocol, key, seq, ack, words, flags = _USUAL.unpack_from(data)
-    if ethertype != _IPV4 or version != 0x45 or protocol != _TCP or fragment & 0x3FFF or not length or words < 0x50:
-        return None
-    start, end = 34 + (words >> 4) * 4, 14 + length
-    if not start <= end <= len(data):
-        return None
-    return key, seq, ack, flags, data[start:end]
-
-
 def tcp_segment(link_type: int, data: bytes, wire_length: int) -> Segment | str:
     """The TCP segment in a packet, or the reason why there is none."""
     try:
-        if link_type == _ETHERNET and data[12] == 8 and data[13] == 0:
+        if link_type == ETHERNET and data[12] == 8 and data[13] == 0:
             offset, version = 14, 4
         else:
             offset, version = _network_layer(link_type, data)
             if version not in (4, 6):
                 return f"link type {link_type} is not supported" if link_type not in LINK_TYPES else "not IP"
         if data[offset] == 0x45 and version == 4:
-            if data[offset + 9] != _TCP:
+            if data[offset + 9] != TCP:
                 return NOT_TCP
             length, fragment, key, seq, ack, words, flags = _IPV4_TCP.unpack_from(data, offset)
             if fragment & 0x3FFF:
@@ -144,7 +127,7 @@ def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
         return 4, data[4] >> 4
     if link_type in _RAW_IP:
         return 0, data[0] >> 4
-    if link_type == _ETHERNET:
+    if link_type == ETHERNET:
         type_offset, offset = 12, 14
     elif link_type == _LINUX_COOKED:
         type_offset, offset = 14, 16
@@ -164,7 +147,7 @@ def _ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
     header = (data[offset] & 15) * 4
     if data[offset] >> 4 != 4 or header < 20:
         return "malformed IP header"
-    if data[offset + 9] != _TCP:
+    if data[offset + 9] != TCP:
         return NOT_TCP
     if _WORD.unpack_from(data, offset + 6)[0] & 0x3FFF:
         return "IP fragment"
@@ -177,7 +160,7 @@ def _ipv6(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
         return "malformed IP header"
     (payload,) = _WORD.unpack_from(data, offset + 4)
     following, tcp = data[offset + 6], offset + 40
-    while following != _TCP:
+    while following != TCP:
         if following == _FRAGMENT:
             if _WORD.unpack_from(data, tcp + 2)[0] & 0xFFF9:
                 return "IP fragment"

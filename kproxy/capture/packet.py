@@ -35,6 +35,18 @@ class Packet(NamedTuple):
     wire_length: int
 
 
+class PacketBlock(NamedTuple):
+    """Packets of one link type that were read together.
+
+    Of each packet, `packets` has the time, the begin and end of its bytes in `data`, and its wire length: to copy the
+    bytes of every packet would cost more than to find the TCP segments in them.
+    """
+
+    link_type: int
+    data: bytes
+    packets: list[tuple[int, int, int, int]]
+
+
 @dataclass(slots=True)
 class CaptureNotes:
     """Filled while packets are read: the reason if reading stopped early, and the TLS key logs of a pcapng file."""

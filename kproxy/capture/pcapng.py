@@ -8,15 +8,14 @@ interfaces of one section for the next.
 from __future__ import annotations
 
 import io
-import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 
 from kproxy.capture.links import LINK_TYPES
-from kproxy.capture.packet import MAX_PACKET_BYTES, CaptureNotes, Packet, unsupported_link
+from kproxy.capture.packet import MAX_PACKET_BYTES, CaptureNotes, PacketBlock, unsupported_link
 
 logging.getLogger("scapy").setLevel(logging.CRITICAL)  # before the import, which otherwise sets WARNING
 
@@ -39,10 +38,17 @@ class PcapNg(RawPcapNgReader):
         self.interfaces.clear()  # each section numbers its interfaces from 0
         super()._read_block_shb()
 
-    def packets(self, file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[Packet]:
+    def packets(self, file: io.BufferedReader[Any], name: str, notes: CaptureNotes) -> Iterator[PacketBlock]:
         """Every packet of the file, after the section header that the constructor has read."""
-        at = 0
-        for number, kind, body in self._blocks(file, notes):
+        self._number = 1  # of the block that was read last
+        self._set_byte_order()
+        at, blocks = 0, self._blocks(file, notes)
+        while True:
+            while buffered := self._buffered_packets(file):
+                yield buffered
+            if (block := next(blocks, None)) is None:
+                return
+            kind, body = block
             try:
                 if kind == _PACKET:
                     interface, high, low, captured, wire_length = self._packet_head.unpack_from(body)
@@ -55,57 +61,90 @@ class PcapNg(RawPcapNgReader):
                     continue
                 link_type, snap_length, options = self.interfaces[interface]
             except (EOFError, IndexError, StructError):
-                notes.damage = f"block {number} is damaged and was skipped"
+                notes.damage = f"block {self._number} is damaged and was skipped"
                 continue
             if kind == _SIMPLE_PACKET:
-                data = body[4:-4][: min(wire_length, snap_length or wire_length)]
+                start, captured = 4, min(wire_length, snap_length or wire_length)
             else:
-                at = (high << 32 | low) * _SECOND // options["tsresol"]
-                data = body[20 : min(20 + captured, len(body) - 4)]
+                start, at = 20, (high << 32 | low) * _SECOND // options["tsresol"]
             if link_type not in LINK_TYPES and not any(known in LINK_TYPES for known, *_ in self.interfaces):
                 raise unsupported_link(name, link_type)
-            yield Packet(at, link_type, data, wire_length)
+            yield PacketBlock(link_type, body, [(at, start, min(start + captured, len(body) - 4), wire_length)])
 
-    def _blocks(self, file: io.BufferedReader[Any], notes: CaptureNotes) -> Iterator[tuple[int, int, bytes]]:
-        """Per block: its number in the file, its type, and its body with the four bytes that repeat its length."""
-        read, unpack = file.read, self._set_byte_order()
-        for number in itertools.count(2):
+    def _buffered_packets(self, file: io.BufferedReader[Any]) -> PacketBlock | None:
+        """The packets that come next in the usual block, are from one interface, and in the buffer already.
+
+        None if there are none: then `_blocks` reads the next block.
+        """
+        data, unpack, word = file.peek(), self._block_head.unpack_from, self._word.unpack_from
+        start, size = self._block_head.size, len(data)
+        if start > size:
+            return None
+        first = unpack(data)[2]
+        if first >= len(self.interfaces):
+            return None
+        link_type, _, options = self.interfaces[first]
+        unit, inexact = divmod(_SECOND, options["tsresol"])
+        if link_type not in LINK_TYPES or inexact:
+            return None
+        packets: list[tuple[int, int, int, int]] = []
+        while start <= size:
+            kind, length, interface, high, low, captured, wire_length = unpack(data, start - 28)
+            trailer = start + length - 32
+            if (
+                kind != _PACKET
+                or interface != first
+                or not start <= trailer <= size - 4
+                or word(data, trailer)[0] != length
+            ):
+                break
+            packets.append(((high << 32 | low) * unit, start, min(start + captured, trailer), wire_length))
+            start += length
+        file.read(start - 28)
+        self._number += len(packets)
+        return PacketBlock(link_type, data, packets) if packets else None
+
+    def _blocks(self, file: io.BufferedReader[Any], notes: CaptureNotes) -> Iterator[tuple[int, bytes]]:
+        """Per block: its type, and its body with the four bytes that repeat its length."""
+        read = file.read
+        while True:
             kind = read(4)
+            self._number += 1
             if kind == _SECTION_TYPE:
                 try:
                     self._read_block_shb()
                 except (EOFError, Scapy_Exception, MemoryError):
-                    notes.damage = notes.damage or f"the section header in block {number} is damaged"
+                    notes.damage = notes.damage or f"the section header in block {self._number} is damaged"
                     return
-                unpack = self._set_byte_order()
+                self._set_byte_order()
                 continue
             length_field = read(4)
             if not kind:
                 return
             if len(length_field) < 4:
-                notes.damage = notes.damage or f"the file ends inside the header of block {number}"
+                notes.damage = notes.damage or f"the file ends inside the header of block {self._number}"
                 return
-            (length,) = unpack(length_field)
+            (length,) = self._word.unpack(length_field)
             if not 12 <= length <= MAX_PACKET_BYTES:
                 notes.damage = (
-                    f"block {number} has an impossible length of {length} bytes: the rest of the file is not read"
+                    f"block {self._number} has an impossible length of {length} bytes: the rest of the file is not read"
                 )
                 return
             body = read(length - 8)
             if len(body) < length - 8:
-                notes.damage = notes.damage or f"the file ends inside block {number}"
+                notes.damage = notes.damage or f"the file ends inside block {self._number}"
                 return
             if body[-4:] != length_field:
-                notes.damage = f"block {number} has two different lengths: the rest of the file is not read"
+                notes.damage = f"block {self._number} has two different lengths: the rest of the file is not read"
                 return
-            yield number, unpack(kind)[0], body
+            yield self._word.unpack(kind)[0], body
 
-    def _set_byte_order(self) -> Callable[[bytes], tuple[int]]:
-        """Set the byte order of a new section; return a function that reads a 32-bit word in it."""
+    def _set_byte_order(self) -> None:
+        """Set the byte order of a new section."""
         self._word = Struct(self.endian + "I")
+        self._block_head = Struct(self.endian + "7I")  # of a block of type _PACKET
         self._packet_head = Struct(self.endian + "5I")
         self._old_packet_head = Struct(self.endian + "HH4I")
-        return self._word.unpack
 
     def _read_other(self, kind: int, body: bytes, notes: CaptureNotes) -> None:
         if kind == _INTERFACE:

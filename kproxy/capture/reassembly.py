@@ -26,7 +26,7 @@ class Half:
     Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;
     `next` that of the next byte to deliver; `fin` that of the end. `acked` is the last sequence number that the other
     side acknowledged. `waiting` has pieces after a gap, sorted, without overlap. `recent` and `older`
-    have the positions and bytes that `RecentBytes` still keeps of this direction.
+    have the payloads before `next` that `RecentBytes` still keeps, and numbers of lost bytes between them.
     """
 
     __slots__ = (
@@ -46,8 +46,8 @@ class Half:
     def __init__(self, flow: Flow, direction: int, kept: RecentBytes) -> None:
         self.flow = flow
         self.kept = kept
-        self.recent: list[tuple[int, bytes]] | None = None
-        self.older: list[tuple[int, bytes]] | None = None
+        self.recent: list[bytes | int] | None = None
+        self.older: list[bytes | int] | None = None
         self.direction = direction
         self.start: int | None = None
         self.next = 0
@@ -130,8 +130,12 @@ class Half:
 
     def _lose_up_to(self, position: int, at: int, events: list[Event]) -> None:
         if position > self.next:
-            events.append(BytesLost(self.flow, self.direction, at, position - self.next))
-            self.next = position
+            self._lose(position - self.next, at, events)
+
+    def _lose(self, size: int, at: int, events: list[Event]) -> None:
+        events.append(BytesLost(self.flow, self.direction, at, size))
+        self.kept.keep(self, size)
+        self.next += size
 
     def _add(self, piece: Piece, at: int, events: list[Event]) -> None:
         if piece[0] < self.next or self.waiting:
@@ -191,10 +195,10 @@ class Half:
     def _deliver(self, payload: bytes, missing: int, at: int, events: list[Event]) -> None:
         if payload:
             events.append(BytesCaptured(self.flow, self.direction, at, payload))
-            self.kept.keep(self, self.next, payload)
+            self.kept.keep(self, payload)
+            self.next += len(payload)
         if missing:
-            events.append(BytesLost(self.flow, self.direction, at, missing))
-        self.next += len(payload) + missing
+            self._lose(missing, at, events)
 
 
 def _end(piece: Piece) -> int:

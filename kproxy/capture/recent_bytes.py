@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kproxy.capture.reassembly import Half
 
-_PAYLOAD_COST = 200  # memory in bytes that a kept payload needs besides its bytes
+PAYLOAD_COST = 100  # memory in bytes that a kept payload needs besides its bytes
 _MAX_LOOKED_AT = 256  # payloads of one direction, so that a retransmission never takes long
 
 
@@ -27,17 +27,23 @@ class RecentBytes:
         self._newer: list[Half] = []  # those that have payloads in this generation
         self._older: list[Half] = []
 
-    def keep(self, half: Half, position: int, payload: bytes) -> None:
-        """Keep a payload that was delivered."""
-        if half.recent is None:
-            half.recent = []
-            self._newer.append(half)
-        half.recent.append((position, payload))
-        self._left -= len(payload) + _PAYLOAD_COST
-        if self._left < 0:
-            self._begin_generation()
+    def keep(self, half: Half, payload: bytes | int) -> None:
+        """Keep a payload that was delivered, or the number of bytes that were lost instead."""
+        (half.recent or self.begin(half)).append(payload)
+        self.count(PAYLOAD_COST if isinstance(payload, int) else PAYLOAD_COST + len(payload))
 
-    def _begin_generation(self) -> None:
+    def begin(self, half: Half) -> list[bytes | int]:
+        """Begin `half.recent`. What is added to it without `keep` must be counted afterwards."""
+        recent: list[bytes | int] = []
+        half.recent = recent
+        self._newer.append(half)
+        return recent
+
+    def count(self, size: int) -> None:
+        """Count memory of what was added, and drop the older generation if the newer one is full."""
+        self._left -= size
+        if self._left >= 0:
+            return
         for half in self._older:
             half.older = None
         for half in self._newer:
@@ -48,11 +54,15 @@ class RecentBytes:
 
 def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
     """The kept payloads of one direction that have bytes at or after `position`, the last one first."""
-    kept = chain(reversed(half.recent or ()), reversed(half.older or ()))
-    for start, payload in islice(kept, _MAX_LOOKED_AT):
-        if start + len(payload) <= position:
+    start = half.next
+    for payload in islice(chain(reversed(half.recent or ()), reversed(half.older or ())), _MAX_LOOKED_AT):
+        if start <= position:
             return
-        yield start, payload
+        if isinstance(payload, int):
+            start -= payload
+        else:
+            start -= len(payload)
+            yield start, payload
 
 
 def difference(start: int, first: bytes, position: int, again: bytes) -> tuple[int, int] | None:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import count
 from typing import TypeAlias
 
 from kproxy.capture.flows import BytesCaptured, Event, Flow, FlowEnded, FlowOpened, How
-from kproxy.capture.links import ACK, FIN, NOT_TCP, RST, SYN, Segment, endpoints, reverse, tcp_segment, usual_segment
+from kproxy.capture.links import (
+    ACK,
+    ETHERNET,
+    FIN,
+    IPV4,
+    NOT_TCP,
+    RST,
+    SYN,
+    TCP,
+    USUAL,
+    Segment,
+    endpoints,
+    reverse,
+    tcp_segment,
+)
 from kproxy.capture.names import name_not_found
-from kproxy.capture.packet import Packet
+from kproxy.capture.packet import MAX_PACKET_BYTES, Packet
 from kproxy.capture.reassembly import WRAP, Half
-from kproxy.capture.recent_bytes import RecentBytes
+from kproxy.capture.recent_bytes import PAYLOAD_COST, RecentBytes
 
 #: A sequence number farther away than this belongs to another connection: no TCP window is this large.
 _MAX_DISTANCE = 1 << 26
@@ -82,31 +96,53 @@ class Reassembler:
         self._recent = RecentBytes(max_recent)
         self._flow_ids = count() if flow_ids is None else flow_ids
 
-    def receive(self, packet: Packet) -> Sequence[Event]:
+    def receive(self, packet: Packet) -> list[Event]:
         """Process the next packet. Never raises on its content."""
+        events: list[Event] = []
         at, link_type, data, wire_length = packet
-        if (usual := usual_segment(link_type, data)) is not None:
-            key, sequence, ack, flags, payload = usual
-            missing = 0
-        else:
-            segment = tcp_segment(link_type, data, wire_length)
-            if isinstance(segment, str):
-                self.skipped[segment] += 1
-                not_found = name_not_found(packet) if segment == NOT_TCP else None
-                return () if not_found is None else (not_found,)
-            key, sequence, ack, flags, payload, missing = segment
-        sender = self._senders.get(key)
-        if sender is not None:
-            connection, half, peer = sender
-            if connection.in_order and flags & _ALL_FLAGS == ACK and sequence == half.next & WRAP and not missing:
-                connection.last_at = at
-                peer.acked = ack
-                if not payload:
-                    return ()
-                self._recent.keep(half, half.next, payload)
-                half.next += len(payload)
-                return (BytesCaptured(half.flow, half.direction, at, payload),)
-        return self._receive_unusual(Segment(key, sequence, ack, flags, payload, missing), at, sender)
+        self.receive_all(link_type, data, iter([(at, 0, len(data), wire_length)]), events)
+        return events
+
+    def receive_all(
+        self, link_type: int, data: bytes, packets: Iterator[tuple[int, int, int, int]], events: list[Event]
+    ) -> None:
+        """Process the next packets, those of a `PacketBlock`, and add what they bring to `events`.
+
+        Written for the usual packet, which continues its direction, in one loop: a call, or a copy of the packet,
+        costs as much as the rest.
+        """
+        unpack, sender_of, recent, add, kept = USUAL.unpack_from, self._senders.get, self._recent, events.append, 0
+        usual_bytes = USUAL.size if link_type == ETHERNET else MAX_PACKET_BYTES + 1
+        try:
+            for at, start, end, wire_length in packets:
+                if end - start >= usual_bytes:
+                    kind, version, length, fragment, protocol, key, sequence, ack, words, flags = unpack(data, start)
+                    first, stop = start + 34 + (words >> 4) * 4, start + 14 + length
+                    if (
+                        kind == IPV4
+                        and version == 0x45
+                        and protocol == TCP
+                        and not fragment & 0x3FFF
+                        and words >= 0x50
+                        and flags & _ALL_FLAGS == ACK
+                        and first <= stop <= end
+                        and (sender := sender_of(key)) is not None
+                    ):
+                        connection, half, peer = sender
+                        position = half.next
+                        if connection.in_order and sequence == position & WRAP:
+                            connection.last_at = at
+                            peer.acked = ack
+                            if first < stop:
+                                payload = data[first:stop]
+                                add(BytesCaptured(half.flow, half.direction, at, payload))
+                                (half.recent or recent.begin(half)).append(payload)
+                                half.next = position + stop - first
+                                kept += stop - first + PAYLOAD_COST
+                            continue
+                events += self._receive_unusual(Packet(at, link_type, data[start:end], wire_length))
+        finally:
+            recent.count(kept)
 
     def close(self) -> Iterator[Event]:
         """End the capture: deliver waiting data and end all flows."""
@@ -116,8 +152,17 @@ class Reassembler:
             self._forget(next(iter(self._connections)), at, "end of capture", events)
             yield from events
 
-    def _receive_unusual(self, segment: Segment, at: int, sender: _Sender | None) -> list[Event]:
+    def _receive_unusual(self, packet: Packet) -> list[Event]:
+        segment = tcp_segment(packet.link_type, packet.data, packet.wire_length)
+        if not isinstance(segment, str):
+            return self._receive_segment(segment, packet.at)
+        self.skipped[segment] += 1
+        not_found = name_not_found(packet) if segment == NOT_TCP else None
+        return [] if not_found is None else [not_found]
+
+    def _receive_segment(self, segment: Segment, at: int) -> list[Event]:
         events: list[Event] = []
+        sender = self._senders.get(segment.key)
         if sender is not None and _is_new_connection(segment, sender):
             self._forget(sender[0], at, "replaced", events)
             sender = None

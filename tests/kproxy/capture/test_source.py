@@ -26,6 +26,11 @@ TWO = [packet(b"first packet"), packet(b"second", at=AT + 5_000, wire_length=150
 SAMPLE = gzip.decompress((PCAPS / "sasl-plain-kafka-python-4.3.1.pcap.gz").read_bytes())
 
 
+def zeros(count: int) -> bytes:
+    """Records of empty packets at time 0."""
+    return bytes(16 * count)
+
+
 def read(data: bytes) -> tuple[list[Packet], str | None]:
     with open_capture(io.BytesIO(data)) as capture:
         return list(capture), capture.truncated
@@ -124,6 +129,63 @@ def test_gives_a_packet_before_the_next_one_is_written() -> None:
         pipe.write(pcap(TWO[:1]))
         with open_capture(source) as capture:
             assert next(iter(capture)) == TWO[0]
+
+
+PCAPNG_TWO = section() + interface() + enhanced(b"abc", 0) + enhanced(b"defghi", 1)
+
+
+@pytest.mark.parametrize("data", [pcap(TWO), PCAPNG_TWO], ids=["pcap", "pcapng"])
+@pytest.mark.parametrize("end", [1, 5, 6, 7, 11, 22], ids="all but {}".format)
+def test_gives_a_packet_before_the_next_one_is_complete(data: bytes, end: int) -> None:
+    reading, writing = os.pipe()
+    with open(writing, "wb", buffering=0) as pipe, open(reading, "rb") as source:  # noqa: PTH123
+        pipe.write(data[:-end])
+        with open_capture(source) as capture:
+            packets = iter(capture)
+            first = next(packets)
+            pipe.write(data[-end:])
+            pipe.close()
+            assert [first, *packets] == read(data)[0]
+
+
+class Chunks(io.BytesIO):
+    """Returns few bytes at a time, as a pipe may."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        super().__init__(data)
+        self.most = size
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        return super().read1(min(size, self.most) if size is not None and size >= 0 else self.most)
+
+
+@pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 28, 61, 4096])
+def test_packets_that_straddle_reads_are_the_same(size: int) -> None:
+    damaged = pcap([*TWO, packet(bytes(70_000)), packet(b""), *TWO]) + zeros(3) + pcap(TWO)[24:] + b"rest"
+    for data in (
+        SAMPLE[:20_000],
+        damaged,
+        PCAPNG_TWO + section(">") + interface(endian=">") + PCAPNG_TWO,
+        PCAPNG_TWO[:-1],
+    ):
+        with Capture(Chunks(data, size), "chunks", owned=False) as capture:
+            assert (list(capture), capture.truncated) == read(data)
+
+
+def test_packets_larger_than_a_read_are_not_copied_for_each() -> None:
+    long = [packet(bytes([each]) * (1 << 20)) for each in range(3)]
+    with Capture(Chunks(pcap(long), 100_000), "chunks", owned=False) as capture:
+        blocks = list(capture.blocks())
+    assert sum(len(block.data) for block in blocks) < 2 * 3 * (1 << 20)
+    assert [len(block.packets) for block in blocks if block.packets] == [1, 1, 1]
+
+
+def test_packets_that_were_read_together_come_in_one_block() -> None:
+    pcapng = section() + interface() + interface(113) + b"".join(enhanced(b"abc", each) for each in range(50))
+    pcapng += b"".join(enhanced(b"abc", each, interface=1) for each in range(20))
+    for data, sizes in ((pcap(TWO * 50), [100]), (pcapng, [50, 20])):
+        with open_capture(io.BytesIO(data)) as capture:
+            assert [len(block.packets) for block in capture.blocks() if block.packets] == sizes
 
 
 def test_closes_the_file_that_it_opened_and_no_other(tmp_path: Path) -> None:
@@ -225,6 +287,37 @@ def test_a_capture_cut_anywhere_gives_the_packets_before_the_cut() -> None:
         assert (truncated is None) == (cut in (24, *ends))
 
 
+def test_a_cut_is_described_by_its_place() -> None:
+    data = pcap(TWO)
+    second = 24 + 16 + len(TWO[0].data)
+    for cut in range(24, len(data) + 1):
+        number, held = (1, cut - 24) if cut < second else (2, cut - second)
+        if held in (0, 16 + len(TWO[number - 1].data)):
+            expected = None
+        elif held < 16:
+            expected = f"the file ends inside the header of packet {number}"
+        else:
+            captured = len(TWO[number - 1].data)
+            expected = f"the file ends inside packet {number}, after {held - 16} of {captured} bytes"
+        assert read(data[:cut]) == (TWO[: (cut >= second) + (cut == len(data))], expected)
+
+
+def test_a_cut_of_a_pcapng_is_described_by_its_place() -> None:
+    third = len(PCAPNG_TWO) - len(enhanced(b"defghi", 1))
+    whole = read(PCAPNG_TWO)[0]
+    for cut in range(third, len(PCAPNG_TWO)):
+        place = "the header of block 4" if third < cut < third + 8 else "block 4"
+        assert read(PCAPNG_TWO[:cut]) == (whole[:1], f"the file ends inside {place}" if cut > third else None)
+
+
+@pytest.mark.parametrize(("held", "claim"), [(4, 4), (5, 8), (5, 9), (5, 100), (5, 0xFFFF_FFFF)])
+def test_a_pcapng_packet_ends_with_its_block(held: int, claim: int) -> None:
+    body = struct.pack("<5I", 0, 0, 0, claim, 200) + b"abcde"[:held]
+    data = section() + interface() + block(6, body) + enhanced(b"next", 1)
+    content = (b"abcde"[:held] + bytes(-held % 4))[:claim]
+    assert read(data) == ([packet(content, at=0, wire_length=200), packet(b"next", at=1000)], None)
+
+
 def zstd_blocks(data: bytes) -> bytes:
     """One frame of many blocks: each can be read when it is there."""
     compressor = zstandard.ZstdCompressor().compressobj()
@@ -273,11 +366,6 @@ def test_scapy_is_imported_by_opening_a_file_alone() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def zeros(count: int) -> bytes:
-    """Records of empty packets at time 0."""
-    return bytes(16 * count)
-
-
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
 def test_a_file_that_goes_on_with_zeros_is_not_read_to_its_end(compress: Callable[[bytes], bytes]) -> None:
     chunks = 0
@@ -291,6 +379,16 @@ def test_a_file_that_goes_on_with_zeros_is_not_read_to_its_end(compress: Callabl
         assert list(capture) == TWO
         assert capture.truncated == "from packet 3 on, the file holds only zeros: the rest of it is not read"
     assert 0 < chunks < 100
+
+
+def test_packets_between_zeros_begin_the_count_again() -> None:
+    data = pcap(TWO) + zeros(65_535) + pcap(TWO[:1])[24:] + zeros(65_535) + pcap(TWO[:1])[24:]
+    packets, truncated = read(data)
+    assert len(packets) == 4
+    assert truncated == "it has zeros in the place of 131070 packets"
+    assert read(data + zeros(65_536))[1] == (
+        "from packet 131075 on, the file holds only zeros: the rest of it is not read"
+    )
 
 
 def test_packets_after_some_zeros_are_read() -> None:

@@ -225,6 +225,24 @@ def test_only_the_last_bytes_are_kept_for_comparison() -> None:
     assert found == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
 
 
+def test_bytes_before_and_after_lost_ones_are_compared() -> None:
+    cut = ethernet(ipv4(tcp(CLIENT[1], SERVER[1], 110, b"abc", ack=500), length=20 + 20 + 8))
+    packets = [
+        sent(100, b"ask", ack=500),
+        sent(107, b"for", ack=500),
+        sent(500, ack=110, server=True),  # 103 to 107 are lost
+        packet(cut, wire_length=len(cut) + 5),  # 113 to 118 are lost
+        sent(118, b"end", ack=500),
+    ]
+    assert told_lost(packets) == [4, 5]
+    again = [sent(100, b"ASk", at=1), sent(107, b"fOr", at=2), sent(110, b"abC", at=3), sent(118, b"End", at=4)]
+    assert differing(*packets, *again) == [(0, 1, 0, 3, 2), (0, 2, 8, 3, 1), (0, 3, 12, 3, 1), (0, 4, 18, 3, 1)]
+
+
+def told_lost(packets: list[Packet]) -> list[int]:
+    return [event.size for event in run([*HANDSHAKE, *packets]) if isinstance(event, BytesLost)]
+
+
 def test_bytes_are_forgotten_when_others_were_sent_since() -> None:
     others = [sent(500 + 300 * each, bytes(300), server=True) for each in range(5)]
     assert differing(sent(100, b"ask"), *others[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000))

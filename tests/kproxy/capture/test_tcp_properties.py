@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.capture import BytesCaptured, BytesLost, FlowEnded, FlowOpened, Packet, Reassembler
+from kproxy.capture import BytesCaptured, BytesLost, Event, FlowEnded, FlowOpened, Packet, Reassembler
 from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, sent
 
 
@@ -74,3 +74,27 @@ def test_any_segments_whatever_their_flags_neither_raise_nor_leave_anything_wait
     assert opened == ended
     assert reassembler._waiting_total == 0
     assert not reassembler._gaps
+
+
+@given(deliveries(), st.data())
+def test_packets_give_the_same_events_alone_and_together(
+    delivery: tuple[bytes, int, list[Packet]], data: st.DataObject
+) -> None:
+    _, first, packets = delivery
+    packets = [*handshake(first), *packets]
+    joined, places = b"", []
+    for each in packets:
+        each_at, _, content, wire_length = each
+        joined += data.draw(st.sampled_from([b"", b"between"]))
+        places.append((each_at, len(joined), len(joined) + len(content), wire_length))
+        joined += content
+    together: list[Event] = []
+    Reassembler().receive_all(1, joined + b"after", iter(places), together)
+    reassembler = Reassembler()
+    alone = [event for one in packets for event in reassembler.receive(one)]
+    assert list(map(without_flow, together)) == list(map(without_flow, alone))
+
+
+def without_flow(event: Event) -> list[object]:
+    names = getattr(event, "_fields", None) or getattr(event, "__struct_fields__")  # noqa: B009
+    return [type(event), *(getattr(event, name) for name in names if name != "flow")]

@@ -257,7 +257,7 @@ def break_capture(patch: Patch, broken: str) -> None:
         return count == 10
 
     if broken == "packet":
-        patch.setattr(tcp.Reassembler, "receive", failing(tcp.Reassembler.receive, tenth))
+        patch.setattr(tcp, "BytesCaptured", failing(tcp.BytesCaptured, tenth))
     else:
         patch.setattr(Dissector, "process", failing(Dissector.process, tenth))
 
