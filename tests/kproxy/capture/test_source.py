@@ -391,6 +391,14 @@ def test_packets_between_zeros_begin_the_count_again() -> None:
     )
 
 
+@pytest.mark.parametrize("head", [(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 0, 1)])
+def test_an_empty_packet_with_a_time_or_a_length_is_one(head: tuple[int, ...]) -> None:
+    packets, truncated = read(pcap([]) + struct.pack("<4I", *head))
+    assert packets == [(head[0] * 10**9 + head[1] * 1000, 1, b"", head[3])]
+    assert truncated is None
+    assert read(pcap([]) + struct.pack("<4I", 0, 0, 3, 0) + b"abc") == ([(0, 1, b"abc", 0)], None)
+
+
 def test_packets_after_some_zeros_are_read() -> None:
     data = pcap(TWO) + zeros(5) + pcap(TWO)[24:]
     assert read(data) == (TWO + TWO, "it has zeros in the place of 5 packets")

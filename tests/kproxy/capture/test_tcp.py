@@ -511,3 +511,51 @@ def test_an_established_connection_of_which_only_the_client_was_captured() -> No
     packets = [sent(99, flags=SYN), sent(99, flags=SYN), sent(100, b"x")]
     [ended] = [event for event in run(packets) if isinstance(event, FlowEnded)]
     assert (ended.how, ended.attempts) == ("end of capture", 0)
+
+
+def test_the_end_of_the_capture_is_at_the_last_packet() -> None:
+    *_, ended = run([*HANDSHAKE, sent(100, b"abc", ack=500, at=AT + 7)])
+    assert isinstance(ended, FlowEnded)
+    assert ended.at == AT + 7
+
+
+NEXT = tcp(CLIENT[1], SERVER[1], 100, b"abc", ack=500)
+
+
+@pytest.mark.parametrize(
+    ("unusual", "expected", "skipped"),
+    [
+        (packet(ethernet(ipv4(NEXT, options=8))), [b"abc"], None),
+        (packet(ethernet(ipv4(NEXT, length=0))), [b"abc"], None),
+        (packet(ethernet(ipv4(NEXT) + b"padding")), [b"abc"], None),
+        (packet(bytes(12) + b"\x81\0\0\1\x08\0" + ipv4(NEXT)), [b"abc"], None),
+        (packet(ipv4(NEXT), 101), [b"abc"], None),
+        (packet(ethernet(ipv4(NEXT))[:-1], wire_length=57), [b"ab", 1], None),
+        (packet(ethernet(ipv4(NEXT, fragment=0x2000))), [], "IP fragment"),
+        (packet(ethernet(ipv4(NEXT, protocol=17))), [], "not TCP"),
+        (packet(ethernet(ipv4(NEXT), 0x0806)), [], "not IP"),
+        (packet(ethernet(b"\x65" + ipv4(NEXT)[1:])), [], "malformed IP header"),
+        (packet(ethernet(ipv4(NEXT)), 113), [], "not IP"),
+        (packet(ethernet(ipv4(NEXT[:12] + b"\x40" + NEXT[13:]))), [], "malformed TCP header"),
+        (packet(ethernet(ipv4(NEXT, length=39))), [], "malformed TCP header"),
+        (packet(ethernet(ipv4(NEXT))[:53]), [3], None),
+        (packet(ethernet(ipv4(NEXT))[:47]), [], "truncated headers"),
+    ],
+)
+def test_an_unusual_packet_amid_usual_ones(unusual: Packet, expected: list[object], skipped: str | None) -> None:
+    """In a block with others, whose bytes follow, and as the next of an open connection."""
+    first, after = sent(500, b"ok", ack=100, server=True), sent(103, b"xyz", ack=502)
+    if not expected:
+        after = sent(100, b"xyz", ack=502)
+    reassembler = Reassembler()
+    run_handshake = [
+        event for each in [*HANDSHAKE, sent(500, ack=100, server=True)] for event in reassembler.receive(each)
+    ]
+    assert len(run_handshake) == 1
+    data, events = first.data + unusual.data + after.data, list[Event]()
+    ends = [len(first.data), len(first.data) + len(unusual.data), len(data)]
+    starts = [0, *ends]
+    for each, start, end in zip((first, unusual, after), starts, ends, strict=False):
+        reassembler.receive_all(each.link_type, data, iter([(each.at, start, end, each.wire_length)]), events)
+    assert [value for _, value in told(events)] == [b"ok", *expected, b"xyz"]
+    assert reassembler.skipped == ({} if skipped is None else {skipped: 1})
