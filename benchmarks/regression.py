@@ -6,8 +6,9 @@ Five kinds of work, in processes of `python -m kproxy`: `dissect --json` and `di
 (the pieces in `tests/data/traffic`, several times in one process), the same traffic through a proxy that inspects it
 (all its processes), the relay for round trips of 100 bytes, and `explain --json` of broken frames. Both revisions do
 each at the same time, on one CPU, which alternates between them every few milliseconds: whatever else the computer
-does slows both down alike. The median ratio of several rounds counts. The status is 1 if this checkout has less than
-85 % of the pinned revision's speed, also after more rounds.
+does slows both down alike (the relays alternate in turns of their own, so that neither changes what a wake-up of the
+other costs). The median ratio of several rounds counts. The status is 1 if this checkout has less than 85 % of the
+pinned revision's speed, also after more rounds.
 
 The pinned revision comes from the history of this clone. If the clone is shallow, nothing is compared. After a lasting
 improvement, pin the revision that has it.
@@ -24,6 +25,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -40,7 +43,8 @@ LEAST: Final = 0.85
 _HERE: Final = Path(__file__).resolve().parents[1]
 _COPIES: Final = 3  # of the pieces, 6,000 frames each: so the start of Python is a fifth of the work
 _BROKEN_FRAMES: Final = 150
-_TRIPS: Final = 12_000
+_TURNS: Final = 20
+_TRIPS: Final = 600  # in a turn
 
 #: CPU seconds of one piece of work with the revision of that name.
 Measure: TypeAlias = Callable[[str], float]
@@ -130,10 +134,14 @@ def write_broken_frames(path: Path) -> None:
 
 @contextmanager
 def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
-    """A relay of each revision before the same upstream. All run on one CPU: the cost of a wake-up depends on that."""
+    """A relay of each revision before the same upstream. All run on one CPU: the cost of a wake-up depends on that.
+
+    It also depends on who else waits for the CPU, so the relays take turns, a tenth of a second each.
+    """
     with ExitStack() as stack:
         port, _ = stack.enter_context(process(upstream))
         running = {}
+        turn = threading.Lock()
         for name, tree in trees.items():
             words = ["--listen", "127.0.0.1:0", "--upstream", f"127.0.0.1:{port}", "--no-trace", "--no-control", "-q"]
             relay = stack.enter_context(
@@ -155,10 +163,12 @@ def relays(trees: Mapping[str, Path], directory: Path) -> Iterator[Measure]:
         def measure(name: str) -> float:
             pid, own = running[name]
             cpu = cpu_seconds(pid)
-            with connect(own, ECHO) as sock:
-                for _ in range(_TRIPS):
-                    sock.sendall(SMALL_FRAME)
-                    sock.recv(len(SMALL_FRAME), socket.MSG_WAITALL)
+            for _ in range(_TURNS):
+                with turn, connect(own, ECHO) as sock:  # the upstream serves one connection at a time
+                    for _ in range(_TRIPS):
+                        sock.sendall(SMALL_FRAME)
+                        sock.recv(len(SMALL_FRAME), socket.MSG_WAITALL)
+                time.sleep(0.001)  # the other one waits for its turn, and gets it
             return cpu_seconds(pid) - cpu
 
         yield measure
