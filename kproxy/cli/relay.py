@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.live.options import InspectorOptions
     from kproxy.live.run import RelayOptions
     from kproxy.live.run import run as run_live
-    from kproxy.live.upstreams import Brokers, BuiltInBroker, CapturedResponses, Upstream
+    from kproxy.live.upstreams import BuiltInBroker, CapturedResponses, RunningBrokers, Upstream
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
 
     http, registry = _tcp(args.http, "--http"), _tcp(args.registry_listen, "--registry-listen")
@@ -179,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
     elif broker is not None:
         bound, upstream = listeners.of_broker(args, broker), BuiltInBroker(broker, registry)
     else:
-        bound, upstream = listeners.of_upstreams(args), Brokers(check=not args.no_check)
+        bound, upstream = listeners.of_upstreams(args), RunningBrokers(check=not args.no_check)
     rewriting = rewriting_of(args, bound)
     directory = None if args.no_trace else _trace_directory(Path(args.trace or _TRACE))
     control = _control(args)

@@ -65,7 +65,7 @@ class Upstream:
         return address
 
 
-class Brokers(Upstream):
+class RunningBrokers(Upstream):
     """The brokers that listeners name. With `check`, the proxy starts only if each of them answers."""
 
     def __init__(self, *, check: bool) -> None:
