@@ -10,6 +10,7 @@ from typing import cast
 from dissectors.connections.events import Direction
 from kproxy.capture import Capture, Packet
 from kproxy.capture.lines import CaptureLines
+from kproxy.capture.packet import PacketBlock
 from kproxy.inspection.event_lines import finding_entry
 from kproxy.inspection.explain import explain
 from kproxy.inspection.inspector import Inspector
@@ -111,7 +112,11 @@ class _Packets:
     def __init__(self, seed: str, count: int, watch: Watch) -> None:
         self._random, self._source, self._count, self._watch = Random(seed), Source(seed), count, watch
 
-    def __iter__(self) -> Iterator[Packet]:
+    def blocks(self) -> Iterator[PacketBlock]:
+        for at, link_type, data, wire_length in self._packets():
+            yield PacketBlock(link_type, data, [(at, 0, len(data), wire_length)])
+
+    def _packets(self) -> Iterator[Packet]:
         random, at, port = self._random, AT, 20_000
         while self._watch.frames < self._count:
             port = 20_000 + (port + 1) % 40_000
