@@ -303,3 +303,25 @@ def test_a_closed_connection_tells_its_totals_and_what_was_left_open() -> None:
     assert (close.by, close.how, close.requests, close.responses, close.unanswered) == ("client", "fin", 1, 0, 1)
     assert close.request_bytes > 0
     assert [line.code for line in session.lines if isinstance(line, FindingLine)] == ["C004"]
+
+
+def test_data_that_is_received_together_has_the_lines_of_data_one_by_one() -> None:
+    """Long pauses in between: deadlines pass that an earlier piece of the same data has set."""
+    pieces = [
+        (Direction.REQUEST, request("Produce", 3, PRODUCE, correlation_id=1), 0),
+        (Direction.REQUEST, request("Metadata", 1, {"topics": None}, correlation_id=2)[:20], 1),
+        (Direction.REQUEST, request("Metadata", 1, {"topics": None}, correlation_id=2)[20:], 200),
+        (Direction.RESPONSE, response("Produce", 3, {}, correlation_id=1), 400),
+        (Direction.RESPONSE, response("Metadata", 1, {}, correlation_id=2), 401),
+        (Direction.REQUEST, b"\0\0\0\x30", 402),
+        (Direction.REQUEST, request("Heartbeat", 0, {}, correlation_id=3), 700),
+    ]
+    one_by_one, together = Session(), Session()
+    for direction, data, second in pieces:
+        at = AT + second * 1000 * MS
+        one_by_one.lines += one_by_one.inspector.data(5, direction, data, at=at)
+        together.lines += together.inspector.receive(5, direction, data, at=at)
+    one_by_one.close()
+    together.close()
+    assert together.lines == one_by_one.lines
+    assert len([line for line in together.lines if isinstance(line, FindingLine)]) >= 2

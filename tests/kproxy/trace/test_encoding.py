@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from kproxy.trace.encoding import append_line, as_mapping, encode_json, json_schema, parse_line
+from kproxy.trace.encoding import append_line, append_lines, as_mapping, encode_json, json_schema, parse_line
 from kproxy.trace.lines import KINDS, CloseLine, GapLine, OpenLine, RequestLine, TopicEntry
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -105,3 +105,11 @@ def test_the_schema_refuses_a_line_of_no_kind() -> None:
 def test_every_kind_has_the_columns_that_identify_a_line() -> None:
     for kind in KINDS.values():
         assert {"v", "ts", "connection_id"} <= set(kind.__struct_fields__)
+
+
+@pytest.mark.parametrize("name", ["orders", "bestellungen-für", "a\x7fb", "half \udce4", 'quo"te\n'])
+def test_several_lines_are_those_encoded_one_by_one(name: str) -> None:
+    lines = [REQUEST, msgspec.structs.replace(REQUEST, topics=[TopicEntry(name)]), REQUEST]
+    out = bytearray(b"before\n")
+    append_lines(lines, out)
+    assert bytes(out) == b"before\n" + b"".join(map(encoded, lines))

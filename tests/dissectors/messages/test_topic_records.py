@@ -1,0 +1,37 @@
+"""Record data and fetch offsets, read once for all that need them."""
+
+from dissectors.messages.message import read_request
+from dissectors.messages.topic_records import fetch_offsets, first_batch, topic_records
+from dissectors.records import encode
+from tests.kproxy.frames import request
+
+BATCH = encode([{"base_sequence": 7, "producer_id": 9, "records": [{"value": b"a"}, {"value": b"b"}]}])
+OLD = encode([{"magic": 1, "value": b"a" * 100}])
+
+
+def test_each_partition_has_the_header_of_its_first_batch() -> None:
+    rows = [{"index": 4, "records": BATCH}, {"index": 5, "records": None}, {"index": 6, "records": OLD}]
+    message = read_request(request("Produce", 9, {"topic_data": [{"name": "orders", "partition_data": rows}]}))
+    [topic] = topic_records(message)
+    assert topic.key == "orders"
+    assert [each.partition for each in topic.partitions] == [4, 5, 6]
+    first, null, old = topic.partitions
+    assert first.batch is not None
+    assert (first.batch.producer_id, first.batch.base_sequence, first.batch.next_sequence) == (9, 7, 9)
+    assert (null.data, null.batch) == (None, None)
+    assert old.data is not None
+    assert len(old.data) > 100
+    assert old.batch is None  # of format 1
+    assert topic_records(message) is topic_records(message)
+
+
+def test_a_truncated_header_is_no_batch() -> None:
+    assert first_batch(BATCH[:60]) is None
+    assert first_batch(BATCH[:61]) is not None
+
+
+def test_fetch_offsets_are_by_topic_and_partition() -> None:
+    rows = [{"partition": 1, "fetch_offset": 10}, {"partition": 2, "fetch_offset": 20}]
+    message = read_request(request("Fetch", 11, {"topics": [{"topic": "orders", "partitions": rows}]}))
+    assert fetch_offsets(message) == {("orders", 1): 10, ("orders", 2): 20}
+    assert fetch_offsets(read_request(request("Metadata", 1, {"topics": None}))) == {}
