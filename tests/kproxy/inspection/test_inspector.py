@@ -316,7 +316,7 @@ def test_data_that_is_received_together_has_the_lines_of_data_one_by_one() -> No
         (Direction.REQUEST, b"\0\0\0\x30", 402),
         (Direction.REQUEST, request("Heartbeat", 0, {}, correlation_id=3), 700),
     ]
-    one_by_one, together = Session(), Session()
+    one_by_one, together = Session(partial=True), Session(partial=True)  # without stalls, nothing else flushes
     for direction, data, second in pieces:
         at = AT + second * 1000 * MS
         one_by_one.lines += one_by_one.inspector.data(5, direction, data, at=at)
