@@ -110,9 +110,6 @@ def _read(body: dict[str, Any], path: RecordsPath) -> list[TopicRecords]:
         rows = []
         for row in topic.get(partitions) or ():
             data = row.get("records")
-            batch = None
-            if data and len(data) >= _HEADER_SIZE and data[16] == _MAGIC:
-                batch = _new(BatchSpan, (0, len(data), *_read_header(data)))
-            rows.append(_new(PartitionRecords, (row.get(index), row, data, batch)))
+            rows.append(_new(PartitionRecords, (row.get(index), row, data, first_batch(data) if data else None)))
         found.append(_new(TopicRecords, (topic.get(name), topic.get("topic_id"), rows)))
     return found
