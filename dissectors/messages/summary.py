@@ -247,10 +247,7 @@ def _topics_with_records(message: Message, request: Message | None, make: Callab
                 count, batch_count, named, following = outline(data, batch)
                 records += count
                 batches += batch_count
-                if codecs or len(named) > 1:
-                    codecs += [codec for codec in named if codec not in codecs]
-                else:
-                    codecs.extend(named)
+                codecs += [codec for codec in named if codec not in codecs]
             if number is None:
                 continue
             numbers.append(number)

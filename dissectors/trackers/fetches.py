@@ -113,25 +113,23 @@ class Fetches:
         elif isinstance(event, BytesSkipped) or event.damaged or not event.message.well_formed:
             self._sessions.clear()
         elif event.message.body.get("session_epoch", -1) > 0:
-            self._update_session(event.message.body)
+            self._update_session(event.message)
         elif self.unused_sessions and opens_session(event.message.body):
             connection.flags |= _IRREGULAR
 
-    def offsets(self, asked: Mapping[str, Any]) -> Mapping[TopicPartition, int]:
-        """The offset of every partition that a request fetches; empty if its session is unknown."""
+    def offsets(self, request: RequestReceived | None) -> Mapping[TopicPartition, int]:
+        """The offset of every partition that a request fetches; empty if it, or its session, is unknown."""
+        if request is None or not request.message.well_formed:
+            return {}
+        asked = request.message.body
         if asked.get("session_epoch", -1) > 0:
             session = self._sessions.get(asked.get("session_id", 0))
             return session.offsets if session else {}
-        return _offsets(asked)
+        return fetch_offsets(request.message)
 
-    def offsets_of(self, request: Message) -> Mapping[TopicPartition, int]:
-        """The same for the message of a well-formed request, whose partitions are read only once."""
-        if request.body.get("session_epoch", -1) > 0:
-            return self.offsets(request.body)
-        return fetch_offsets(request)
-
-    def behind(self, asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
+    def behind(self, request: RequestReceived, body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
         """The partitions of a request or its session that have more records: (fetch offset, end offset)."""
+        asked = request.message.body
         if asked.get("session_epoch", -1) > 0:
             session = self._sessions.get(asked.get("session_id", 0))
             if session is None or not session.behind:
@@ -139,14 +137,15 @@ class Fetches:
             return {place: (session.offsets[place], session.ends[place]) for place in session.behind}
         if _is_at_the_end(asked, body):
             return {}
-        offsets = _offsets(asked)
+        offsets = self.offsets(request)
         return {
             place: (offsets[place], end)
             for place, end in _ends(asked, body).items()
             if place in offsets and end > offsets[place]
         }
 
-    def _update_session(self, body: Mapping[str, Any]) -> None:
+    def _update_session(self, request: Message) -> None:
+        body = request.body
         session_id = body.get("session_id", 0)
         session = self._sessions.get(session_id)
         if session is None:
@@ -156,7 +155,7 @@ class Fetches:
             for partition in topic.get("partitions") or ():
                 session.forget((name, partition))
         if body.get("topics"):
-            session.set_offsets(_offsets(body))
+            session.set_offsets(fetch_offsets(request))
         if len(session.offsets) > _MOST_PARTITIONS:
             del self._sessions[session_id]
 
@@ -172,37 +171,28 @@ class Fetches:
         )
         if connection.flags & _REFUSED:
             self.refused = refusals(body, "partitions", "partition_index")
-        if asked is None:
+        if asked is None or event.request is None:
             return
         if (epoch := asked.get("session_epoch", -1)) >= 0:
             opened = body.get("session_id")
             self.unused_sessions = self.unused_sessions + 1 if opened and opens_session(asked) else 0
             if epoch == 0 and opened:
-                self._open(opened, asked, body)
+                self._open(opened, event.request.message, body)
             elif topics and (session := self._sessions.get(asked.get("session_id", 0))) is not None:
                 session.answer(_ends(asked, body))
         if self.is_empty:
-            starved = bool(self.behind(asked, body))
+            starved = bool(self.behind(event.request, body))
         else:
             starved = len(message.frame) <= _SMALL and _has_only_control(message)
         if starved:
             connection.flags |= _STARVED
 
-    def _open(self, session_id: int, asked: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-        offsets = _offsets(asked)
+    def _open(self, session_id: int, request: Message, body: Mapping[str, Any]) -> None:
+        offsets = fetch_offsets(request)
         if len(offsets) <= _MOST_PARTITIONS:
             self._sessions[session_id] = session = _Session()
             session.set_offsets(offsets)
-            session.answer(_ends(asked, body))
-
-
-def _offsets(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    return {
-        (name, each.get("partition", 0)): each.get("fetch_offset", 0)
-        for topic in body.get("topics") or ()
-        for name in (topic_of(topic),)
-        for each in topic.get("partitions") or ()
-    }
+            session.answer(_ends(request.body, body))
 
 
 def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartition, int]:
@@ -224,7 +214,7 @@ def _has_only_control(message: Message) -> bool:
         only_control(records.data)
         for topic in topic_records(message)
         for records in topic.partitions
-        if records.data and (records.batch is None or records.batch.attributes & CONTROL)
+        if records.data and records.batch is not None and records.batch.attributes & CONTROL
     )
 
 

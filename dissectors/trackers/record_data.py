@@ -113,13 +113,15 @@ class RecordData:
         topics, rows = _PRODUCE if message.is_request else _FETCH
         for at, topic in enumerate(topic_records(message)):
             for position, records in enumerate(topic.partitions):
-                row = records.row
+                row, data = records.row, records.data
+                if not data and data is not None and not row.get("error_code"):
+                    continue
                 part = PartitionData((topic.key, records.partition or 0), (topics, at, rows, position), row, [], 0)
-                if records.data:
-                    self._examine(records.data, records.batch, part, event, connection)
+                if data:
+                    self._examine(data, records.batch, part, event, connection)
                 elif row.get("error_code"):
                     self.failed.append(part)
-                elif row.get("records", b"") is None:
+                elif "records" in row:
                     self.null.append(part)
         unusual = self.failed or self.null or self.magics & _OLD or self.attributes & CONTROL
         if self.faults or unusual or (self._is_odd_produce() if message.is_request else self._is_odd_fetch(event)):

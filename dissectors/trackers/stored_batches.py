@@ -89,8 +89,7 @@ class StoredBatches:
         if event.message.api == "Produce":
             self._produced(event, connection)
         elif parts := record_data(event, connection).parts:
-            request = event.request
-            offsets = {} if request is None else connection.state(Fetches).offsets_of(request.message)
+            offsets = connection.state(Fetches).offsets(event.request)
             for part in parts:
                 self._fetched(part, offsets.get(part.place), event, connection)
             if self.skipped or self.rewritten:

@@ -73,7 +73,7 @@ class CaptureLines:
                     receive(link_type, data, rest, events)
                 except Exception as error:  # noqa: BLE001  # a bug in kproxy affects only the packet that triggers it
                     failure = error
-                yield self._lines(events)
+                yield from self._lines(events)
                 at = packets[-1 - length_hint(rest)][0]
                 if failure is not None:
                     yield self._inspector.fail("reassembling a packet", failure, at=at)
@@ -82,21 +82,22 @@ class CaptureLines:
         except Exception as error:  # noqa: BLE001
             yield self._inspector.fail("reassembling a packet", error, at=at)
             return
-        yield self._lines(events)
+        yield from self._lines(events)
 
-    def _lines(self, events: list[Event]) -> list[Line]:
+    def _lines(self, events: list[Event]) -> Iterator[list[Line]]:
         lines: list[Line] = []
         process = self.dissector.process
         for event in events:
             try:
                 lines += process(event)
+            except UserError:
+                yield lines + self.dissector.flush()  # what came before
+                raise
             except Exception as error:  # noqa: BLE001  # it affects only the TCP connection
                 lines += self._failed(event, error)
-        return lines + self.dissector.flush()
+        yield lines + self.dissector.flush()
 
     def _failed(self, event: Event, error: Exception) -> list[Line]:
-        if isinstance(error, UserError):
-            raise error
         failed = self._inspector.fail("dissecting a TCP connection", error, at=event.at)
         return failed + self.dissector.drop(event)
 

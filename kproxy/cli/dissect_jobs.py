@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from operator import length_hint
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,9 +91,11 @@ def _count_flows(name: str) -> int:
         if opened.lines is None:
             reassembler = Reassembler(flow_ids=flow_ids)
             with Capture(opened.source, name, owned=False) as capture:
-                for packet in capture:
-                    with contextlib.suppress(Exception):  # a bug in kproxy, which is reported later
-                        reassembler.receive(packet)
+                for link_type, data, packets in capture.blocks():
+                    rest = iter(packets)
+                    while length_hint(rest):
+                        with contextlib.suppress(Exception):  # a bug in kproxy, which is reported later
+                            reassembler.receive_all(link_type, data, rest, [])
     return next(flow_ids)
 
 

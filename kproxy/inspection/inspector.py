@@ -299,7 +299,8 @@ class Inspector:
         """The open connections. Lines of their unanswered requests, oldest first, are made on iteration."""
         for state in self._connections.values():
             connection = state.connection
-            waiting = (self._inspection.frame_lines.repeat_request(request) for request in connection.waiting)
+            judged = (request for request in connection.waiting if request.line is not None)
+            waiting = map(self._inspection.frame_lines.repeat_request, judged)
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 

@@ -112,7 +112,7 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
             records = each.get("records")
             if not records or not only_control(records) or is_follower(asked):
                 continue
-            offsets = connection.state(Fetches).offsets(asked) if offsets is None else offsets
+            offsets = connection.state(Fetches).offsets(event.request) if offsets is None else offsets
             place = topic_of(topic), each.get("partition_index", 0)
             if place not in offsets:
                 continue

@@ -96,7 +96,7 @@ def _store_truncated(event: ResponseReceived, connection: ConnectionState) -> No
     asked, message = event.request_body, event.message
     if asked is None or message is None or connection.state(Fetches).is_empty:
         return
-    offsets = connection.state(Fetches).offsets(asked)
+    offsets = connection.state(Fetches).offsets(event.request)
     for topic in message.body.get("responses") or ():
         for each in topic.get("partitions") or ():
             records = each.get("records")

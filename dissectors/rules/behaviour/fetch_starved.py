@@ -131,7 +131,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     fetches = connection.state(Fetches)
     asked = event.request_body
     message = event.message
-    if not fetches.is_empty or asked is None or message is None:
+    if not fetches.is_empty or asked is None or event.request is None or message is None:
         return
     body = message.body
     if body.get("throttle_time_ms") or body.get("error_code") or is_follower(asked):
@@ -140,7 +140,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     before, state.partitions = state.partitions, {}
     starved = []
     connection.run.subscribe("S024")
-    for place, (offset, end) in fetches.behind(asked, body).items():
+    for place, (offset, end) in fetches.behind(event.request, body).items():
         offset_before, times = before.get(place, (offset, 0))
         times = times + 1 if offset_before == offset else 1
         if len(state.partitions) < _MAX_PARTITIONS:

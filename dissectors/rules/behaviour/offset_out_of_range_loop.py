@@ -69,9 +69,9 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     https://github.com/confluentinc/librdkafka/issues/5158
     """
     fetches = connection.state(Fetches)
-    if not fetches.refused or (asked := event.request_body) is None or event.message is None:
+    if not fetches.refused or event.message is None:
         return
-    offsets = fetches.offsets(asked)
+    offsets = fetches.offsets(event.request)
     for place, code, where in fetches.refused:
         if code != OFFSET_OUT_OF_RANGE or place not in offsets:
             continue

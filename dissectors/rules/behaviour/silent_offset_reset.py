@@ -73,7 +73,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     if isinstance(event, ResponseReceived):
         fetches = connection.state(Fetches)
         if fetches.refused and (asked := event.request_body) is not None and not is_follower(asked):
-            offsets = fetches.offsets(asked)
+            offsets = fetches.offsets(event.request)
             for place, code, _ in fetches.refused:
                 if code == OFFSET_OUT_OF_RANGE and place in offsets:
                     out_of_range[place] = offsets[place]

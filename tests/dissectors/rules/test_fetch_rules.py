@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from dissectors.connections.events import RequestReceived
+from dissectors.messages.message import read_request
 from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.state import ConnectionState
+from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller, findings
 
 
@@ -136,7 +139,8 @@ def test_a_session_with_too_many_partitions_is_not_followed(most: int, monkeypat
     teller.tell(OPENED + in_session(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}]))
     [state] = teller.inspector._connections.values()
     connection: ConnectionState = state.connection_state
-    assert connection.state(Fetches).offsets({"session_id": 7, "session_epoch": 2}) == {}
+    following = read_request(request("Fetch", 11, {"session_id": 7, "session_epoch": 2}))
+    assert connection.state(Fetches).offsets(RequestReceived(0, 0, 0, following)) == {}
 
 
 def test_a_fetch_size_that_is_too_small_points_at_it() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from dissectors.failures import Failure
 from kproxy.capture import Packet, open_capture, tcp
+from kproxy.capture.kafka_flows import Dissector
 from kproxy.capture.lines import CaptureLines
+from kproxy.errors import UserError
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingLine, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
@@ -83,3 +85,23 @@ def test_a_bug_affects_only_its_packet(
     assert len(lines) > len(sound) // 2
     [found] = [line for line in lines if isinstance(line, FindingLine) and line.code == "K007"]
     assert found.ts == timestamp(broken)
+
+
+def test_what_came_before_an_error_of_the_user_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TLS without the package for it: a block also has packets of other connections."""
+    sound, process = lines_of(SAMPLE), Dissector.process
+    count = 0
+
+    def refused(self: Dissector, event: Any) -> list[Line]:
+        nonlocal count
+        count += 1
+        if count == 60:
+            raise UserError("TLS decryption needs the cryptography package")
+        return process(self, event)
+
+    monkeypatch.setattr(Dissector, "process", refused)
+    lines: list[Line] = []
+    with open_capture(io.BytesIO(SAMPLE)) as capture, pytest.raises(UserError):
+        lines += iter(CaptureLines(capture, Inspector("c")))
+    assert len(lines) > 20
+    assert lines == sound[: len(lines)]

@@ -325,3 +325,14 @@ def test_data_that_is_received_together_has_the_lines_of_data_one_by_one() -> No
     together.close()
     assert together.lines == one_by_one.lines
     assert len([line for line in together.lines if isinstance(line, FindingLine)]) >= 2
+
+
+def test_a_request_that_is_not_judged_yet_is_not_listed_as_waiting() -> None:
+    session = Session()
+    session.client(request("Metadata", 1, {"topics": None}, correlation_id=1))
+    session.inspector.receive(5, Direction.REQUEST, request("Heartbeat", 0, {}, correlation_id=2), at=AT)
+    [opened] = session.inspector.open_now()
+    assert [line.api for line in opened.waiting] == ["Metadata"]
+    session.inspector.flush()
+    [opened] = session.inspector.open_now()
+    assert [line.api for line in opened.waiting] == ["Metadata", "Heartbeat"]
