@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dissectors.groups import ConsumerGroups
-from dissectors.groups.model import GroupHistory
 from kproxy.groups.rows import GroupRow, GroupView, group_row, group_view
-from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine
 
 
-def observe_line(groups: ConsumerGroups, line: Line, row: int, at: int) -> GroupHistory | None:
-    """Apply the next line: its row and its time (ns). Returns the group of a frame."""
-    if isinstance(line, RequestLine):
-        return groups.on_request(line, row, at)
-    if isinstance(line, ResponseLine):
-        return groups.on_response(line, row, at)
-    if isinstance(line, OpenLine | CloseLine):  # a trace may reuse a connection id without a close line
+def observe_line(groups: ConsumerGroups, line: Line, row: int, at: int) -> None:
+    """Apply the next line: its row and its time (ns)."""
+    if isinstance(line, FRAME_LINES):
+        if line.group_id is not None:  # of few frames
+            groups.on_request(line, row, at) if isinstance(line, RequestLine) else groups.on_response(line, row, at)
+    elif isinstance(line, OpenLine | CloseLine):  # a trace may reuse a connection id without a close line
         groups.on_close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
     elif isinstance(line, FindingLine):
         groups.on_finding(line.connection_id, line, row, at)
     elif isinstance(line, GapLine):  # without a connection, lines of the trace are missing
         groups.on_gap(line.connection_id or None, at, responses=line.direction != "request")
-    return None
 
 
 class GroupsOverview:

@@ -55,10 +55,12 @@ class StallLines:
         row = self._row = self._row + 1
         if isinstance(line, RequestLine):
             self._requests[row % _MAX_REQUESTS] = row, line.connection_id, line.server, line.offset
-        elif not isinstance(line, ResponseLine):
+            group = self._groups.on_request(line, row, at)
+        elif isinstance(line, ResponseLine):
+            group = self._groups.on_response(line, row, at)
+        else:
             observe_line(self._groups, line, row, at)
             return [each for group in self._groups for each in self._ended(group, at)]
-        group = observe_line(self._groups, line, row, at)
         return list(self._ended(group, at)) if group is not None and group.newly_ended else []
 
     def tick(self, *, at: int) -> list[StallLine]:
