@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dissectors.bounded import MAX_NAME_LENGTH, Recent
 from dissectors.findings import RANK
 from dissectors.groups import explanations, lifecycle
-from dissectors.groups.facts import GroupFinding, GroupFrame, GroupRequest, GroupResponse
+from dissectors.groups.facts import GroupFinding, GroupFrame, GroupResponse
 from dissectors.groups.lanes import Lanes
 from dissectors.groups.model import Event, EventKind, GroupHistory, Lane, Stall, StallKind
 from dissectors.groups.stalls.endings import end_stalls
@@ -64,7 +64,7 @@ class ConsumerGroups:
         """A group, None if it is not kept. The caller must not change it."""
         return self._groups.get(group_id)
 
-    def on_request(self, frame: GroupRequest, row: int, at: int) -> GroupHistory | None:
+    def on_request(self, frame: GroupFrame, row: int, at: int) -> GroupHistory | None:
         """Apply a request; return its group, or None if it is not about a group."""
         if (group := self._find_or_add(frame, row, at)) is None:
             return None

@@ -11,14 +11,10 @@ from dissectors.error_counts import NamedError
 class GroupFinding(Protocol):
     """A finding about a member; an unknown severity counts as info."""
 
-    @property
-    def code(self) -> str: ...
-    @property
-    def severity(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def hint(self) -> str | None: ...
+    code: str
+    severity: str
+    message: str
+    hint: str | None
 
 
 class GroupFrame(Protocol):
@@ -29,41 +25,27 @@ class GroupFrame(Protocol):
     prefix; `offset` counts the bytes of its connection and direction before it.
     """
 
-    @property
-    def api(self) -> str | None: ...
-    @property
-    def connection_id(self) -> str: ...
-    @property
-    def client(self) -> str: ...
-    @property
-    def server(self) -> str: ...
-    @property
-    def client_id(self) -> str | None: ...
-    @property
-    def correlation_id(self) -> int | None: ...
-    @property
-    def group_id(self) -> str | None: ...
-    @property
-    def member_id(self) -> str | None: ...
-    @property
-    def generation_id(self) -> int | None: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
+    api: str | None
+    connection_id: str
+    client: str
+    server: str
+    client_id: str | None
+    correlation_id: int | None
+    group_id: str | None
+    member_id: str | None
+    generation_id: int | None
+    size: int
+    offset: int
+
     @property
     def findings(self) -> Sequence[GroupFinding]: ...
-
-
-GroupRequest = GroupFrame
 
 
 class GroupResponse(GroupFrame, Protocol):
     """A response. `request_offset` is the `offset` of its request; the first traces have none."""
 
-    @property
-    def request_offset(self) -> int | None: ...
-    @property
-    def latency_us(self) -> int | None: ...
+    request_offset: int | None
+    latency_us: int | None
+
     @property
     def errors(self) -> Sequence[NamedError]: ...

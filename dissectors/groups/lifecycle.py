@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.groups import explanations, rebalances
-from dissectors.groups.facts import GroupRequest, GroupResponse
+from dissectors.groups.facts import GroupFrame, GroupResponse
 from dissectors.groups.model import (
     Event,
     EventKind,
@@ -22,7 +22,7 @@ from dissectors.groups.stalls.endings import end_member_stalls, end_stalls
 MAX_STREAKS = 20  # different errors that are counted per lane
 
 
-def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupRequest) -> None:
+def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame) -> None:
     """Apply a request of a member."""
     kind, at = event.kind, event.at
     if kind is EventKind.HEARTBEAT or kind is EventKind.SYNC or kind is EventKind.JOIN:

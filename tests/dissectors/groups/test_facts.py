@@ -19,7 +19,7 @@ from tests.kproxy.browse.grouped import Story
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 from tests.kproxy.browse.stalled import CASES
 
-_NAMES = {name for kind in (GroupFrame, GroupResponse) for name in vars(kind) if not name.startswith("_")}
+_NAMES = {*GroupFrame.__annotations__, *GroupResponse.__annotations__, "findings", "errors"}
 
 
 def facts(line: RequestLine | ResponseLine) -> Any:

@@ -8,14 +8,23 @@ import pytest
 from hypothesis import given
 
 from dissectors.bounded import MAX_NAME_LENGTH
-from dissectors.groups import EventKind, MembershipState, Protocol, consumer_groups, lanes, model, unanswered
+from dissectors.groups import (
+    EventKind,
+    GroupStatus,
+    MembershipState,
+    Protocol,
+    consumer_groups,
+    lanes,
+    model,
+    unanswered,
+)
 from dissectors.groups.lanes import label
 from dissectors.groups.model import MAX_LANES_PER_GROUP
 from kproxy.browse.rows.index import time_of
 from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import grouped
-from tests.kproxy.browse.fed import feed, feed_torn
+from tests.kproxy.browse.fed import feed, feed_torn, missed
 from tests.kproxy.browse.fed import torn as any_lines
 from tests.kproxy.browse.grouped import TAIL, Story
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
@@ -145,6 +154,25 @@ def test_what_its_connection_took_with_it_was_not_answered() -> None:
     [commit] = lane.recurring
     assert (commit.until, commit.error, commit.severity) == (BEGAN + 2 * SECOND, "connection ended", "warning")
     assert (lane.transitions[-1].kind, lane.member.state) == (EventKind.CLOSED, MembershipState.LOST)
+
+
+def test_requests_that_were_not_seen_leave_those_in_flight_alone() -> None:
+    story = Story()
+    story.joined(0, "a")
+    asked = story.ask(1, "a", "Heartbeat", generation_id=1)
+    story.lines.append(missed("n-a", "request", at=BEGAN + 2 * SECOND))
+    story.answer(asked, 3)
+    [lane] = story.view(4).lanes
+    assert [(event.at, event.until) for event in lane.recurring] == [(BEGAN + SECOND, BEGAN + 3 * SECOND)]
+
+
+def test_a_group_whose_members_have_all_gone_without_leaving_has_an_unknown_state() -> None:
+    story = Story()
+    story.joined(0, "a", "b")
+    story.closes(1, "a")
+    assert story.view(1).row.state is GroupStatus.STABLE
+    story.closes(2, "b")
+    assert story.view(2).row.state is GroupStatus.UNKNOWN
 
 
 @given(grouped.torn)
