@@ -24,6 +24,7 @@ HERE = Path(__file__).resolve().parent.parent
 MODULES: Final = {
     "dissectors/connections": "connection events framing resync",
     "dissectors/embedded": "locations",
+    "dissectors/groups": "consumer_groups lanes lifecycle unanswered",
     "dissectors/messages": "message summary",
     "dissectors/records": "checks control formats record_checks summary",
     "dissectors/rules": "__init__",
@@ -34,7 +35,7 @@ MODULES: Final = {
     "kproxy/cli": "dissect_input",
     "kproxy/control": "summary",
     "kproxy/counting": "in_flight",
-    "kproxy/groups": "lanes lifecycle overview",
+    "kproxy/groups": "overview",
     "kproxy/inspection": "frame_lines inspected_connection inspector stall_lines",
     "kproxy/live": "message_inspection progress sink",
     "kproxy/outputs": "coverage finding_selection line_outputs output rate_limit run_summary text text_lines",

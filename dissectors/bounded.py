@@ -1,10 +1,14 @@
-"""Dicts of limited size, for state that grows with what peers send."""
+"""Dicts of limited size and the longest name, for state that grows with what peers send."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
+
+#: Longer names are truncated to this many characters: strings of the protocol may have 32,767 bytes, Kafka's names at
+#: most 249.
+MAX_NAME_LENGTH = 250
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -35,6 +39,19 @@ class BoundedDict(OrderedDict[KeyT, ValueT]):
         else:
             self[key] = make()
         return self[key]
+
+
+class Recent(BoundedDict[KeyT, ValueT]):
+    """A `BoundedDict` with the number of evicted entries: `evicted`."""
+
+    def __init__(self, max_size: int) -> None:
+        super().__init__(max_size)
+        self.evicted = 0
+
+    def popitem(self, last: bool = True) -> tuple[KeyT, ValueT]:
+        """Evict an entry: the newest, or the least recently touched one."""
+        self.evicted += 1
+        return super().popitem(last)
 
 
 class SizedDict(Generic[KeyT, ValueT]):

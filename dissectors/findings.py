@@ -30,6 +30,10 @@ class Severity(StrEnum):
     ERROR = "error"
 
 
+#: Severity -> rank; higher is worse.
+RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What a rule reports: a sentence and its place. The span is half-open and counts from the length prefix.

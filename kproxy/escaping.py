@@ -11,16 +11,15 @@ import re
 import shlex
 from typing import Final
 
+from dissectors.plain_text import printable
+
 #: Characters of JSON that act on a terminal or change the order of what people see: DEL, C1 controls, marks and
 #: overrides of direction, separators of lines, zero-width characters. JSON escapes C0 controls anyway.
 _ACTIVE: Final = re.compile("[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
 
 
-def terminal(text: str) -> str:
-    """`text` with control characters, controls of direction and invalid UTF-8 as escapes: one line without effects."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+#: `text` as one line of a terminal, without effects.
+terminal = printable
 
 
 def terminal_lines(text: str) -> str:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import functools
 import ipaddress
 
+from dissectors.bounded import MAX_NAME_LENGTH
+
+#: A client across its connections: host without port, truncated client id.
+ClientKey = tuple[str, str]
+
 #: The canonical name of every loopback address.
 LOOPBACK = "loopback"
 
@@ -25,6 +30,11 @@ def join(host: str, port: int) -> str:
 def host_of(address: str) -> str:
     """The host of ``host:port``, unchanged."""
     return address.rpartition(":")[0]
+
+
+def client_of(address: str, client_id: str | None) -> ClientKey:
+    """The client that connects from ``host:port`` with a client id."""
+    return host_of(address), (client_id or "")[:MAX_NAME_LENGTH]
 
 
 def is_local(address: str) -> bool:

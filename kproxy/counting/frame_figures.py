@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
-from kproxy.counting.counts import ErrorCounts
+from dissectors.error_counts import ErrorCounts
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import RequestLine, ResponseLine
 

@@ -20,14 +20,13 @@ class RequestPairing(Generic[ValueT]):
     the time distinguishes requests with the same correlation id.
     """
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most = MAX_REQUESTS if most is None else most
+    def __init__(self) -> None:
         self._count = 0
         self._requests: dict[str, dict[tuple[int | None, str | None], dict[int, ValueT]]] = {}
 
     def add(self, line: RequestLine, value: ValueT) -> bool:
         """Store a value for a request. Returns False if it cannot have a response (acks=0) or there are too many."""
-        if line.acks == 0 or line.correlation_id is None or self._count >= self._most:
+        if line.acks == 0 or line.correlation_id is None or self._count >= MAX_REQUESTS:
             return False
         requests = self._requests.get(line.connection_id)
         if requests is None:

@@ -1,21 +1,6 @@
-"""Consumer groups from trace lines: timeline, state, and the reasons why they make no progress."""
+"""Consumer groups from trace lines, as rows and as a timeline; `dissectors.groups` follows them."""
 
-from kproxy.groups.model import Boundary, Event, EventKind, GroupStatus, MembershipState, Protocol, Stall, StallKind
 from kproxy.groups.overview import GroupsOverview
 from kproxy.groups.rows import GroupRow, GroupView, LaneView, MemberRow
 
-__all__ = [
-    "Boundary",
-    "Event",
-    "EventKind",
-    "GroupRow",
-    "GroupStatus",
-    "GroupView",
-    "GroupsOverview",
-    "LaneView",
-    "MemberRow",
-    "MembershipState",
-    "Protocol",
-    "Stall",
-    "StallKind",
-]
+__all__ = ["GroupRow", "GroupView", "GroupsOverview", "LaneView", "MemberRow"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kproxy.groups.model import (
+from dissectors.groups.model import (
     MEMBER_STATES,
     Boundary,
     Event,
@@ -17,7 +17,7 @@ from kproxy.groups.model import (
     Protocol,
     Stall,
 )
-from kproxy.groups.stalls.all_stalls import all_stalls
+from dissectors.groups.stalls.all_stalls import all_stalls
 
 
 class GroupRow(Struct, frozen=True):
@@ -102,23 +102,6 @@ class GroupView(Struct, frozen=True):
     stalls_evicted: int
 
 
-def group_status(group: GroupHistory) -> GroupStatus:
-    """The state of a group."""
-    members = group.current_members()
-    if not members:
-        left = any(lane.state is MembershipState.LEFT for lane in group.lanes.values())
-        return GroupStatus.EMPTY if left else GroupStatus.UNKNOWN
-    if all(lane.state is MembershipState.LOST for lane in members):
-        return GroupStatus.UNKNOWN
-    if group.protocol is not Protocol.CLASSIC:
-        return GroupStatus.RECONCILING if group.rebalance is not None else GroupStatus.STABLE
-    if any(lane.state is MembershipState.JOINING for lane in members):
-        return GroupStatus.PREPARING
-    if group.rebalance is None:
-        return GroupStatus.STABLE
-    return GroupStatus.PREPARING if group.rebalance.generation == group.generation else GroupStatus.COMPLETING
-
-
 def group_row(group: GroupHistory, now: int) -> GroupRow:
     """A group at time `now` (ns)."""
     return _group_row(group, all_stalls(group, now))
@@ -130,7 +113,7 @@ def _group_row(group: GroupHistory, stalls: Sequence[Stall]) -> GroupRow:
     return GroupRow(
         group=group.id,
         protocol=group.protocol,
-        state=group_status(group),
+        state=group.status(),
         generation=group.generation,
         members=len(group.current_members()),
         lanes=len(group.lanes),

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
-from kproxy.groups import Boundary, Event, EventKind, GroupView, LaneView, Stall
+from dissectors.groups import Boundary, Event, EventKind, Stall
+from kproxy.groups import GroupView, LaneView
 from kproxy.trace.formatting import RANK
 
 SECOND = 1_000_000_000

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
-from kproxy.groups import GroupsOverview, Stall, StallKind
-from kproxy.groups.model import SECOND, GroupHistory
-from kproxy.groups.stalls.all_stalls import lasting_stalls
+from dissectors.groups import ConsumerGroups, Stall, StallKind
+from dissectors.groups.model import SECOND, GroupHistory
+from dissectors.groups.stalls.all_stalls import lasting_stalls
+from kproxy.groups.overview import observe_line
 from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
 from kproxy.trace.timestamps import timestamp
 
@@ -41,7 +42,7 @@ class StallLines:
 
     def __init__(self) -> None:
         self.due = 0
-        self._groups = GroupsOverview(timeline=False)
+        self._groups = ConsumerGroups(timeline=False)
         self._row = 0
         self._requests: dict[int, tuple[int, str, str, int]] = {}  # of the latest requests
         self._lasting: dict[_Id, _Lasting] = {}
@@ -54,19 +55,19 @@ class StallLines:
         row = self._row = self._row + 1
         if isinstance(line, RequestLine):
             self._requests[row % _MAX_REQUESTS] = row, line.connection_id, line.server, line.offset
-        elif not isinstance(line, ResponseLine):
-            self._groups.observe(line, row, at)
-            return [each for group in self._groups.each() for each in self._ended(group, at)]
-        group = self._groups.observe_frame(line, row, at)
+            group = self._groups.on_request(line, row, at)
+        elif isinstance(line, ResponseLine):
+            group = self._groups.on_response(line, row, at)
+        else:
+            observe_line(self._groups, line, row, at)
+            return [each for group in self._groups for each in self._ended(group, at)]
         return list(self._ended(group, at)) if group is not None and group.newly_ended else []
 
     def tick(self, *, at: int) -> list[StallLine]:
         """Advance the time to `at` (ns); returns lines of stalls that last."""
         self.due = at + SECOND * max(1, self._groups.lanes // _MEMBERS_PER_SECOND)
         lines: list[StallLine] = []
-        lasting = {
-            _id(group, stall): (group, stall) for group in self._groups.each() for stall in lasting_stalls(group, at)
-        }
+        lasting = {_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
         for key in [key for key in self._lasting if key not in lasting]:
             lines += self._final_line(self._lasting.pop(key), at)
         for key, (group, stall) in lasting.items():

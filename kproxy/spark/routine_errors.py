@@ -18,8 +18,8 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from dissectors.groups import explanations
 from dissectors.schemas.codes import Error
-from kproxy.groups import explanations
 
 #: Routine in answer to every API, and in answer to ApiVersions.
 OF_GROUPS: Final = frozenset({explanations.REJOIN, explanations.NEW_MEMBER_ID})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kproxy.counting.counts import MAX_NAMES, OTHERS, ErrorCounts
+from dissectors.error_counts import MAX_NAMES, OTHERS, ErrorCounts
 from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import ErrorEntry, RequestLine, ResponseLine

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dissectors import schemas
+from dissectors.bounded import MAX_NAME_LENGTH
 from kproxy.counting.counts import Severities, SeverityCounts
 from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
 from kproxy.counting.in_flight import RequestPairing
-from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.counting.percentiles import Histogram
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine

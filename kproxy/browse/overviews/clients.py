@@ -6,13 +6,13 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dissectors.bounded import MAX_NAME_LENGTH, Recent
 from dissectors.connections.addresses import host_of
+from dissectors.error_counts import ErrorCounts
 from dissectors.messages.message import api_name
 from dissectors.schemas import removed_versions
 from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
-from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.counts import ErrorCounts, Severities, SeverityCounts
-from kproxy.counting.names import MAX_NAME_LENGTH
+from kproxy.counting.counts import Severities, SeverityCounts
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Most clients that are listed, and how many are dropped at once beyond that.

@@ -6,11 +6,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import chain
 
+from dissectors.bounded import MAX_NAME_LENGTH
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
 from kproxy.counting.counts import SeverityCounts
 from kproxy.counting.frame_figures import FrameFigures, new_figures
 from kproxy.counting.in_flight import RequestPairing
-from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 

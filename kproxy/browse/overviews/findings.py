@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from dissectors.bounded import Recent
 from dissectors.findings import Severity
 from kproxy.browse.overviews.causes import CauseConnection, CauseRows, RuleRows
-from kproxy.counting.bounded_dict import Recent
 from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
 from kproxy.outputs.reports.causes import MAX_SENTENCES
 from kproxy.trace.formatting import RANK

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.connections.addresses import host_of
 from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.visible_rows import VisibleRows
-from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 
 #: Bits of `_counted`: which lines of a row have been counted.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dissectors.bounded import Recent
+from dissectors.connections.addresses import ClientKey
+from dissectors.error_counts import ErrorCounts, most_first
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
-from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.counts import ErrorCounts, most_first
-from kproxy.counting.names import ClientKey
 from kproxy.counting.rates import RateClock, RateSeries
 from kproxy.trace.lines import TopicEntry
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dissectors.bounded import MAX_NAME_LENGTH, Recent
+from dissectors.connections.addresses import ClientKey, client_of
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary
 from kproxy.browse.overviews.topic_counts import (
     ClientState,
@@ -13,8 +15,6 @@ from kproxy.browse.overviews.topic_counts import (
     TopicTraffic,
     count,
 )
-from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.names import MAX_NAME_LENGTH, ClientKey, client_key
 from kproxy.counting.rates import RateClock
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, OpenLine, RequestLine, ResponseLine, TopicEntry
 
@@ -92,13 +92,13 @@ class TopicsOverview:
 
     def _produced(self, line: RequestLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = client_key(line)
+        who = client_of(line.client, line.client_id)
         for entry in line.topics:
             self._count(self._topic(entry, row, at), 0, entry, who, row, at)
 
     def _fetched(self, line: ResponseLine, row: int, at: int) -> None:
         self._clock.move(at)
-        who = client_key(line)
+        who = client_of(line.client, line.client_id)
         for entry in line.topics:
             topic = self._topic(entry, row, at)
             self._count(topic, 1, entry, who, row, at)
@@ -123,7 +123,7 @@ class TopicsOverview:
 
     def _record_group(self, line: RequestLine) -> None:
         """Record the group of a client; if it is in several groups, its reads belong to none."""
-        who = client_key(line)
+        who = client_of(line.client, line.client_id)
         group = (line.group_id or "")[:MAX_NAME_LENGTH]
         recorded = self._groups.get(who)
         if recorded is None:

@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.groups import EventKind, Protocol
-from kproxy.groups.explanations import KINDS, PROTOCOLS
+from dissectors.groups import EventKind, Protocol
+from dissectors.groups.explanations import KINDS, PROTOCOLS
 from kproxy.spark.derived.exchanges import exchanges
 from kproxy.spark.sentences import chosen, member_label
 

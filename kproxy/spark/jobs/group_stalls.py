@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kproxy.groups import StallKind
+from dissectors.groups import StallKind
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.jobs import job
 

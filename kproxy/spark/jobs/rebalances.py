@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from dissectors.groups import EventKind, Protocol
+from dissectors.groups.explanations import REJOIN
 from dissectors.rules.behaviour.rebalance_storm import GENERATIONS, WITHIN
-from kproxy.groups import EventKind, Protocol
-from kproxy.groups.explanations import REJOIN
 from kproxy.spark.derived.groups import coming, group_events, in_lives, is_kind
 from kproxy.spark.jobs import job
 

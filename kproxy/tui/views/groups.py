@@ -11,8 +11,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
+from dissectors.groups import GroupStatus, Stall
 from kproxy.browse.session import BrowseSession
-from kproxy.groups import GroupRow, GroupStatus, GroupView, Stall
+from kproxy.groups import GroupRow, GroupView
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted

@@ -10,8 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dissectors.groups import Stall
 from kproxy.browse.rows.partial_parse import parse_partial
-from kproxy.groups import GroupsOverview, GroupView, Stall
+from kproxy.groups import GroupsOverview, GroupView
 from kproxy.trace.lines import (
     CloseLine,
     ErrorEntry,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from dissectors.groups import StallKind
 from kproxy.browse.rows.index import time_of
-from kproxy.groups import GroupsOverview, GroupView, StallKind
+from kproxy.groups import GroupsOverview, GroupView
 from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import CloseLine, GapLine, Line, RequestLine, ResponseLine, StallLine
 from tests.kproxy.browse.fed import feed

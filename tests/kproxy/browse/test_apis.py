@@ -10,9 +10,10 @@ from itertools import chain
 import pytest
 from hypothesis import given
 
+from dissectors.error_counts import MAX_NAMES, OTHERS
 from kproxy.browse.overviews.apis import MOST_UNKNOWN, Apis, ApiUsage
 from kproxy.browse.rows.index import time_of
-from kproxy.counting.counts import MAX_NAMES, OTHERS, Severities
+from kproxy.counting.counts import Severities
 from kproxy.counting.rates import MINUTE
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dissectors.groups import EventKind
 from kproxy.browse.rows.index import time_of
-from kproxy.groups import EventKind, GroupsOverview, GroupView, timeline
+from kproxy.groups import GroupsOverview, GroupView, timeline
 from kproxy.groups.timeline import LEGEND, UNICODE, Grid, Mark, Window, lay_out
 from kproxy.trace.lines import Line
 from tests.kproxy.browse import grouped

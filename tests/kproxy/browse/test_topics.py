@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dissectors.bounded import MAX_NAME_LENGTH
 from kproxy.browse.overviews import topics
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicSummary
 from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.browse.rows.index import time_of
-from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse.fed import captured, feed, feed_torn, opened
 from tests.kproxy.browse.fed import torn as any_lines

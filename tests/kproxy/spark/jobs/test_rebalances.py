@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from kproxy.groups import GroupsOverview, GroupView, StallKind
+from dissectors.groups import StallKind
+from kproxy.groups import GroupsOverview, GroupView
 from kproxy.spark.ingest.convert import dated
 from kproxy.spark.ingest.decode import CaptureOptions
 from kproxy.spark.ingest.files import read_files

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from kproxy.groups.model import SECOND, GroupHistory, Lane, MembershipState, Stall, StallKind
-from kproxy.groups.stalls import members, waits
+from dissectors.groups.model import SECOND, GroupHistory, Lane, MembershipState, Stall, StallKind
+from dissectors.groups.stalls import members, waits
 
 
 def end_stalls(group: GroupHistory, stalls: Iterable[Stall], until: int) -> None:

@@ -1,13 +1,13 @@
-"""Assigns lines to lanes: the lane of the member that a line names, else of the member that uses its connection."""
+"""Assigns frames to lanes: the lane of the member that a frame names, else of the member that uses its connection."""
 
 from __future__ import annotations
 
-from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.names import MAX_NAME_LENGTH, ClientKey, client_key
-from kproxy.groups import lifecycle
-from kproxy.groups.model import Event, EventKind, GroupHistory, Lane
-from kproxy.trace.formatting import safe
-from kproxy.trace.lines import RequestLine, ResponseLine
+from dissectors.bounded import MAX_NAME_LENGTH, Recent
+from dissectors.connections.addresses import ClientKey, client_of
+from dissectors.groups import lifecycle
+from dissectors.groups.facts import GroupFrame
+from dissectors.groups.model import Event, EventKind, GroupHistory, Lane
+from dissectors.plain_text import printable
 
 #: Limits: lanes of all groups, connections that are assigned to lanes, and groups per connection.
 MAX_LANES = 10_000
@@ -21,11 +21,9 @@ _UUID = 36
 #: Requests that only the member itself sends. A producer may commit on another connection (TxnOffsetCommit).
 _MEMBER_REQUESTS = frozenset({EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT})
 
-Frame = RequestLine | ResponseLine
-
 
 class Lanes:
-    """Finds the lane of each line, or creates it. `groups` maps group ids to groups."""
+    """Finds the lane of each frame, or creates it. `groups` maps group ids to groups."""
 
     def __init__(self, groups: Recent[str, GroupHistory]) -> None:
         self._groups = groups
@@ -47,15 +45,15 @@ class Lanes:
         self._by_connection.pop(connection_id, None)
         return lanes
 
-    def find_or_add(self, group: GroupHistory, line: Frame, kind: EventKind, row: int, at: int) -> Lane:
-        """The lane of a line, marked as the most recent one."""
-        connection_id = line.connection_id
-        member_id = (line.member_id or "")[:MAX_NAME_LENGTH]
+    def find_or_add(self, group: GroupHistory, frame: GroupFrame, kind: EventKind, row: int, at: int) -> Lane:
+        """The lane of a frame, marked as the most recent one."""
+        connection_id = frame.connection_id
+        member_id = (frame.member_id or "")[:MAX_NAME_LENGTH]
         anonymous = "\0" + connection_id
         if member_id:
             key = member_id
         elif kind is EventKind.COORDINATOR:
-            client = client_key(line)
+            client = client_of(frame.client, frame.client_id)
             key = group.clients.get(client, "\0\0" + "\0".join(client))
         elif kind is EventKind.JOIN:
             key = anonymous
@@ -63,8 +61,10 @@ class Lanes:
             key = self._by_connection.get(connection_id, {}).get(group.id, anonymous)
         lane = group.lanes.get(key)
         if lane is None:
-            client = client_key(line)
-            lane = self._adopt(group, key, member_id, anonymous, client) or self._add_new(group, key, line, row, at)
+            client = client_of(frame.client, frame.client_id)
+            lane = self._adopt(group, key, member_id, anonymous, client) or self._add_new(
+                group, key, frame, client, row, at
+            )
             lane.label = label(lane.client_id, member_id)
             group.clients[client] = key
         else:
@@ -74,7 +74,7 @@ class Lanes:
             if lane.connection_id != connection_id or kind is EventKind.JOIN:
                 self._bind(group, lane, connection_id)
                 if kind is EventKind.JOIN and member_id:
-                    group.clients[client_key(line)] = key
+                    group.clients[client_of(frame.client, frame.client_id)] = key
                     _merge(group, lane, group.lanes.get(anonymous))
             lane.end_reason = ""
         lane.last = at
@@ -103,10 +103,8 @@ class Lanes:
                 return lane
         return None
 
-    def _add_new(self, group: GroupHistory, key: str, line: Frame, row: int, at: int) -> Lane:
-        lane = Lane(
-            key, "" if key[:1] == "\0" else key, client_key(line)[1], line.client[:MAX_NAME_LENGTH], "", at, row
-        )
+    def _add_new(self, group: GroupHistory, key: str, frame: GroupFrame, client: ClientKey, row: int, at: int) -> Lane:
+        lane = Lane(key, "" if key[:1] == "\0" else key, client[1], frame.client[:MAX_NAME_LENGTH], "", at, row)
         self._add(group, lane)
         return lane
 
@@ -153,4 +151,4 @@ def label(client_id: str, member_id: str) -> str:
         short = f"{rest[: -_UUID - 1][: _LABEL // 2]}-{rest[-_UUID:][:4]}"
     else:
         short = rest[:6]
-    return safe(f"{client_id[: _LABEL - len(short)]} {short}".strip()) or "(no client id)"
+    return printable(f"{client_id[: _LABEL - len(short)]} {short}".strip()) or "(no client id)"

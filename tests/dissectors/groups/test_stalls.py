@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.groups import GroupStatus, MembershipState, StallKind
+from dissectors.groups import GroupStatus, MembershipState, StallKind
 from kproxy.trace.lines import FindingEntry
 from tests.kproxy.browse.fed import opened
 from tests.kproxy.browse.grouped import LEADER, TAIL, Story, kinds

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kproxy.groups.model import (
+from dissectors.groups.facts import GroupResponse
+from dissectors.groups.model import (
     SECOND,
     Boundary,
     Event,
@@ -15,9 +16,8 @@ from kproxy.groups.model import (
     RebalanceInProgress,
     Stall,
 )
-from kproxy.groups.stalls import members, waits
-from kproxy.groups.stalls.endings import end_member_stalls, end_stalls
-from kproxy.trace.lines import ResponseLine
+from dissectors.groups.stalls import members, waits
+from dissectors.groups.stalls.endings import end_member_stalls, end_stalls
 
 #: The leader's SyncGroup has all assignments, and its JoinGroup response all subscriptions. A frame of more bytes than
 #: this, not counting names, is the leader's: measured with several clients, leaders have at least 52, others at most 7.
@@ -45,9 +45,9 @@ def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
         group.rebalance = RebalanceInProgress(at, group.generation)
 
 
-def on_join_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+def on_join_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
     """A member got its generation from JoinGroup, or its epoch from the first heartbeat."""
-    generation = -1 if line.generation_id is None else line.generation_id
+    generation = -1 if frame.generation_id is None else frame.generation_id
     if group.protocol is not Protocol.CLASSIC:
         lane.set_state(MembershipState.MEMBER, at)
         lane.heartbeat_at = at
@@ -64,7 +64,7 @@ def on_join_response(group: GroupHistory, lane: Lane, event: Event, line: Respon
         lane.unsynced_since = event.at, event.row
     lane.unsynced += 1
     lane.set_state(MembershipState.JOINED, at)
-    if line.size - 3 * len(lane.member_id) > LEADER_MIN_BYTES:
+    if frame.size - 3 * len(lane.member_id) > LEADER_MIN_BYTES:
         group.leader = lane.key
 
 
@@ -73,7 +73,7 @@ def _overdue(group: GroupHistory, at: int) -> bool:
     return group.rebalance is not None and at - group.rebalance.at > waits.MAX_JOIN_WAIT
 
 
-def on_sync_response(group: GroupHistory, lane: Lane, line: ResponseLine, at: int, row: int) -> None:
+def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int, row: int) -> None:
     """A member got its assignment."""
     if lane.state is MembershipState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT:
         end_stalls(group, waits.sync_waits(group, at), at)
@@ -83,8 +83,8 @@ def on_sync_response(group: GroupHistory, lane: Lane, line: ResponseLine, at: in
     lane.rejoin_signals = None
     lane.heartbeat_at, lane.heartbeat_row = at, row
     lane.set_state(MembershipState.MEMBER, at)
-    if line.generation_id is not None and line.generation_id > lane.generation:
-        on_generation(group, lane, line.generation_id, at, row)
+    if frame.generation_id is not None and frame.generation_id > lane.generation:
+        on_generation(group, lane, frame.generation_id, at, row)
     if group.rebalance is not None and (
         group.rebalance.generation != group.generation or not group.in_state(MembershipState.JOINING)
     ):

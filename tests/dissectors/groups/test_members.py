@@ -7,14 +7,24 @@ import tracemalloc
 import pytest
 from hypothesis import given
 
+from dissectors.bounded import MAX_NAME_LENGTH
+from dissectors.groups import (
+    EventKind,
+    GroupStatus,
+    MembershipState,
+    Protocol,
+    consumer_groups,
+    lanes,
+    model,
+    unanswered,
+)
+from dissectors.groups.lanes import label
+from dissectors.groups.model import MAX_LANES_PER_GROUP
 from kproxy.browse.rows.index import time_of
-from kproxy.counting.names import MAX_NAME_LENGTH
-from kproxy.groups import EventKind, GroupsOverview, MembershipState, Protocol, lanes, model, overview
-from kproxy.groups.lanes import label
-from kproxy.groups.model import MAX_LANES_PER_GROUP
+from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import grouped
-from tests.kproxy.browse.fed import feed, feed_torn
+from tests.kproxy.browse.fed import feed, feed_torn, missed
 from tests.kproxy.browse.fed import torn as any_lines
 from tests.kproxy.browse.grouped import TAIL, Story
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
@@ -146,6 +156,25 @@ def test_what_its_connection_took_with_it_was_not_answered() -> None:
     assert (lane.transitions[-1].kind, lane.member.state) == (EventKind.CLOSED, MembershipState.LOST)
 
 
+def test_requests_that_were_not_seen_leave_those_in_flight_alone() -> None:
+    story = Story()
+    story.joined(0, "a")
+    asked = story.ask(1, "a", "Heartbeat", generation_id=1)
+    story.lines.append(missed("n-a", "request", at=BEGAN + 2 * SECOND))
+    story.answer(asked, 3)
+    [lane] = story.view(4).lanes
+    assert [(event.at, event.until) for event in lane.recurring] == [(BEGAN + SECOND, BEGAN + 3 * SECOND)]
+
+
+def test_a_group_whose_members_have_all_gone_without_leaving_has_an_unknown_state() -> None:
+    story = Story()
+    story.joined(0, "a", "b")
+    story.closes(1, "a")
+    assert story.view(1).row.state is GroupStatus.STABLE
+    story.closes(2, "b")
+    assert story.view(2).row.state is GroupStatus.UNKNOWN
+
+
 @given(grouped.torn)
 def test_torn_lines_about_groups_never_raise(lines: list[tuple[Line, int]]) -> None:
     groups = feed_torn(GroupsOverview(), lines)
@@ -166,7 +195,7 @@ def test_torn_lines_of_any_kind_never_raise(lines: list[tuple[Line, int]]) -> No
 
 def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
     """In small: groups, members, events, connections, requests that nobody answers, errors that nobody knows."""
-    monkeypatch.setattr(overview, "MAX_EVENTS", 1_000)
+    monkeypatch.setattr(consumer_groups, "MAX_EVENTS", 1_000)
     lines: list[Line] = []
     for number in range(2_000):
         name = "x" * MAX_NAME_LENGTH * 2 + str(number) if number % 50 == 0 else "g"
@@ -176,7 +205,7 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
         )  # fmt: skip
         lines += [asked, response(asked, group_id=asked.group_id, errors=[ErrorEntry("error_code", 1, f"E{number}")])]
     groups = feed(GroupsOverview(), lines)
-    assert (len(groups.rows(0)), groups.evicted) == (overview.MAX_GROUPS, 2_000 - overview.MAX_GROUPS)
+    assert (len(groups.rows(0)), groups.evicted) == (consumer_groups.MAX_GROUPS, 2_000 - consumer_groups.MAX_GROUPS)
     assert all(len(row.group) <= MAX_NAME_LENGTH for row in groups.rows(0))
 
     one = [
@@ -191,11 +220,11 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
     assert view is not None
     assert (len(view.lanes), view.lanes_evicted) == (MAX_LANES_PER_GROUP, 29_000)
     kept = sum(len(lane.transitions) + len(lane.recurring) for lane in view.lanes)
-    assert kept <= MAX_LANES_PER_GROUP * overview.MIN_LANE_EVENTS
+    assert kept <= MAX_LANES_PER_GROUP * consumer_groups.MIN_LANE_EVENTS
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in ((overview, "MAX_GROUPS"), (overview, "MAX_IN_FLIGHT"), (lanes, "MAX_LANES"),
+    for module, name in ((consumer_groups, "MAX_GROUPS"), (unanswered, "MAX_IN_FLIGHT"), (lanes, "MAX_LANES"),
                          (lanes, "MAX_CONNECTIONS"), (model, "MAX_LANES_PER_GROUP")):  # fmt: skip
         monkeypatch.setattr(module, name, 300)
     tracemalloc.start()

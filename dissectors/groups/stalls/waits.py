@@ -1,6 +1,6 @@
 """Stalls of a whole group: what it waits for, since when, why, and what to check.
 
-Each function yields the stalls of a group at time `at` (ns), as those of `kproxy.groups.stalls.members` do for one
+Each function yields the stalls of a group at time `at` (ns), as those of `dissectors.groups.stalls.members` do for one
 member.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.groups import explanations
-from kproxy.groups.model import SECOND, GroupHistory, Lane, MembershipState, Protocol, Stall, StallKind
-from kproxy.groups.stalls.members import SESSION_TIMEOUT, silence_limit
-from kproxy.groups.stalls.wording import elapsed, has_or_have, keys, names, severity_after
-from kproxy.trace.formatting import safe
+from dissectors.groups import explanations
+from dissectors.groups.model import SECOND, GroupHistory, Lane, MembershipState, Protocol, Stall, StallKind
+from dissectors.groups.stalls.members import SESSION_TIMEOUT, silence_limit
+from dissectors.groups.stalls.wording import elapsed, has_or_have, keys, names, severity_after
+from dissectors.plain_text import printable
 
 #: A JoinGroup stalls after this time (ns). In a new group it takes 3 s (group.initial.rebalance.delay.ms), later until
 #: all members have sent their next heartbeat.
@@ -261,7 +261,7 @@ def coordinator_moved(group: GroupHistory, server: str, at: int, row: int) -> St
         "info",
         since,
         row,
-        f"the group's coordinator is {safe(server)}, previously {safe(group.coordinator)}: members found it "
+        f"the group's coordinator is {printable(server)}, previously {printable(group.coordinator)}: members found it "
         f"{elapsed(at - since)} after the last response of the previous one",
         "check whether the previous broker restarted or lost a partition of __consumer_offsets",
     )

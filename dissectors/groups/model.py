@@ -7,9 +7,9 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.counts import ErrorCounts
-from kproxy.counting.names import ClientKey
+from dissectors.bounded import Recent
+from dissectors.connections.addresses import ClientKey
+from dissectors.error_counts import ErrorCounts
 
 SECOND = 1_000_000_000
 
@@ -272,3 +272,19 @@ class GroupHistory(Struct):
     def current_members(self) -> list[Lane]:
         """The lanes that the coordinator considers members."""
         return [lane for lane in self.lanes.values() if lane.state in MEMBER_STATES]
+
+    def status(self) -> GroupStatus:
+        """The state of the group."""
+        members = self.current_members()
+        if not members:
+            left = any(lane.state is MembershipState.LEFT for lane in self.lanes.values())
+            return GroupStatus.EMPTY if left else GroupStatus.UNKNOWN
+        if all(lane.state is MembershipState.LOST for lane in members):
+            return GroupStatus.UNKNOWN
+        if self.protocol is not Protocol.CLASSIC:
+            return GroupStatus.RECONCILING if self.rebalance is not None else GroupStatus.STABLE
+        if any(lane.state is MembershipState.JOINING for lane in members):
+            return GroupStatus.PREPARING
+        if self.rebalance is None:
+            return GroupStatus.STABLE
+        return GroupStatus.PREPARING if self.rebalance.generation == self.generation else GroupStatus.COMPLETING

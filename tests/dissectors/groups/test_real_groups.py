@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dissectors.groups import GroupStatus, MembershipState, Protocol, Stall, StallKind
 from kproxy.browse.rows.index import time_of
-from kproxy.groups import GroupsOverview, GroupStatus, GroupView, MembershipState, Protocol, Stall, StallKind
+from kproxy.groups import GroupsOverview, GroupView
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from tests.kproxy.browse.fed import captured, feed
 from tests.kproxy.browse.grouped import lines_of

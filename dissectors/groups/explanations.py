@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dissectors.groups.model import EventKind, Protocol
 from dissectors.schemas.codes import Error
-from kproxy.groups.model import EventKind, Protocol
 
 #: API -> what it does in a group.
 KINDS = {
@@ -37,6 +37,9 @@ PROTOCOLS = {
     "StreamsGroupHeartbeat": Protocol.STREAMS,
 }
 
+#: APIs whose requests say with their epoch what they do.
+EPOCH_APIS = frozenset(api for api, protocol in PROTOCOLS.items() if protocol is not Protocol.CLASSIC)
+
 
 class ErrorExplanation(NamedTuple):
     """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check."""
@@ -47,7 +50,7 @@ class ErrorExplanation(NamedTuple):
 
 
 def _names(*errors: Error) -> frozenset[str]:
-    """Names of errors, as trace lines have them."""
+    """Names of errors, as facts have them."""
     return frozenset(error.name for error in errors)
 
 

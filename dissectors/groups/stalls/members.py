@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kproxy.groups import explanations
-from kproxy.groups.model import (
+from dissectors.groups import explanations
+from dissectors.groups.model import (
     SECOND,
     EventKind,
     GroupHistory,
@@ -20,8 +20,8 @@ from kproxy.groups.model import (
     StallKind,
     Streak,
 )
-from kproxy.groups.stalls.wording import elapsed, severity_after
-from kproxy.trace.formatting import safe
+from dissectors.groups.stalls.wording import elapsed, severity_after
+from dissectors.plain_text import printable
 
 #: Heartbeats are missing after this many usual intervals without one, and at least after this time (ns): twice the
 #: defaults of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms, because the first ones come in bursts.
@@ -162,7 +162,7 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
         else StallKind.REFUSED
     )
     times = f" {streak.count} times within {elapsed(streak.last - streak.first)}" if streak.count > 1 else ""
-    text = f"the {streak.kind} of {lane.label} got {safe(streak.error)}{times}"
+    text = f"the {streak.kind} of {lane.label} got {printable(streak.error)}{times}"
     text += f": {explanation.reason}" if explanation.reason else ""
     text += "; the offsets are not stored, so these records will be read again" if commit else ""
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, explanation.threshold) else "warning"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kproxy.counting.names import MAX_NAME_LENGTH
-from kproxy.groups import explanations, rebalances
-from kproxy.groups.model import (
+from dissectors.bounded import MAX_NAME_LENGTH
+from dissectors.groups import explanations, rebalances
+from dissectors.groups.facts import GroupFrame, GroupResponse
+from dissectors.groups.model import (
     Event,
     EventKind,
     GroupHistory,
@@ -15,14 +16,13 @@ from kproxy.groups.model import (
     RebalanceInProgress,
     Streak,
 )
-from kproxy.groups.stalls import members, waits
-from kproxy.groups.stalls.endings import end_member_stalls, end_stalls
-from kproxy.trace.lines import RequestLine, ResponseLine
+from dissectors.groups.stalls import members, waits
+from dissectors.groups.stalls.endings import end_member_stalls, end_stalls
 
 MAX_STREAKS = 20  # different errors that are counted per lane
 
 
-def on_request(group: GroupHistory, lane: Lane, event: Event, line: RequestLine) -> None:
+def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame) -> None:
     """Apply a request of a member."""
     kind, at = event.kind, event.at
     if kind is EventKind.HEARTBEAT or kind is EventKind.SYNC or kind is EventKind.JOIN:
@@ -42,7 +42,7 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, line: RequestLine)
                 end_stalls(group, waits.sync_waits(group, at), at)
             lane.request = event
             lane.set_state(MembershipState.SYNCING, at)
-            if line.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADER_MIN_BYTES:
+            if frame.size - len(lane.client_id) - len(group.id) - 2 * len(lane.member_id) > rebalances.LEADER_MIN_BYTES:
                 group.leader = lane.key
     elif kind is EventKind.LEAVE:
         lagging = list(waits.lagging_epochs(group, at))
@@ -54,7 +54,7 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, line: RequestLine)
             group.rebalance = None
 
 
-def on_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLine, at: int) -> None:
+def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
     """Apply the response to a request of a member. `event` already has its error and generation."""
     kind, error = event.kind, event.error
     if at - event.at > members.MAX_LATENCY:
@@ -69,7 +69,7 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLin
     if lane.refusals:
         _end_refusals(group, lane, kind, at)
     if kind is not EventKind.COORDINATOR:
-        _coordinator_answered(group, line.server[:MAX_NAME_LENGTH], at, event.row)
+        _coordinator_answered(group, frame.server[:MAX_NAME_LENGTH], at, event.row)
     if group.denied is not None and (kind is not EventKind.COORDINATOR or group.denied.kind is EventKind.COORDINATOR):
         end_stalls(group, waits.no_coordinator(group, at), at)
         group.denied = None
@@ -78,12 +78,12 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, line: ResponseLin
             lane.set_state(MembershipState.MEMBER, at)
         if group.protocol is Protocol.CLASSIC:
             lane.rejoin_signals = None
-        if line.generation_id is not None and line.generation_id != lane.generation:
-            rebalances.on_generation(group, lane, line.generation_id, at, event.row)
+        if frame.generation_id is not None and frame.generation_id != lane.generation:
+            rebalances.on_generation(group, lane, frame.generation_id, at, event.row)
     elif kind is EventKind.JOIN:
-        rebalances.on_join_response(group, lane, event, line, at)
+        rebalances.on_join_response(group, lane, event, frame, at)
     elif kind is EventKind.SYNC:
-        rebalances.on_sync_response(group, lane, line, at, event.row)
+        rebalances.on_sync_response(group, lane, frame, at, event.row)
     elif kind is EventKind.COMMIT:
         lane.commits += 1
         group.commits += 1
@@ -163,7 +163,7 @@ def on_gap(group: GroupHistory, lane: Lane, at: int) -> None:
 
 
 def on_close(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
-    """The connection of a member ended. `by` is None if kproxy no longer observes it."""
+    """The connection of a member ended. `by` is None if it is no longer observed."""
     if by in ("client", "server"):
         _lose(group, lane, at)
     group.closed_at = at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kproxy.groups.model import SECOND, Lane
-from kproxy.trace.formatting import duration
+from dissectors.groups.model import SECOND, Lane
+from dissectors.plain_text import duration
 
 #: From this time on (ns), waiting is an error.
 ERROR_AFTER = 10 * SECOND

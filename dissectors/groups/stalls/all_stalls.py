@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from kproxy.groups.model import SECOND, GroupHistory, MembershipState, Stall, StallKind
-from kproxy.groups.stalls import members, waits
-from kproxy.trace.formatting import RANK
+from dissectors.findings import RANK
+from dissectors.groups.model import SECOND, GroupHistory, MembershipState, Stall, StallKind
+from dissectors.groups.stalls import members, waits
 
 #: Rule code -> kinds of stalls that report the same, so that it is shown once.
 _EQUIVALENT = {

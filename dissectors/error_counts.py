@@ -1,0 +1,64 @@
+"""ErrorCounts: how many responses had which error."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from dissectors import schemas
+from dissectors.bounded import MAX_NAME_LENGTH
+
+#: Different names that are counted separately, besides Kafka's. A hostile broker may send any number of unknown errors.
+MAX_NAMES = 100
+#: The name under which all others are counted.
+OTHERS = "others"
+
+
+class NamedError(Protocol):
+    """An error in a response, with the name that Kafka gives it."""
+
+    @property
+    def name(self) -> str: ...
+
+
+class ErrorCounts:
+    """Counts responses with errors, in total and per error name; each name counts once per response."""
+
+    __slots__ = ("_names", "responses")
+
+    def __init__(self) -> None:
+        self.responses = 0
+        self._names: dict[str, int] = {}
+
+    def add(self, errors: Iterable[NamedError]) -> None:
+        """Count a response with these errors (at least one)."""
+        self.responses += 1
+        names = self._names
+        for name in {error.name[:MAX_NAME_LENGTH] for error in errors}:
+            counted_name = name if name in names or len(names) < MAX_NAMES or name in _kafkas_errors() else OTHERS
+            names[counted_name] = names.get(counted_name, 0) + 1
+
+    def row(self) -> tuple[tuple[str, int], ...]:
+        """(error name, number of responses), the most frequent first."""
+        return most_first(self._names)
+
+    @classmethod
+    def merged(cls, several: Iterable[ErrorCounts]) -> ErrorCounts:
+        """The sum of several counters."""
+        total = cls()
+        for each in several:
+            total.responses += each.responses
+            for name, count in each.row():
+                total._names[name] = total._names.get(name, 0) + count
+        return total
+
+
+@functools.cache
+def _kafkas_errors() -> frozenset[str]:
+    return frozenset(error.name for error in schemas.errors())
+
+
+def most_first(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    """Texts with their counts, the most frequent first."""
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,197 @@
+"""ConsumerGroups: follows the groups of a run from the frames that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dissectors.bounded import MAX_NAME_LENGTH, Recent
+from dissectors.findings import RANK
+from dissectors.groups import explanations, lifecycle
+from dissectors.groups.facts import GroupFinding, GroupFrame, GroupResponse
+from dissectors.groups.lanes import Lanes
+from dissectors.groups.model import Event, EventKind, GroupHistory, Lane, Stall, StallKind
+from dissectors.groups.stalls.endings import end_stalls
+from dissectors.groups.unanswered import UnansweredRequests
+from dissectors.plain_text import printable
+
+#: Groups that are kept: the most recently active ones.
+MAX_GROUPS = 500
+
+#: Limits for events: of all lanes; the minimum per lane; the maximum of each kind per lane.
+MAX_EVENTS = 40_000
+MIN_LANE_EVENTS = 16
+MAX_TRANSITIONS = 1_000
+MAX_RECURRING = 4_000
+
+#: Limit for the requests in flight of one member, so that unanswered requests cannot fill the memory.
+MAX_IN_FLIGHT_PER_MEMBER = 50
+
+_RECURRING = frozenset({EventKind.HEARTBEAT, EventKind.COMMIT, EventKind.OFFSETS})
+
+#: Errors of normal operation, or that clients recover from, and their severity.
+_SEVERITIES = {explanations.REJOIN: "info", **dict.fromkeys(explanations.NO_COORDINATOR, "warning")}
+
+
+class ConsumerGroups:
+    """Follows groups: members, generations, rebalances and stalls. Bodies and bytes of frames are not needed.
+
+    Each method applies what happened next: at its `row`, a number that the caller chooses, and time `at` (ns). Frames
+    of other groups and APIs are ignored. It keeps the `MAX_GROUPS` most recently active groups. Without `timeline`,
+    lanes keep no events, but stalls are detected all the same.
+    """
+
+    def __init__(self, *, timeline: bool) -> None:
+        self._timeline = timeline
+        self._groups: Recent[str, GroupHistory] = Recent(MAX_GROUPS)
+        self._lanes = Lanes(self._groups)
+        self._unanswered = UnansweredRequests()
+
+    @property
+    def evicted(self) -> int:
+        """Number of groups that are no longer kept."""
+        return self._groups.evicted
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes of all groups."""
+        return len(self._lanes)
+
+    def __iter__(self) -> Iterator[GroupHistory]:
+        """All groups. The caller must not change them."""
+        return iter(self._groups.values())
+
+    def get(self, group_id: str) -> GroupHistory | None:
+        """A group, None if it is not kept. The caller must not change it."""
+        return self._groups.get(group_id)
+
+    def on_request(self, frame: GroupFrame, row: int, at: int) -> GroupHistory | None:
+        """Apply a request; return its group, or None if it is not about a group."""
+        if (group := self._find_or_add(frame, row, at)) is None:
+            return None
+        api = frame.api or ""
+        kind = _kind_of_epoch(frame.generation_id) if api in explanations.EPOCH_APIS else explanations.KINDS[api]
+        lane = self._lanes.find_or_add(group, frame, kind, row, at)
+        event = Event(kind, at, row, generation=frame.generation_id)
+        if self._timeline:
+            self._add_event(group, lane, event)
+        lifecycle.on_request(group, lane, event, frame)
+        if self._unanswered.add(frame, lane, event) and len(lane.in_flight) < MAX_IN_FLIGHT_PER_MEMBER:
+            lane.in_flight[row] = event
+        if frame.findings:
+            _add_findings(group, lane, event, frame.findings, row, at)
+        return group
+
+    def on_response(self, frame: GroupResponse, row: int, at: int) -> GroupHistory | None:
+        """Apply a response; return its group, or None if it is not about a group."""
+        if (group := self._find_or_add(frame, row, at)) is None:
+            return None
+        known = self._unanswered.pop(frame)
+        if known is not None:
+            lane, event = known.lane, known.event
+            if frame.member_id and frame.member_id != lane.member_id:
+                lane = self._lanes.find_or_add(group, frame, event.kind, row, at)
+        else:
+            kind = explanations.KINDS[frame.api or ""]
+            lane = self._lanes.find_or_add(group, frame, kind, row, at)
+            event = Event(kind, at - max(frame.latency_us or 0, 0) * 1000, row)
+            if self._timeline:
+                self._add_event(group, lane, event)
+        self._answer(group, lane, event, frame, at)
+        if frame.findings:
+            _add_findings(group, lane, event, frame.findings, row, at)
+        return group
+
+    def on_close(self, connection_id: str, by: str | None, row: int, at: int) -> None:
+        """A connection ended, closed `by` client, server or proxy; None if it is no longer observed."""
+        for _, event, _ in self._unanswered.remove(connection_id):
+            event.until, event.error, event.severity = at, "connection ended", "warning"
+        for group, lane in self._lanes.remove_connection(connection_id):
+            if lane.connection_id == connection_id:
+                if self._timeline:
+                    self._add_event(group, lane, Event(EventKind.CLOSED, at, row, until=at))
+                lifecycle.on_close(group, lane, by, at)
+
+    def on_gap(self, connection_id: str | None, at: int, *, responses: bool) -> None:
+        """Frames of a connection (None: of all) were not observed, `responses` if any of them may be one."""
+        for _, event, _ in self._unanswered.remove(connection_id) if responses else ():
+            event.until = at
+        every = ((group, lane) for group in self for lane in group.lanes.values())
+        for group, lane in every if connection_id is None else self._lanes.lanes_of(connection_id):
+            lifecycle.on_gap(group, lane, at)
+
+    def on_finding(self, connection_id: str, finding: GroupFinding, row: int, at: int) -> None:
+        """Apply a finding without a frame: to the groups of its connection that it names, else to its only group."""
+        spoken = self._lanes.lanes_of(connection_id)
+        named = [(group, lane) for group, lane in spoken if repr(group.id) in finding.message]
+        for group, lane in named or (spoken if len(spoken) == 1 and finding.code[:1] == "S" else []):
+            end_stalls(group, [_stall(finding, lane, row, at)], at)
+
+    def _find_or_add(self, frame: GroupFrame, row: int, at: int) -> GroupHistory | None:
+        """The group of a frame, which is its latest one; None if the frame is not about a group."""
+        api = frame.api or ""
+        if frame.group_id is None or api not in explanations.KINDS:
+            return None
+        group_id = frame.group_id[:MAX_NAME_LENGTH]
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = GroupHistory(group_id, at, row)
+        else:
+            self._groups.move_to_end(group_id)
+        if (protocol := explanations.PROTOCOLS.get(api)) is not None:
+            group.protocol = protocol
+        group.last, group.row = at, row
+        return group
+
+    def _answer(self, group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
+        event.until = at
+        if frame.generation_id is not None and not frame.errors:
+            event.generation = frame.generation_id
+        if frame.errors:
+            error = frame.errors[0].name[:MAX_NAME_LENGTH]
+            if error != explanations.NEW_MEMBER_ID:
+                group.errors.add(frame.errors)
+                lane.errors.add(frame.errors)
+                event.severity = "warning" if event.kind is EventKind.COMMIT else _SEVERITIES.get(error, "error")
+            event.error = error
+        lifecycle.on_response(group, lane, event, frame, at)
+
+    def _add_event(self, group: GroupHistory, lane: Lane, event: Event) -> None:
+        """Add an event to its lane, and remove the oldest if there are too many."""
+        kept, most = (
+            (lane.recurring, MAX_RECURRING) if event.kind in _RECURRING else (lane.transitions, MAX_TRANSITIONS)
+        )
+        most = max(MIN_LANE_EVENTS, min(most, MAX_EVENTS // max(1, len(self._lanes))))
+        kept.append(event)
+        if len(kept) > most:
+            group.events_evicted += len(kept) - most
+            del kept[:-most]
+
+
+def _kind_of_epoch(epoch: int | None) -> EventKind:
+    """The meaning of a heartbeat's epoch (KIP-848): 0 joins, -1 leaves, -2 leaves temporarily (static members)."""
+    if epoch == 0:
+        return EventKind.JOIN
+    return EventKind.HEARTBEAT if epoch is None or epoch > 0 else EventKind.LEAVE
+
+
+def _add_findings(
+    group: GroupHistory, lane: Lane, event: Event, findings: Sequence[GroupFinding], row: int, at: int
+) -> None:
+    for finding in findings:
+        if RANK.get(finding.severity, 0) > RANK.get(event.severity, -1):
+            event.severity = finding.severity
+        if RANK.get(finding.severity, 0):
+            end_stalls(group, [_stall(finding, lane, row, at)], at)
+
+
+def _stall(finding: GroupFinding, lane: Lane, row: int, at: int) -> Stall:
+    return Stall(
+        StallKind.FINDING,
+        finding.severity,
+        at,
+        row,
+        printable(finding.message),
+        printable(finding.hint or ""),
+        (lane.key,),
+        codes=(finding.code,),
+    )

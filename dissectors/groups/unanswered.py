@@ -1,0 +1,61 @@
+"""The requests of all groups that have no response yet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dissectors.groups.facts import GroupFrame, GroupResponse
+from dissectors.groups.model import Event, Lane
+
+#: Limit, so that unanswered requests cannot fill the memory.
+MAX_IN_FLIGHT = 20_000
+
+
+class Unanswered(NamedTuple):
+    """A request in flight."""
+
+    lane: Lane
+    event: Event
+    correlation_id: int | None
+
+
+class UnansweredRequests:
+    """Requests in flight by connection and offset, which identifies them even if a correlation id is used twice."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._connections: dict[str, dict[int, Unanswered]] = {}
+
+    def add(self, frame: GroupFrame, lane: Lane, event: Event) -> bool:
+        """Store the event of a request; False if there are too many."""
+        if self._count >= MAX_IN_FLIGHT:
+            return False
+        requests = self._connections.setdefault(frame.connection_id, {})
+        if frame.offset in requests:
+            return False
+        requests[frame.offset] = Unanswered(lane, event, frame.correlation_id)
+        self._count += 1
+        return True
+
+    def pop(self, frame: GroupResponse) -> Unanswered | None:
+        """Remove and return the request of a response, None if it is not known."""
+        requests = self._connections.get(frame.connection_id)
+        if requests is None:
+            return None
+        offset = frame.request_offset
+        if offset is None:
+            same = (at for at, each in requests.items() if each.correlation_id == frame.correlation_id)
+            offset = next(same, -1)
+        found = requests.pop(offset, None)
+        if found is not None:
+            self._count -= 1
+            if not requests:
+                del self._connections[frame.connection_id]  # a truncated trace may lack the connection's end
+        return found
+
+    def remove(self, connection_id: str | None) -> list[Unanswered]:
+        """Remove and return the requests of a connection, or of all; the oldest first."""
+        connections = list(self._connections) if connection_id is None else [connection_id]
+        removed = [each for name in connections for each in self._connections.pop(name, {}).values()]
+        self._count -= len(removed)
+        return removed
