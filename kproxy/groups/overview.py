@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from kproxy.counting.bounded_dict import Recent
-from kproxy.counting.in_flight import RequestPairing
 from kproxy.counting.names import MAX_NAME_LENGTH
 from kproxy.groups import explanations, lifecycle
 from kproxy.groups.lanes import Lanes
@@ -55,23 +54,23 @@ class GroupsOverview:
         self._timeline = timeline
         self._groups: Recent[str, GroupHistory] = Recent(MAX_GROUPS)
         self._lanes = Lanes(self._groups)
-        self._in_flight: RequestPairing[tuple[Lane, Event]] = RequestPairing(MAX_IN_FLIGHT)
+        self._in_flight: dict[int, tuple[Lane, Event]] = {}  # by row
 
     @property
     def evicted(self) -> int:
         """Number of groups that are no longer kept."""
         return self._groups.evicted
 
-    def observe(self, line: Line, row: int, at: int) -> None:
-        """Apply the next line: its row in the index and its time (ns)."""
+    def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
+        """Apply the next line: its row in the index, its time (ns), and the requests in flight that it is about."""
         if isinstance(line, FRAME_LINES):
-            self.observe_frame(line, row, at)
+            self.observe_frame(line, row, at, requests)
         elif isinstance(line, OpenLine | CloseLine):  # a trace may reuse a connection id without a close line
-            self._close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
+            self._close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at, requests)
         elif isinstance(line, FindingLine):
             self._finding(line, row, at)
         elif isinstance(line, GapLine):
-            self._gap(line, at)
+            self._gap(line, at, requests)
 
     @property
     def lanes(self) -> int:
@@ -95,7 +94,9 @@ class GroupsOverview:
         group = self._groups.get(group_id)
         return None if group is None else group_view(group, now)
 
-    def observe_frame(self, line: RequestLine | ResponseLine, row: int, at: int) -> GroupHistory | None:
+    def observe_frame(
+        self, line: RequestLine | ResponseLine, row: int, at: int, requests: Collection[int]
+    ) -> GroupHistory | None:
         """Apply the line of a frame; return its group, or None if the frame is not about a group."""
         if line.group_id is None or (kind := explanations.KINDS.get(line.api or "")) is None:
             return None
@@ -117,10 +118,12 @@ class GroupsOverview:
             if self._timeline:
                 self._add_event(group, lane, event)
             lifecycle.on_request(group, lane, event, line)
-            if self._in_flight.add(line, (lane, event)) and len(lane.in_flight) < MAX_IN_FLIGHT_PER_MEMBER:
-                lane.in_flight[row] = event
+            if requests and len(self._in_flight) < MAX_IN_FLIGHT:
+                self._in_flight[row] = lane, event
+                if len(lane.in_flight) < MAX_IN_FLIGHT_PER_MEMBER:
+                    lane.in_flight[row] = event
         else:
-            known = self._in_flight.match(line)
+            known = next(self._ended(requests), None)
             if known is not None and (not line.member_id or line.member_id == known[0].member_id):
                 lane, event = known
             else:
@@ -157,8 +160,11 @@ class GroupsOverview:
             group.events_evicted += len(kept) - most
             del kept[:-most]
 
-    def _close(self, connection_id: str, by: str | None, row: int, at: int) -> None:
-        for _, event in self._in_flight.remove_connection(connection_id):
+    def _ended(self, requests: Collection[int]) -> Iterator[tuple[Lane, Event]]:
+        return (self._in_flight.pop(row) for row in requests if row in self._in_flight)
+
+    def _close(self, connection_id: str, by: str | None, row: int, at: int, requests: Collection[int]) -> None:
+        for _, event in self._ended(requests):
             event.until, event.error, event.severity = at, "connection ended", "warning"
         for group, lane in self._lanes.remove_connection(connection_id):
             if lane.connection_id == connection_id:
@@ -166,9 +172,9 @@ class GroupsOverview:
                     self._add_event(group, lane, Event(EventKind.CLOSED, at, row, until=at))
                 lifecycle.on_close(group, lane, by, at)
 
-    def _gap(self, line: GapLine, at: int) -> None:
+    def _gap(self, line: GapLine, at: int, requests: Collection[int]) -> None:
         """Apply a gap in one connection, or in all of them if trace lines are missing."""
-        for _, event in self._in_flight.remove_gap(line):
+        for _, event in self._ended(requests):
             event.until = at
         every = ((group, lane) for group in self._groups.values() for lane in group.lanes.values())
         for group, lane in self._lanes.lanes_of(line.connection_id) if line.connection_id else every:

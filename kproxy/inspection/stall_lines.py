@@ -11,6 +11,7 @@ from kproxy.groups import GroupsOverview, Stall, StallKind
 from kproxy.groups.model import SECOND, GroupHistory
 from kproxy.groups.stalls.all_stalls import lasting_stalls
 from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
+from kproxy.trace.pairing import RequestPairing
 from kproxy.trace.timestamps import timestamp
 
 #: Number of requests whose offsets are kept. A stall that began with an older one does not name it.
@@ -42,6 +43,7 @@ class StallLines:
     def __init__(self) -> None:
         self.due = 0
         self._groups = GroupsOverview(timeline=False)
+        self._pairing: RequestPairing[int] = RequestPairing()
         self._row = 0
         self._requests: dict[int, tuple[int, str, str, int]] = {}  # of the latest requests
         self._lasting: dict[_Id, _Lasting] = {}
@@ -52,12 +54,13 @@ class StallLines:
         Returns lines of the stalls that it ended.
         """
         row = self._row = self._row + 1
+        requests = self._pairing.observe(line, row)
         if isinstance(line, RequestLine):
             self._requests[row % _MAX_REQUESTS] = row, line.connection_id, line.server, line.offset
         elif not isinstance(line, ResponseLine):
-            self._groups.observe(line, row, at)
+            self._groups.observe(line, row, at, requests)
             return [each for group in self._groups.each() for each in self._ended(group, at)]
-        group = self._groups.observe_frame(line, row, at)
+        group = self._groups.observe_frame(line, row, at, requests)
         return list(self._ended(group, at)) if group is not None and group.newly_ended else []
 
     def tick(self, *, at: int) -> list[StallLine]:

@@ -205,7 +205,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             number, at=number / 1000, api="JoinGroup", api_key=11, group_id=f"g-{number % 400}", member_id=f"{number}",
             connection_id=f"n-{number}", client_id=f"c-{number}",
         )  # fmt: skip
-        groups.observe(line, number, time_of(line.ts))
+        groups.observe(line, number, time_of(line.ts), (number,))
         if number % 1_000 == 999:
             used.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
