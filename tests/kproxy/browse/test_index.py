@@ -126,6 +126,29 @@ def test_rows_whose_lines_are_no_longer_kept_go() -> None:
     )
 
 
+def test_a_response_ends_the_wait_of_a_request_whose_row_is_no_longer_kept() -> None:
+    session = BrowseSession(Given(keep=20_000))
+    assert isinstance(session.source, Given)
+    about = {"api": "JoinGroup", "api_key": 11, "group_id": "g", "member_id": "m"}
+    waits = request(1_000, connection_id="n-waits", findings=[finding()], **about)
+    session.source.add(waits)
+    for number in range(400):
+        asked = request(number, at=number)
+        session.source.add(asked, response(asked))
+        read(session)
+    index, overviews = session.index, session.overviews
+    assert index.first > 0
+    assert [row.in_flight for row in overviews.connections.rows()] == [1, 0]
+    session.source.add(response(waits, after_us=400_000_000, group_id="g", member_id="m"))
+    read(session)
+    assert RowState(index.state[-1]) is RowState.ORPHAN
+    assert [row.in_flight for row in overviews.connections.rows()] == [0, 0]
+    assert [api.in_flight for api in overviews.apis.rows()] == [0, 0]
+    assert [cause.harmless for cause in overviews.findings.causes()] == [True]
+    [group] = overviews.groups.each()
+    assert not any(lane.in_flight for lane in group.lanes.values())
+
+
 def test_lines_that_are_none_are_counted() -> None:
     session = BrowseSession(Given())
     assert isinstance(session.source, Given)
