@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from kproxy.groups import GroupsOverview, Stall, StallKind
 from kproxy.groups.model import SECOND, GroupHistory
 from kproxy.groups.stalls.all_stalls import lasting_stalls
-from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
+from kproxy.trace.lines import FORMAT, CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 from kproxy.trace.pairing import RequestPairing
 from kproxy.trace.timestamps import timestamp
 
@@ -54,10 +54,16 @@ class StallLines:
         Returns lines of the stalls that it ended.
         """
         row = self._row = self._row + 1
-        requests = self._pairing.observe(line, row)
+        requests: Collection[int] = ()
         if isinstance(line, RequestLine):
             self._requests[row % _MAX_REQUESTS] = row, line.connection_id, line.server, line.offset
-        elif not isinstance(line, ResponseLine):
+            requests = (row,) if self._pairing.add(line, row) else ()
+        elif isinstance(line, ResponseLine):
+            request = self._pairing.match(line)
+            requests = () if request is None else (request,)
+        else:
+            if isinstance(line, OpenLine | CloseLine | GapLine):
+                requests = self._pairing.end(line)
             self._groups.observe(line, row, at, requests)
             return [each for group in self._groups.each() for each in self._ended(group, at)]
         group = self._groups.observe_frame(line, row, at, requests)

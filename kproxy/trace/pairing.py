@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Generic, TypeAlias, TypeVar
 
-from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, GapLine, OpenLine, RequestLine, ResponseLine
 
 #: Most requests in flight per connection, so that a client that gets no responses cannot fill the memory.
 MOST_WAITING = 10_000
@@ -16,45 +16,47 @@ _Requests: TypeAlias = dict[int, tuple[int, str, ValueT]]
 
 
 class RequestPairing(Generic[ValueT]):
-    """Keeps a value for each request in flight, and returns it with the line that ends the wait.
+    """Pairs response lines with values that were stored for their request lines.
 
-    A response line names its request by offset. In traces of format 1 that do not, correlation id and time identify it.
+    A response line names its request by offset. In older traces, correlation id and time identify it.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[str, _Requests[ValueT]] = {}  # by connection
         self._unseen: dict[str, _Requests[ValueT]] = {}  # the response may be in a gap
 
-    def observe(self, line: Line, value: ValueT) -> Collection[ValueT]:
-        """Apply the next line of a trace, with the value to keep if it is a request.
+    def add(self, line: RequestLine, value: ValueT) -> bool:
+        """Store a value for a request. Returns False if it gets no response (acks=0), or if too many are in flight."""
+        if line.acks == 0 or line.correlation_id is None:
+            return False
+        requests = self._waiting.get(line.connection_id)
+        if requests is None:
+            requests = self._waiting[line.connection_id] = {}
+        elif len(requests) >= MOST_WAITING or line.offset in requests:
+            return False
+        requests[line.offset] = line.correlation_id, line.ts, value
+        return True
 
-        Returns:
-            The values of the requests in flight that the line is about: for a request its own, if it expects a
-            response; for a response that of its request. For a gap, those whose response may be in it; for the end of
-            a connection, or if its id is used again, all of it. These wait no longer.
+    def match(self, line: ResponseLine) -> ValueT | None:
+        """Remove and return the value for the request of a response; None if there is none."""
+        found = _pop(self._waiting.get(line.connection_id), line)
+        if found is None and self._unseen:
+            found = _pop(self._unseen.get(line.connection_id), line)
+        return None if found is None else found[2]
+
+    def end(self, line: OpenLine | CloseLine | GapLine) -> Collection[ValueT]:
+        """Return the values of the requests that no longer wait, the oldest first.
+
+        These are the requests in flight of a connection that ends, or whose id is used again. For a gap, they are those
+        whose response may be in it; `match` still finds them.
         """
-        connection_id = line.connection_id
-        if isinstance(line, RequestLine):
-            if line.acks == 0 or line.correlation_id is None:
+        if isinstance(line, GapLine):
+            if line.direction == "request":
                 return ()
-            requests = self._waiting.get(connection_id)
-            if requests is None:
-                requests = self._waiting[connection_id] = {}
-            elif len(requests) >= MOST_WAITING or line.offset in requests:
-                return ()
-            requests[line.offset] = line.correlation_id, line.ts, value
-            return (value,)
-        if isinstance(line, ResponseLine):
-            for each in (self._waiting, self._unseen):
-                if (requests := each.get(connection_id)) and (found := _pop(requests, line)) is not None:
-                    return (found[2],)
-        elif isinstance(line, OpenLine | CloseLine):
-            self._unseen.pop(connection_id, None)
-            return _values(self._waiting.pop(connection_id, {}))
-        elif isinstance(line, GapLine) and line.direction != "request":
-            connections = [connection_id] if connection_id else list(self._waiting)
+            connections = [line.connection_id] if line.connection_id else list(self._waiting)
             return [value for each in connections for value in self._mark_unseen(each)]
-        return ()
+        self._unseen.pop(line.connection_id, None)
+        return _values(self._waiting.pop(line.connection_id, {}))
 
     def _mark_unseen(self, connection_id: str) -> Collection[ValueT]:
         requests = self._waiting.pop(connection_id, {})
@@ -72,8 +74,10 @@ def _values(requests: _Requests[ValueT]) -> Collection[ValueT]:
     return [value for _, _, value in requests.values()]
 
 
-def _pop(requests: _Requests[ValueT], line: ResponseLine) -> tuple[int, str, ValueT] | None:
+def _pop(requests: _Requests[ValueT] | None, line: ResponseLine) -> tuple[int, str, ValueT] | None:
     """Remove and return the request of a response; None if it is not among these."""
+    if not requests:
+        return None
     offset = line.request_offset
     if offset is None:
         same = line.correlation_id, line.request_ts

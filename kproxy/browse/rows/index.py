@@ -53,7 +53,8 @@ class RowIndex:
     """Rows in the order of their first line. Row numbers are stable; those below `first` have been discarded.
 
     The arrays are public for sorting and filtering; entry ``row - first`` of each belongs to a row. `requests` are the
-    rows of the requests in flight that the last line is about (`RequestPairing.observe`); they may be discarded.
+    rows of the requests in flight that the last line is about: of a request itself, if it expects a response; of the
+    request of a response; of those that no longer wait (`RequestPairing.end`). Such rows may have been discarded.
     """
 
     def __init__(self) -> None:
@@ -87,7 +88,7 @@ class RowIndex:
         if at > self.now:
             self.now = at
         connection = self.connections.number(line.connection_id)
-        self.requests = self._pairing.observe(line, self.end)
+        self.requests = ()
         if isinstance(line, ResponseLine):
             return self._response(line, connection, place, size, at)
         level, state, api, length, client = 0, RowState.EVENT, -1, 0, 0
@@ -97,13 +98,15 @@ class RowIndex:
             length = line.size
             client = self.clients.number(line.client_id or "")
             level = _worst(line)
+            if self._pairing.add(line, self.end):
+                self.requests = (self.end,)
         elif isinstance(line, FindingLine):
             level = _LEVEL.get(line.severity, 0)
         elif isinstance(line, GapLine):
             length = line.bytes
-            self._settle(RowState.UNSEEN)
+            self._end_requests(line, RowState.UNSEEN)
         elif isinstance(line, OpenLine | CloseLine):
-            self._settle(RowState.UNANSWERED)
+            self._end_requests(line, RowState.UNANSWERED)
         row = self._add(at, api, length, connection, client, state, level, 0)
         self.places[0].append(place)
         self.sizes[0].append(size)
@@ -114,8 +117,10 @@ class RowIndex:
 
     def _response(self, line: ResponseLine, connection: int, place: int, size: int, at: int) -> int:
         level = _worst(line)
-        row = next(iter(self.requests), -1)
-        if row < self.first:
+        row = self._pairing.match(line)
+        if row is not None:
+            self.requests = (row,)
+        if row is None or row < self.first:
             api = -1 if line.api_key is None else line.api_key
             client = self.clients.number(line.client_id or "")
             row = self._add(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
@@ -153,7 +158,8 @@ class RowIndex:
         self.changed.add(row)
         return row
 
-    def _settle(self, state: RowState) -> None:
+    def _end_requests(self, line: OpenLine | CloseLine | GapLine, state: RowState) -> None:
+        self.requests = self._pairing.end(line)
         for row in self.requests:
             if row >= self.first:
                 self.state[row - self.first] = state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.trace import pairing
-from kproxy.trace.lines import Line, RequestLine
+from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
 from tests.kproxy.browse.fed import closed, missed, opened
 from tests.kproxy.browse.sessions import request, response
@@ -14,7 +14,15 @@ from tests.kproxy.browse.sessions import request, response
 def paired(*lines: Line) -> list[list[int]]:
     """For each line the requests that it is about: the numbers of their lines."""
     pairing: RequestPairing[int] = RequestPairing()
-    return [list(pairing.observe(line, number)) for number, line in enumerate(lines)]
+    about: list[list[int]] = []
+    for number, line in enumerate(lines):
+        if isinstance(line, RequestLine):
+            about.append([number] if pairing.add(line, number) else [])
+        elif isinstance(line, ResponseLine):
+            about.append([] if (found := pairing.match(line)) is None else [found])
+        elif isinstance(line, OpenLine | CloseLine | GapLine):
+            about.append(list(pairing.end(line)))
+    return about
 
 
 def same_id(*offsets: int) -> list[RequestLine]:
@@ -58,9 +66,9 @@ def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: py
     monkeypatch.setattr(pairing, "MOST_WAITING", 3)
     in_flight: RequestPairing[int] = RequestPairing()
     sent = [request(number) for number in range(5)]
-    assert [list(in_flight.observe(each, 0)) for each in sent] == [[0], [0], [0], [], []]
-    assert in_flight.observe(request(1, connection_id="n-2"), 0)
+    assert [in_flight.add(each, 0) for each in sent] == [True, True, True, False, False]
+    assert in_flight.add(request(1, connection_id="n-2"), 0)
     assert len(in_flight) == 4
-    assert in_flight.observe(response(sent[0]), 0)
-    assert not in_flight.observe(response(sent[4]), 0)
-    assert in_flight.observe(request(9), 0)
+    assert in_flight.match(response(sent[0])) == 0
+    assert in_flight.match(response(sent[4])) is None
+    assert in_flight.add(request(9), 0)
