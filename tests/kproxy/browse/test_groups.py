@@ -14,7 +14,7 @@ from kproxy.groups.lanes import label
 from kproxy.groups.model import MAX_LANES_PER_GROUP
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import grouped
-from tests.kproxy.browse.fed import feed, feed_torn
+from tests.kproxy.browse.fed import feed, feed_torn, missed
 from tests.kproxy.browse.fed import torn as any_lines
 from tests.kproxy.browse.grouped import TAIL, Story
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
@@ -192,6 +192,14 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
     assert (len(view.lanes), view.lanes_evicted) == (MAX_LANES_PER_GROUP, 29_000)
     kept = sum(len(lane.transitions) + len(lane.recurring) for lane in view.lanes)
     assert kept <= MAX_LANES_PER_GROUP * overview.MIN_LANE_EVENTS
+
+
+def test_a_request_whose_response_may_be_in_a_gap_no_longer_waits() -> None:
+    story = Story()
+    asked = story.ask(0, "a", "JoinGroup")
+    groups = feed(GroupsOverview(), [*story.lines, missed(asked.connection_id, at=BEGAN + SECOND)])
+    [lane] = next(iter(groups.each())).lanes.values()
+    assert [(event.kind, event.until) for event in lane.transitions] == [(EventKind.JOIN, BEGAN + SECOND)]
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
