@@ -81,7 +81,7 @@ class BrowseSession:
     def _read(self, deadline: float) -> bool:
         if self._lines is None:
             self._lines = self.source.store.new_lines()
-        index, observers = self.index, self.overviews.observers()
+        index, observe = self.index, self.overviews.observe
         for count, (place, raw) in enumerate(self._lines):
             line = parse_partial(raw)
             if line is None:
@@ -92,8 +92,7 @@ class BrowseSession:
                 row = index.add(line, place, len(raw), at)
                 if line.note or line.marked:
                     self.notes[row] = Note(line.marked, line.note or "")
-                for observe in observers:
-                    observe(line, row, at)
+                observe(line, row, at, index.requests)
             if count & 31 == 31 and time.perf_counter() > deadline:
                 return True
         self._lines = None

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.pairing import RequestPairing
 
 #: Findings about what kproxy could observe, not about what the peers sent.
 _VISIBILITY: Final = "K"
@@ -81,12 +82,14 @@ def traffic_of(
     """
     traffic = RecordedTraffic(name)
     connections: dict[str, RecordedConnection] = {}
-    unanswered: dict[tuple[str, str, int | None], RecordedExchange] = {}
+    pairing: RequestPairing[RecordedExchange] = RequestPairing()
     for line in lines if text is None else (_masked(each, text) for each in lines):
         if isinstance(line, FindingLine):
             if about_clients or line.blame != "client":
                 _add_finding(traffic, line, "", line.direction or "")
             continue
+        if isinstance(line, OpenLine | CloseLine):
+            pairing.end(line)
         if not isinstance(line, RequestLine | ResponseLine):
             continue
         kind = "request" if isinstance(line, RequestLine) else "response"
@@ -103,15 +106,10 @@ def traffic_of(
                 connection = connections[line.connection_id] = RecordedConnection(line.client_id)
                 traffic.connections.append(connection)
             exchange = RecordedExchange(line)
-            unanswered[line.connection_id, "offset", line.offset] = exchange
-            unanswered[line.connection_id, "id", line.correlation_id] = exchange
+            pairing.add(line, exchange)
             connection.exchanges.append(exchange)
-        else:
-            # The first traces have no request_offset.
-            by_id = line.request_offset is None
-            key = ("id", line.correlation_id) if by_id else ("offset", line.request_offset)
-            if (answered := unanswered.pop((line.connection_id, *key), None)) is not None:
-                answered.response = line
+        elif (answered := pairing.match(line)) is not None:
+            answered.response = line
     return traffic
 
 

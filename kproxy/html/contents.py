@@ -49,7 +49,7 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
     for row, exchange in _exchanges(session):
         number = len(kept)
         for line in _lines_of(exchange):
-            findings.observe(line, number, session.index.at[row - session.index.first])
+            findings.observe(line, number, session.index.at[row - session.index.first], (number,))
         summary.add(exchange)
         if rows.size + lines.size < MOST_SIZE:
             kept.append(row)

@@ -13,7 +13,8 @@ from dissectors.messages import sensitive, summary
 from dissectors.messages.message import Message, read_request, read_response
 from dissectors.messages.not_ready import only_not_ready
 from dissectors.schemas.codes import ApiKey
-from kproxy.trace.lines import CloseLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import CloseLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.pairing import RequestPairing
 from kproxy.trace.timestamps import nanoseconds
 
 #: Why a request of a trace with less detail than ``raw`` is left out.
@@ -88,15 +89,16 @@ def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] | None = None
 
 def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iterator[Step]:
     counts: dict[str, int] = {}
-    sent: dict[tuple[str, int], CapturedExchange] = {}
+    pairing: RequestPairing[CapturedExchange] = RequestPairing()
     for line in lines:
         connection_id = line.connection_id
         if isinstance(line, RequestLine):
             number = counts[connection_id] = counts.get(connection_id, 0) + 1
-            exchange = sent[connection_id, line.offset] = _exchange(line, number, wanted)
+            exchange = _exchange(line, number, wanted)
+            pairing.add(line, exchange)
             yield Step(nanoseconds(line.ts), Action.SEND, connection_id, exchange)
-        elif isinstance(line, ResponseLine) and line.request_offset is not None:
-            answered = sent.get((connection_id, line.request_offset))
+        elif isinstance(line, ResponseLine):
+            answered = pairing.match(line)
             if answered is None or answered.request is None:
                 continue
             if line.frame is not None:
@@ -106,8 +108,10 @@ def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iter
                     answered.left_out = answered.left_out or "the captured broker was not ready"
             answered.latency_us = line.latency_us or 0
             yield Step(nanoseconds(line.ts), Action.RECEIVE, connection_id, answered)
-        elif isinstance(line, CloseLine):
-            yield Step(nanoseconds(line.ts), Action.CLOSE, connection_id)
+        elif isinstance(line, OpenLine | CloseLine):
+            pairing.end(line)
+            if isinstance(line, CloseLine):
+                yield Step(nanoseconds(line.ts), Action.CLOSE, connection_id)
 
 
 def _exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | None) -> CapturedExchange:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from kproxy.browse.overviews.apis import Apis
@@ -25,9 +25,18 @@ class Overviews:
     findings: Findings = field(default_factory=Findings)
     clients: Clients = field(default_factory=Clients)
 
-    def observers(self) -> tuple[Callable[[Line, int, int], None], ...]:
-        """Return the functions to call with every line, its row, and its time in ns."""
-        return tuple(
-            overview.observe
-            for overview in (self.connections, self.apis, self.topics, self.groups, self.findings, self.clients)
-        )
+    def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
+        """Process the next line.
+
+        Args:
+            line: Of any kind.
+            row: Its row in the index.
+            at: Its time in ns.
+            requests: The rows of the requests in flight that it is about (`RowIndex.requests`).
+        """
+        self.connections.observe(line, row, at, requests)
+        self.apis.observe(line, row, at, requests)
+        self.topics.observe(line, row, at)
+        self.groups.observe(line, row, at)
+        self.findings.observe(line, row, at, requests)
+        self.clients.observe(line, row, at)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from dissectors import schemas
 from dissectors.bounded import MAX_NAME_LENGTH
 from kproxy.counting.counts import Severities, SeverityCounts
 from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
-from kproxy.counting.in_flight import RequestPairing
 from kproxy.counting.percentiles import Histogram
 from kproxy.counting.rates import RateClock, RateSeries
-from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import GapLine, Line, RequestLine, ResponseLine
 
 #: Most pairs of unknown API key and version that are listed.
 MOST_UNKNOWN = 1_000
@@ -85,34 +84,39 @@ class Apis:
         self._clock = RateClock()
         self._versions: dict[_Key, _Version] = {}
         self._unknown = 0
-        self._in_flight: RequestPairing[_Version] = RequestPairing()
+        self._in_flight: dict[int, _Version] = {}  # by row
 
     @property
     def width(self) -> int:
         """Length of one part of `ApiUsage.all_time`, in ns."""
         return self._clock.width
 
-    def observe(self, line: Line, row: int, at: int) -> None:
-        """Count the next line, given its row in the index and its time in ns."""
+    def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
+        """Count the next line, given its row in the index, its time in ns, and the requests that it is about."""
         if at > self.now:
             self.now = at
         if isinstance(line, RequestLine):
             self._clock.move(at)
             version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
             if version is not None:
-                self._request(version, line, row)
+                self._request(version, line, row, requests)
         elif isinstance(line, ResponseLine):
             self._clock.move(at)
             version = self._versions.get((line.api_key, line.api_version)) or self._new(line)
             if version is not None:
                 self._response(version, line, row)
-        elif isinstance(line, OpenLine | CloseLine):  # ids can be reused, and the close line may be missing
-            for version in self._in_flight.remove_connection(line.connection_id):
+            if requests:
+                self.end(requests)
+        elif requests:
+            self.end(requests, unanswered=not isinstance(line, GapLine))
+
+    def end(self, requests: Collection[int], *, unanswered: bool = False) -> None:
+        """Count requests, given their rows, as no longer in flight, and as unanswered."""
+        for row in requests:
+            version = self._in_flight.pop(row, None)
+            if version is not None:
                 version.in_flight -= 1
-                version.unanswered += 1
-        elif isinstance(line, GapLine):
-            for version in self._in_flight.remove_gap(line):
-                version.in_flight -= 1
+                version.unanswered += unanswered
 
     def _new(self, line: RequestLine | ResponseLine) -> _Version | None:
         """Add a version; None if the limit for unknown versions is reached."""
@@ -125,13 +129,14 @@ class Apis:
         made = self._versions[key] = _Version(line.api and line.api[:MAX_NAME_LENGTH], self._clock.series())
         return made
 
-    def _request(self, version: _Version, line: RequestLine, row: int) -> None:
+    def _request(self, version: _Version, line: RequestLine, row: int, requests: Collection[int]) -> None:
         version.frames.add_request(line)
         version.series.add()
         version.last_row = row
         if line.acks == 0:
             version.one_way += 1
-        elif line.api_key is not None and self._in_flight.add(line, version):
+        elif requests and line.api_key is not None:
+            self._in_flight[row] = version
             version.in_flight += 1
         if line.findings:
             version.findings.add(line.findings)
@@ -139,12 +144,8 @@ class Apis:
     def _response(self, version: _Version, line: ResponseLine, row: int) -> None:
         version.last_row = row
         us = line.latency_us
-        if us is not None:
-            asked = self._in_flight.match(line)
-            if asked is not None:
-                asked.in_flight -= 1
-            if us > version.frames.latencies.max or version.slowest_row is None:
-                version.slowest_row = row
+        if us is not None and (us > version.frames.latencies.max or version.slowest_row is None):
+            version.slowest_row = row
         version.frames.add_response(line)
         if line.findings:
             version.findings.add(line.findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -10,7 +11,6 @@ from dissectors.bounded import MAX_NAME_LENGTH
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
 from kproxy.counting.counts import SeverityCounts
 from kproxy.counting.frame_figures import FrameFigures, new_figures
-from kproxy.counting.in_flight import RequestPairing
 from kproxy.counting.percentiles import Histogram
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
@@ -48,6 +48,7 @@ class _State:
     sasl_error: str | None = None
     principal: str | None = None
     versions: set[tuple[str, int]] = field(default_factory=set)
+    waiting: dict[int, _Waiting] = field(default_factory=dict)  # by row, the oldest first
     frames: FrameFigures[Histogram] = field(default_factory=new_figures)
     throttled: int = 0
     throttled_ms: int = 0
@@ -69,19 +70,18 @@ class ConnectionsOverview:
         self.others = 0
         self._open: OrderedDict[str, _State] = OrderedDict()  # most recently active last
         self._closed: OrderedDict[str, _State] = OrderedDict()
-        self._in_flight: RequestPairing[_Waiting] = RequestPairing()
 
-    def observe(self, line: Line, row: int, at: int) -> None:
-        """Process the next line, given its row in the index and its time in ns."""
+    def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
+        """Process the next line, given its row in the index, its time in ns, and the requests that it is about."""
         if isinstance(line, StallLine):
             return
         connection_id = line.connection_id
-        if isinstance(line, GapLine):
-            self._in_flight.remove_gap(line)
-            if not connection_id:  # lines missing from the trace
-                for each in self._open.values():
-                    each.summary = None
-                return
+        if isinstance(line, GapLine) and not connection_id:  # lines missing from the trace
+            for each in self._open.values():
+                if requests:
+                    each.waiting.clear()
+                each.summary = None
+            return
         state = self._open.get(connection_id)
         if state is None:
             state = self._other(line, row, at)
@@ -91,9 +91,9 @@ class ConnectionsOverview:
         state.last_row = row
         state.last_at = at
         if isinstance(line, RequestLine):
-            self._request(state, line, row, at)
+            self._request(state, line, row, at, requests)
         elif isinstance(line, ResponseLine):
-            self._response(state, line, row, at)
+            self._response(state, line, row, at, requests)
         elif isinstance(line, OpenLine):
             if state.opened is not line:
                 self._new(line, row, at)
@@ -102,6 +102,8 @@ class ConnectionsOverview:
         elif isinstance(line, FindingLine):
             state.findings.add((line,))
         else:
+            if requests:
+                state.waiting.clear()
             state.gaps += 1
             state.gap_bytes += line.bytes
 
@@ -130,9 +132,8 @@ class ConnectionsOverview:
         """Drop a connection from the list, if it is listed."""
         if connections.pop(connection_id, None) is not None:
             self.others += 1
-            self._in_flight.remove_connection(connection_id)
 
-    def _request(self, state: _State, line: RequestLine, row: int, at: int) -> None:
+    def _request(self, state: _State, line: RequestLine, row: int, at: int, requests: Collection[int]) -> None:
         state.frames.add_request(line)
         api, version = line.api, line.api_version
         if line.client_id != state.last_client_id or line.software_name is not None or not state.server:
@@ -140,16 +141,17 @@ class ConnectionsOverview:
         if api is not None and version is not None:
             if (api, version) not in state.versions and len(state.versions) < MOST_VERSIONS:
                 state.versions.add((api, version))
-            self._in_flight.add(line, (api, version, line.correlation_id, at, row))
+            if requests:
+                state.waiting[row] = api, version, line.correlation_id, at, row
         if line.findings:
             state.findings.add(line.findings)
 
-    def _response(self, state: _State, line: ResponseLine, row: int, at: int) -> None:
+    def _response(self, state: _State, line: ResponseLine, row: int, at: int, requests: Collection[int]) -> None:
         state.frames.add_response(line)
         if line.principal is not None:
             state.principal = line.principal[:MAX_NAME_LENGTH]
-        if line.latency_us is not None:
-            self._in_flight.match(line)
+        for request in requests:
+            state.waiting.pop(request, None)
         if line.throttle_time_ms is not None and line.throttle_time_ms > 0:
             state.throttled += 1
             state.throttled_ms += line.throttle_time_ms
@@ -163,7 +165,7 @@ class ConnectionsOverview:
         state.closed, state.closed_at = line, at
         state.client, state.server = line.client, line.server
         state.repeated += sum(repeat.count for repeat in line.repeated)
-        self._in_flight.remove_connection(line.connection_id)
+        state.waiting.clear()
         if self._open.pop(line.connection_id, None) is not None:
             self._closed[line.connection_id] = state
 
@@ -174,8 +176,7 @@ class ConnectionsOverview:
 
     def _row(self, connection_id: str, state: _State) -> ConnectionSummary:
         opened, closed = state.opened, state.closed
-        waiting = self._in_flight.values_of(connection_id)
-        oldest = next(iter(waiting), None)
+        oldest = next(iter(state.waiting.values()), None)
         p50, p99 = state.frames.latencies.percentiles(0.5, 0.99)
         versions: dict[str, tuple[int, ...]] = {}
         for api, version in sorted(state.versions):
@@ -205,7 +206,7 @@ class ConnectionsOverview:
             responses=state.frames.responses,
             request_bytes=state.frames.request_bytes,
             response_bytes=state.frames.response_bytes,
-            in_flight=len(waiting),
+            in_flight=len(state.waiting),
             oldest=WaitingRequest(*oldest) if oldest else None,
             unanswered=closed.unanswered if closed else 0,
             p50_us=p50,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from dissectors.bounded import Recent
@@ -83,21 +83,22 @@ class Findings:
         self._awaiting_response: Recent[int, list[_Cause]] = Recent(_MOST_AWAITING)
         self._rules_cache: list[RuleRows] | None = None
 
-    def observe(self, line: Line, row: int, at: int) -> None:
-        """Process the next line, given its row in the index and its time in ns."""
+    def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
+        """Process the next line, given its row in the index, its time in ns, and the requests that it is about."""
         if isinstance(line, RequestLine):
             if line.findings:
                 addresses = line.client, line.server
                 causes = [self._add_finding(each, line, "request", addresses, row, at) for each in line.findings]
-                if line.acks != 0:
-                    self._awaiting_response[row] = causes
+                for request in requests:
+                    self._awaiting_response[request] = causes
         elif isinstance(line, ResponseLine):
             if line.findings:
                 addresses = line.client, line.server
                 for each in line.findings:
                     self._add_finding(each, line, "response", addresses, row, at)
-            if self._awaiting_response and row in self._awaiting_response and was_served(line):
-                self._mark_served(self._awaiting_response.pop(row))
+            if self._awaiting_response and was_served(line):
+                for request in requests:
+                    self._mark_served(self._awaiting_response.pop(request, ()))
         elif isinstance(line, FindingLine):
             between = self._addresses.get(line.connection_id, (None, None))
             self._add_finding(as_entry(line), line, line.direction, between, row, at)

@@ -11,10 +11,12 @@ from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.visible_rows import VisibleRows
-from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
 
 #: Bits of `_counted`: which lines of a row have been counted.
 _REQUEST, _RESPONSE = 1, 2
+#: States of requests that no longer wait for a response.
+_ENDED = (RowState.UNANSWERED, RowState.UNSEEN)
 #: Least seconds between two restarts, and the factor by which a pause exceeds the time that counting took.
 _PAUSE_S = 2.0
 _SHARE = 10
@@ -118,8 +120,8 @@ class Matching:
 
     def _count(self, row: int, counted_before: int) -> int:
         """Count the lines of a row that are not in `counted_before`; return the bits of all counted lines."""
-        matches = self._visible.has(row)
-        if not matches and self._index.state[row - self._index.first] != RowState.EVENT:
+        matches, entry = self._visible.has(row), row - self._index.first
+        if not matches and not self._index.connection_events[entry]:
             return 0
         counted = 0
         for line in self._lines(row):
@@ -129,12 +131,13 @@ class Matching:
             at = time_of(line.ts)
             if matches:
                 counted |= side
-                self.findings.observe(line, row, at)
+                self.apis.observe(line, row, at, (row,))
+                self.findings.observe(line, row, at, (row,))
                 self._mention(line)
             elif isinstance(line, OpenLine):
-                self.findings.observe(line, row, at)  # later findings need its addresses
-            if matches or isinstance(line, OpenLine | CloseLine | GapLine):
-                self.apis.observe(line, row, at)  # ends requests in flight, whatever the filter
+                self.findings.observe(line, row, at, ())  # later findings need its addresses
+        if (state := self._index.state[entry]) in _ENDED:
+            self.apis.end((row,), unanswered=state == RowState.UNANSWERED)
         return counted
 
     def _mention(self, line: Line) -> None:

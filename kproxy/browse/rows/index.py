@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection
 from enum import IntEnum
 from functools import lru_cache
-from typing import TypeAlias
 
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.pairing import RequestPairing
 from kproxy.trace.timestamps import nanoseconds
 
 
@@ -32,13 +31,8 @@ _LEVEL = {name: level for level, name in enumerate(SEVERITIES)}
 
 _NAME_CHARACTERS = 200
 
-_InFlight: TypeAlias = deque[tuple[int, int]]
-
 #: The latest time that fits in 64 bits, in the year 2262; only a damaged capture has later ones.
 _LATEST = (1 << 63) - 1
-
-#: Most correlation ids in flight per connection, so that a client that gets no responses cannot fill memory.
-MOST_WAITING = 10_000
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +52,9 @@ def time_of(ts: str) -> int:
 class RowIndex:
     """Rows in the order of their first line. Row numbers are stable; those below `first` have been discarded.
 
-    The arrays are public for sorting and filtering; entry ``row - first`` of each belongs to a row.
+    The arrays are public for sorting and filtering; entry ``row - first`` of each belongs to a row. `requests` are the
+    rows of the requests in flight that the last line is about: of a request itself, if it expects a response; of the
+    request of a response; of those that no longer wait (`RequestPairing.end`). Such rows may have been discarded.
     """
 
     def __init__(self) -> None:
@@ -79,9 +75,8 @@ class RowIndex:
         self.clients = Names()
         self.now = 0  # the latest time in any line, ns
         self.changed: set[int] = set()  # rows added or changed; the reader clears it
-        # By connection and correlation id: (offset, row) of each request in flight, oldest first.
-        self._waiting: dict[int, dict[int, _InFlight]] = {}
-        self._unseen: dict[int, dict[int, _InFlight]] = {}  # the same for requests in `RowState.UNSEEN`
+        self.requests: Collection[int] = ()
+        self._pairing: RequestPairing[int] = RequestPairing()
 
     @property
     def end(self) -> int:
@@ -93,6 +88,7 @@ class RowIndex:
         if at > self.now:
             self.now = at
         connection = self.connections.number(line.connection_id)
+        self.requests = ()
         if isinstance(line, ResponseLine):
             return self._response(line, connection, place, size, at)
         level, state, api, length, client = 0, RowState.EVENT, -1, 0, 0
@@ -102,30 +98,29 @@ class RowIndex:
             length = line.size
             client = self.clients.number(line.client_id or "")
             level = _worst(line)
+            if self._pairing.add(line, self.end):
+                self.requests = (self.end,)
         elif isinstance(line, FindingLine):
             level = _LEVEL.get(line.severity, 0)
         elif isinstance(line, GapLine):
             length = line.bytes
-            if line.direction != "request":
-                self._mark_unseen([connection] if line.connection_id else list(self._waiting))
-        elif isinstance(line, OpenLine | CloseLine):  # ids can be reused, and the close line may be missing
-            self._close(connection)
+            self._end_requests(line, RowState.UNSEEN)
+        elif isinstance(line, OpenLine | CloseLine):
+            self._end_requests(line, RowState.UNANSWERED)
         row = self._add(at, api, length, connection, client, state, level, 0)
         self.places[0].append(place)
         self.sizes[0].append(size)
         self.connection_events[-1] = isinstance(line, OpenLine | CloseLine)
         self.places[1].append(-1)
         self.sizes[1].append(0)
-        if state is RowState.WAITING and isinstance(line, RequestLine) and line.correlation_id is not None:
-            waiting = self._waiting.setdefault(connection, {})
-            if len(waiting) < MOST_WAITING:
-                waiting.setdefault(line.correlation_id, deque(maxlen=64)).append((line.offset, row))
         return row
 
     def _response(self, line: ResponseLine, connection: int, place: int, size: int, at: int) -> int:
-        row = self._pop_request(connection, line) if line.request_ts is not None else None
         level = _worst(line)
-        if row is None:
+        row = self._pairing.match(line)
+        if row is not None:
+            self.requests = (row,)
+        if row is None or row < self.first:
             api = -1 if line.api_key is None else line.api_key
             client = self.clients.number(line.client_id or "")
             row = self._add(at, api, line.size, connection, client, RowState.ORPHAN, level, bool(line.errors))
@@ -146,20 +141,6 @@ class RowIndex:
             self.changed.add(row)
         return row
 
-    def _pop_request(self, connection: int, line: ResponseLine) -> int | None:
-        """Return the row of a response's request, and remove the request from those in flight."""
-        if line.correlation_id is None:
-            return None
-        for waiting in (self._waiting.get(connection), self._unseen.get(connection)):
-            if waiting and (requests := waiting.get(line.correlation_id)):
-                if (found := _find_request(requests, line.request_offset)) is None:
-                    continue
-                requests.remove(found)
-                if not requests:
-                    del waiting[line.correlation_id]
-                return found[1] if found[1] >= self.first else None
-        return None
-
     def _add(
         self, at: int, api: int, size: int, connection: int, client: int, state: RowState, level: int, errors: int
     ) -> int:
@@ -177,29 +158,16 @@ class RowIndex:
         self.changed.add(row)
         return row
 
-    def _close(self, connection: int) -> None:
-        self._unseen.pop(connection, None)
-        for requests in self._waiting.pop(connection, {}).values():
-            self._settle(requests, RowState.UNANSWERED)
-
-    def _mark_unseen(self, connections: list[int]) -> None:
-        """Mark the requests in flight: their responses may be in a gap."""
-        for connection in connections:
-            for correlation_id, requests in self._waiting.pop(connection, {}).items():
-                self._settle(requests, RowState.UNSEEN)
-                unseen = self._unseen.setdefault(connection, {})
-                if len(unseen) < MOST_WAITING:
-                    unseen.setdefault(correlation_id, deque(maxlen=64)).extend(requests)
-
-    def _settle(self, requests: Iterable[tuple[int, int]], state: RowState) -> None:
-        for _, row in requests:
+    def _end_requests(self, line: OpenLine | CloseLine | GapLine, state: RowState) -> None:
+        self.requests = self._pairing.end(line)
+        for row in self.requests:
             if row >= self.first:
                 self.state[row - self.first] = state
                 self.changed.add(row)
 
     def waiting(self) -> int:
         """Number of requests in flight."""
-        return sum(len(requests) for waiting in self._waiting.values() for requests in waiting.values())
+        return len(self._pairing)
 
     def waited(self, row: int, now: int) -> int | None:
         """Return the latency of a row in us, or its wait up to `now` (ns); None if unknown."""
@@ -252,11 +220,6 @@ class Names:
 
     def __len__(self) -> int:
         return len(self._texts)
-
-
-def _find_request(requests: _InFlight, offset: int | None) -> tuple[int, int] | None:
-    """Remove and return the request at that offset; the oldest if an older trace has no offset."""
-    return requests[0] if offset is None else next((each for each in requests if each[0] == offset), None)
 
 
 def _worst(line: RequestLine | ResponseLine) -> int:

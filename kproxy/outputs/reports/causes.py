@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from dissectors.bounded import BoundedDict
 from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.trace.pairing import RequestPairing
 
 #: Further messages that are kept per cause; they may name other topics or groups.
 MAX_SENTENCES = 3
-#: Limit for requests with a finding that wait for their response.
-_MAX_REQUESTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +64,7 @@ class Causes:
         self._causes: dict[bytes, Cause] = {}
         self._ends: dict[str, tuple[str, str]] = {}
         self._repeated: Counter[tuple[str, str, str]] = Counter()
-        self._requests: BoundedDict[tuple[str, int | None, str | None], dict[int, list[Cause]]] = BoundedDict(
-            _MAX_REQUESTS
-        )
+        self._requests: RequestPairing[list[Cause]] = RequestPairing()  # those with findings
 
     def begin(self, file: str) -> None:
         """The next lines belong to this input."""
@@ -78,8 +74,10 @@ class Causes:
     def add(self, line: Line) -> None:
         """Add one line."""
         if isinstance(line, OpenLine):
+            self._requests.end(line)
             self._ends[line.connection_id] = line.client, line.server
         elif isinstance(line, CloseLine):
+            self._requests.end(line)
             self._ends.pop(line.connection_id, None)
             for repeat in line.repeated:
                 self._repeated[repeat.code, line.connection_id, self._file] += repeat.count
@@ -87,24 +85,13 @@ class Causes:
             self._add_finding(as_entry(line), self._place(line))
         elif isinstance(line, RequestLine):
             causes = [self._add_finding(finding, self._place(line)) for finding in line.findings]
-            if causes and line.acks != 0:
-                self._requests.touch((line.connection_id, line.correlation_id, line.ts), dict)[line.offset] = causes
+            if causes:
+                self._requests.add(line, causes)
         elif isinstance(line, ResponseLine):
             for finding in line.findings:
                 self._add_finding(finding, self._place(line))
-            for cause in self._causes_in_request(line):
+            for cause in self._requests.match(line) or ():
                 cause.served += was_served(line)
-
-    def _causes_in_request(self, line: ResponseLine) -> list[Cause]:
-        """The causes in the request of a response, by its offset; in older traces without offsets, the latest one."""
-        key = line.connection_id, line.correlation_id, line.request_ts
-        same = self._requests.get(key)
-        if not same:
-            return []
-        causes = same.popitem()[1] if line.request_offset is None else same.pop(line.request_offset, [])
-        if not same:
-            del self._requests[key]
-        return causes
 
     def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingPlace:
         if isinstance(line, FindingLine):

@@ -223,6 +223,14 @@ def test_a_million_of_everything_leaves_the_latest(monkeypatch: pytest.MonkeyPat
     assert kept <= MAX_LANES_PER_GROUP * consumer_groups.MIN_LANE_EVENTS
 
 
+def test_a_request_whose_response_may_be_in_a_gap_no_longer_waits() -> None:
+    story = Story()
+    asked = story.ask(0, "a", "JoinGroup")
+    groups = feed(GroupsOverview(), [*story.lines, missed(asked.connection_id, at=BEGAN + SECOND)])
+    [lane] = next(iter(groups.each())).lanes.values()
+    assert [(event.kind, event.until) for event in lane.transitions] == [(EventKind.JOIN, BEGAN + SECOND)]
+
+
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((consumer_groups, "MAX_GROUPS"), (unanswered, "MAX_IN_FLIGHT"), (lanes, "MAX_LANES"),
                          (lanes, "MAX_CONNECTIONS"), (model, "MAX_LANES_PER_GROUP")):  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from typing import Protocol, TypeVar
+import inspect
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 
@@ -27,9 +29,10 @@ from tests.kproxy.captured import DATA, lines_of
 
 
 class Overview(Protocol):
-    """What sums up lines."""
+    """What sums up lines; some need the requests that a line is about."""
 
-    def take(self, line: Line, row: int, at: int) -> None: ...
+    @property
+    def observe(self) -> Callable[..., None]: ...
 
 
 OverviewT = TypeVar("OverviewT", bound=Overview)
@@ -53,13 +56,22 @@ def captured() -> tuple[Line, ...]:
     return tuple(line for path in CAPTURES for line in lines_of(path))
 
 
+_indexes: weakref.WeakKeyDictionary[Any, RowIndex] = weakref.WeakKeyDictionary()
+
+
 def feed(overview: OverviewT, lines: Iterable[Line]) -> OverviewT:
-    """Give it lines with the rows and times that a session gives; lines may be given later."""
-    index = RowIndex()
-    for place, line in enumerate(lines):
+    """Give it lines with the rows, times and requests that a session gives; lines may be given later."""
+    index = _indexes.setdefault(overview, RowIndex())
+    for line in lines:
         at = time_of(line.ts)
-        overview.observe(line, index.add(line, place, 1, at), at)
+        row = index.add(line, index.end, 1, at)
+        overview.observe(*_arguments(overview, line, row, at, index.requests))
     return overview
+
+
+def _arguments(overview: Overview, *arguments: object) -> tuple[object, ...]:
+    """Overviews that do not need the requests of a line do not get them."""
+    return arguments if "requests" in inspect.signature(overview.observe).parameters else arguments[:-1]
 
 
 def opened(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> OpenLine:
@@ -120,5 +132,5 @@ torn = st.lists(st.tuples(_lines, st.integers(0, 5)), max_size=30)
 def feed_torn(overview: OverviewT, lines: Iterable[tuple[Line, int]]) -> OverviewT:
     """Give it lines of which nothing fits together."""
     for line, row in lines:
-        overview.observe(line, row, time_of(line.ts))
+        overview.observe(*_arguments(overview, line, row, time_of(line.ts), (row,)))
     return overview

@@ -167,8 +167,8 @@ def test_versions_that_no_kafka_has_do_not_hide_those_that_one_has() -> None:
     apis = Apis()
     for number in range(3 * MOST_UNKNOWN):
         line = request(number, at=0, api=f"API {1000 + number}", api_key=1000 + number)
-        apis.observe(line, number, BEGAN)
-    apis.observe(request(1), 0, BEGAN)
+        apis.observe(line, number, BEGAN, ())
+    apis.observe(request(1), 0, BEGAN, ())
     rows = apis.rows()
     assert len(rows) == MOST_UNKNOWN + 1
     assert apis.others == 2 * MOST_UNKNOWN

@@ -13,9 +13,7 @@ from kproxy.browse.overviews import connections
 from kproxy.browse.overviews.connection import ConnectionSummary, ThrottledResponse, WaitingRequest
 from kproxy.browse.overviews.connections import MOST_CLIENT_IDS, ConnectionsOverview
 from kproxy.browse.rows.index import time_of
-from kproxy.counting import in_flight
 from kproxy.counting.counts import Severities
-from kproxy.counting.in_flight import RequestPairing
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine, StallLine
 from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, missed, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
@@ -74,7 +72,7 @@ def test_what_is_in_flight_is_what_lists_say() -> None:
     waiting: dict[str, list[RequestLine]] = defaultdict(list)
     overview, seen = ConnectionsOverview(), 0
     for number, line in enumerate(captured()):
-        overview.observe(line, number, time_of(line.ts))
+        feed(overview, [line])
         asked = waiting[line.connection_id]
         if isinstance(line, RequestLine) and line.acks != 0 and line.api:
             asked.append(line)
@@ -106,7 +104,7 @@ def test_what_waits_is_found_at_its_row() -> None:
 
 
 def test_one_correlation_id_twice_is_told_apart_by_time() -> None:
-    first, second = request(7), request(7, at=1)
+    first, second = request(7, offset=0), request(7, at=1, offset=100)
     assert only(first, second).in_flight == 2
     assert only(first, second, response(second)).oldest == WaitingRequest("Fetch", 12, 7, BEGAN, 0)
     assert only(first, second, response(first), response(second)).in_flight == 0
@@ -163,7 +161,7 @@ def test_how_far_a_login_got() -> None:
 def test_a_row_that_did_not_change_is_not_made_again() -> None:
     overview = feed(ConnectionsOverview(), [opened("n-1"), opened("n-2")])
     first = overview.rows()
-    overview.observe(request(1), 2, BEGAN)
+    feed(overview, [request(1)])
     second = overview.rows()
     assert second[1] is first[1]
     assert (first[0].requests, second[0].requests) == (0, 1)
@@ -173,8 +171,7 @@ def test_of_many_connections_those_stay_that_are_open() -> None:
     overview = ConnectionsOverview()
     feed(overview, [opened("waits"), request(1, connection_id="waits")])
     for number in range(connections.MOST + 2000):
-        overview.observe(opened(f"n-{number}"), number, BEGAN)
-        overview.observe(closed(f"n-{number}"), number, BEGAN)
+        feed(overview, [opened(f"n-{number}"), closed(f"n-{number}")])
     rows = overview.rows()
     assert len(rows) == connections.MOST
     assert overview.others == 2001
@@ -187,29 +184,11 @@ def test_of_many_open_connections_those_stay_that_spoke_last(monkeypatch: pytest
     monkeypatch.setattr(connections, "MOST", 10)
     overview = ConnectionsOverview()
     for number in range(30):
-        feed(overview, [request(number, connection_id=f"n-{number}"), request(0, connection_id="talks", at=number)])
+        feed(overview, [request(0, connection_id=f"n-{number}"), request(number, connection_id="talks")])
     rows = overview.rows()
     assert {row.connection_id for row in rows} == {"talks", *(f"n-{number}" for number in range(21, 30))}
     assert overview.others == 21
     assert sum(row.in_flight for row in rows) == 30 + 9
-
-
-def test_requests_that_are_never_answered_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "MAX_REQUESTS", 15)
-    overview = feed(ConnectionsOverview(), [request(number) for number in range(20)])
-    assert overview.rows()[0].in_flight == 15
-    feed(overview, [closed(), request(1, connection_id="n-2")])
-    assert overview.rows()[-1].in_flight == 1
-
-
-def test_a_trace_that_does_not_say_when_connections_end_leaves_nothing_behind() -> None:
-    waiting: RequestPairing[int] = RequestPairing()
-    for number in range(100):
-        asked = request(1, connection_id=f"n-{number}")
-        assert waiting.add(asked, number)
-        assert waiting.match(response(asked)) == number
-    assert waiting.match(response(asked)) is None
-    assert not waiting._requests
 
 
 def test_what_may_have_been_answered_waits_no_longer() -> None:

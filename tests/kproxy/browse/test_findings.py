@@ -174,7 +174,9 @@ def test_of_many_causes_the_worst_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(findings, "_AT_ONCE", 5)
     overview = feed(Findings(), [request(0, findings=[entry()])])
     for number in range(100):
-        overview.observe(request(number, api_version=number, findings=[entry("L032", "info")]), number, BEGAN)
+        overview.observe(
+            request(number, api_version=number, findings=[entry("L032", "info")]), number, BEGAN, (number,)
+        )
     causes = overview.causes()
     assert len(causes) <= 20
     assert causes[0].finding.code == "S005"
@@ -186,7 +188,7 @@ def test_of_many_connections_only_so_many_are_listed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(findings, "MOST_PLACES", 10)
     overview = Findings()
     for number in range(50):
-        overview.observe(request(1, connection_id=f"n-{number}", findings=[entry()]), number, BEGAN)
+        overview.observe(request(1, connection_id=f"n-{number}", findings=[entry()]), number, BEGAN, (number,))
     [cause] = overview.causes()
     assert (len(cause.places), cause.elsewhere, cause.count) == (10, 40, 50)
 

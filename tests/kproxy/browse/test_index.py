@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kproxy.browse.rows.index import MOST_WAITING, RowIndex, RowState, time_of
+from kproxy.browse.rows.index import RowState, time_of
 from kproxy.browse.rows.store import FileStore
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine, GapLine
@@ -53,7 +53,7 @@ def test_a_response_to_nothing_that_was_seen_has_a_row_of_its_own() -> None:
 
 
 def test_a_correlation_id_that_is_used_twice_is_answered_in_order() -> None:
-    first, second = request(7), request(7, at=1)
+    first, second = request(7, offset=0), request(7, at=1, offset=100)
     session = session_of([first, second, response(first, after_us=1), response(second, after_us=2)])
     assert list(session.index.latency) == [1, 2]
 
@@ -126,11 +126,27 @@ def test_rows_whose_lines_are_no_longer_kept_go() -> None:
     )
 
 
-def test_a_client_that_is_never_answered_does_not_fill_memory() -> None:
-    index = RowIndex()
-    for number in range(MOST_WAITING + 100):
-        index.add(request(number), number, 1, BEGAN)
-    assert index.waiting() == MOST_WAITING
+def test_a_response_ends_the_wait_of_a_request_whose_row_is_no_longer_kept() -> None:
+    session = BrowseSession(Given(keep=20_000))
+    assert isinstance(session.source, Given)
+    about = {"api": "JoinGroup", "api_key": 11, "group_id": "g", "member_id": "m"}
+    waits = request(1_000, connection_id="n-waits", findings=[finding()], **about)
+    session.source.add(waits)
+    for number in range(400):
+        asked = request(number, at=number)
+        session.source.add(asked, response(asked))
+        read(session)
+    index, overviews = session.index, session.overviews
+    assert index.first > 0
+    assert [row.in_flight for row in overviews.connections.rows()] == [1, 0]
+    session.source.add(response(waits, after_us=400_000_000, group_id="g", member_id="m"))
+    read(session)
+    assert RowState(index.state[-1]) is RowState.ORPHAN
+    assert [row.in_flight for row in overviews.connections.rows()] == [0, 0]
+    assert [api.in_flight for api in overviews.apis.rows()] == [0, 0]
+    assert [cause.harmless for cause in overviews.findings.causes()] == [True]
+    [group] = overviews.groups.each()
+    assert not any(lane.in_flight for lane in group.lanes.values())
 
 
 def test_lines_that_are_none_are_counted() -> None:

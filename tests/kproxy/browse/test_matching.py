@@ -5,7 +5,8 @@ from __future__ import annotations
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
-from kproxy.trace.lines import CloseLine, Line
+from kproxy.trace.lines import CloseLine, ErrorEntry, Line
+from tests.kproxy.browse.fed import closed, missed
 from tests.kproxy.browse.sessions import Given, finding, read, request, response, session_of
 
 
@@ -85,6 +86,26 @@ def test_the_end_of_a_connection_counts_whether_it_matches_or_not() -> None:
     assert session.matching is not None
     [fetch] = session.matching.apis.rows()
     assert (fetch.in_flight, fetch.unanswered) == (0, 1)
+
+
+def test_what_may_have_been_answered_in_a_gap_is_neither_in_flight_nor_unanswered() -> None:
+    session = session_of([*lines(), request(40, at=40)], phase=SourcePhase.LIVE)
+    source = session.source
+    assert isinstance(source, Given)
+    narrowed(session, "api=Fetch")
+    source.add(missed(), closed())
+    read(session)
+    assert session.matching is not None
+    [fetch] = session.matching.apis.rows()
+    assert (fetch.in_flight, fetch.unanswered) == (0, 0)
+
+
+def test_a_finding_in_a_request_that_succeeded_is_harmless_in_what_matches_too() -> None:
+    good, bad = (request(number, findings=[finding(code=code)]) for number, code in enumerate(("S001", "S002")))
+    error = ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
+    session = session_of([good, response(good), bad, response(bad, errors=[error])])
+    for findings in (session.overviews.findings, narrowed(session, "api=Fetch")._matching.findings):
+        assert {each.finding.code: each.harmless for each in findings.causes()} == {"S001": True, "S002": False}
 
 
 def test_a_row_that_matches_no_more_is_taken_out() -> None:

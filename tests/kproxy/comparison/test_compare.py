@@ -11,6 +11,7 @@ from kproxy.comparison.bodies import Why
 from kproxy.comparison.compare import compare_traffic
 from kproxy.comparison.differences import Aspect, TrafficComparison
 from kproxy.comparison.traffic import RecordedTraffic, traffic_of
+from kproxy.trace.lines import CloseLine, RequestLine
 from tests.kproxy.comparison.recorded import Exchange, lines, traffic
 
 OK: dict[str, Any] = {"error_code": 0}
@@ -127,6 +128,16 @@ def test_text_that_may_differ() -> None:
         return traffic_of("x.jsonl", told, text=re.compile(r"(?<=-)\d+"))
 
     assert differences(created(1), created(23)) == []
+
+
+def test_a_request_of_an_earlier_connection_with_that_id_is_not_answered() -> None:
+    [asked, answer] = lines([("Metadata", 12, {})])
+    assert isinstance(asked, RequestLine)
+    ends = CloseLine(v=1, ts=asked.ts, connection_id=asked.connection_id, client="c", server="s")
+    [connection] = traffic_of("x.jsonl", [asked, ends, answer]).connections
+    assert [each.response for each in connection.exchanges] == [None]
+    [connection] = traffic_of("x.jsonl", [asked, answer, ends]).connections
+    assert [each.response for each in connection.exchanges] == [answer]
 
 
 def test_polls_that_only_one_side_sends_are_a_difference() -> None:

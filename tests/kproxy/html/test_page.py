@@ -21,7 +21,8 @@ from dissectors import records
 from kproxy.browse.fields.detail import side
 from kproxy.filters.fields import FIELDS, Kind
 from kproxy.html import contents
-from kproxy.trace.lines import Detail, FindingEntry, RequestLine, ResponseLine, TopicEntry
+from kproxy.trace.lines import Detail, ErrorEntry, FindingEntry, RequestLine, ResponseLine, TopicEntry
+from tests.kproxy.browse import sessions
 from tests.kproxy.browse.sides import request_line, response_line
 from tests.kproxy.captured import DATA, lines_of
 from tests.kproxy.cli.conftest import Run
@@ -284,3 +285,12 @@ def test_the_script_knows_every_field_of_the_filter_language(bug: Opened) -> Non
     assert by_name["severity"][-1] == ["info", "warning", "error"]
     assert "NOT_LEADER_OR_FOLLOWER" in by_name["error"][-1]
     assert bug.data["units"]["size"]["KiB"] == 1024
+
+
+def test_a_finding_in_a_request_that_succeeded_is_listed_last() -> None:
+    good, bad = (
+        sessions.request(number, findings=[sessions.finding(code=code)]) for number, code in enumerate(("S001", "S002"))
+    )
+    refused = sessions.response(bad, errors=[ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")])
+    opened, _ = page_of([good, bad, sessions.response(good), refused])
+    assert [cause["code"] for cause in opened.data["causes"]] == ["S002", "S001"]

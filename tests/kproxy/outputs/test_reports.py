@@ -305,6 +305,13 @@ def test_a_cause_in_a_request_was_served_if_the_response_names_that_request() ->
     first, second = trailing(), trailing("throttle_time_ms")
     answer = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"])
     asked = [request(0, first), request(100, second)]
-    for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [0, 1])):
+    for offset, served in ((0, [1, 0]), (100, [0, 1]), (200, [0, 0]), (None, [1, 0])):
         made = causes(*asked, msgspec.structs.replace(answer, request_offset=offset))
         assert [each.served for each in sorted(made.sorted_causes(), key=lambda each: each.place.offset or 0)] == served
+
+
+@pytest.mark.parametrize("end", [close("a-1"), OpenLine(**AT, **ENDS, connection_id="a-1")])
+def test_a_cause_in_a_request_of_an_earlier_connection_with_that_id_was_not_served(end: Line) -> None:
+    answer = msgspec.structs.replace(response("a-1"), request_ts=AT["ts"], request_offset=0)
+    [cause] = causes(request(0, trailing()), end, answer).sorted_causes()
+    assert cause.served == 0

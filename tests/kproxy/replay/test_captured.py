@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.replay.captured import Action, steps_of
+from kproxy.trace.lines import ResponseLine
 from tests.kproxy.replay.told import exchanges, lines, steps
 
 JOINS = """
@@ -31,6 +32,27 @@ def test_lines_of_several_files_are_sorted_by_time() -> None:
     told = lines(JOINS)
     by_connection = sorted(told, key=lambda line: line.connection_id, reverse=True)
     assert [step.at for step in steps_of(by_connection)] == [step.at for step in steps_of(told)]
+
+
+def test_in_a_trace_without_request_offsets_correlation_id_and_time_pair() -> None:
+    told = lines(JOINS)
+    expected = [(step.action, step.exchange and step.exchange.number) for step in steps_of(told)]
+    for line in told:
+        if isinstance(line, ResponseLine):
+            line.request_offset = None
+    found = steps_of(told)
+    assert [(step.action, step.exchange and step.exchange.number) for step in found] == expected
+    assert all(step.exchange is None or step.exchange.response is not None for step in found)
+
+
+def test_a_connection_id_that_is_used_again_is_another_connection() -> None:
+    before, after = lines("> Heartbeat v4 {}"), lines("> Metadata v9 {}\n< {}")
+    [unanswered, answered] = [
+        step.exchange for step in steps_of([*before, *after]) if step.exchange and step.action is Action.SEND
+    ]
+    if answered.line.api == "Heartbeat":
+        unanswered, answered = answered, unanswered
+    assert (unanswered.response, answered.response is None) == (None, False)
 
 
 @pytest.mark.parametrize(
