@@ -29,6 +29,8 @@ class Boundaries:
     def ends(self, chunk: bytes) -> Sequence[int]:
         """Take the next bytes; return the offsets in them at which frames end."""
         size = len(chunk)
+        if self.between and self.framed and 4 <= size <= MAX_FRAME_BYTES and _LENGTH.unpack_from(chunk)[0] == size - 4:
+            return (size,)  # one whole frame, as half of all chunks are
         if size < self._left:
             self._left -= size
             return ()

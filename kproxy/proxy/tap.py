@@ -189,9 +189,10 @@ class Tap:
         if self.lost:
             return
         self.messages += 1
+        outbox = self._outbox
         for buffer in buffers:
-            self._outbox.put(buffer)
-        if not self._pressed and self.queued > self._limit:
+            outbox.put(buffer)
+        if not self._pressed and outbox.queued + self.connections.cost > self._limit:  # `queued`, for each chunk
             self._pressed = True
             self.full = not self.strict
             if self.strict:

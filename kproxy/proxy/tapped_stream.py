@@ -150,8 +150,10 @@ class TappedStream:
         self._tap.behind.discard(self)
 
     def _send(self, part: bytes, at: int) -> None:
-        head = tap_protocol.encode_data_head(*self._id, at, len(part))
-        if len(part) < 4096:
+        number, direction = self._id  # cheaper than *self._id, for each chunk
+        size = len(part)
+        head = tap_protocol.encode_data_head(number, direction, at, size)
+        if size < 4096:
             self._tap.put(head + part)
         else:
             self._tap.put(head, part)

@@ -44,6 +44,15 @@ def test_a_frame_in_progress_has_no_end_yet() -> None:
     assert list(boundaries.ends(b"hij" + struct.pack(">i", 1))) == [3]
 
 
+def test_content_that_looks_like_a_whole_frame_is_none() -> None:
+    boundaries = Boundaries()
+    inner = struct.pack(">i", 4) + b"abcd"
+    assert list(boundaries.ends(struct.pack(">i", 2 * len(inner)))) == []
+    assert list(boundaries.ends(inner)) == []
+    assert list(boundaries.ends(inner)) == [len(inner)]
+    assert boundaries.between
+
+
 def test_what_begins_with_letters_as_tls_or_below_zero_is_not_framed() -> None:
     for start in (b"GET / HTTP/1.1\r\n", b"\x16\x03\x01\x02\x00", b"\xff\xff\xff\xff", b"\x15\x03\x03\x00"):
         boundaries = Boundaries()
