@@ -87,7 +87,7 @@ class ConsumerGroups:
             return None
         known = self._unanswered.pop(frame)
         if known is not None:
-            lane, event = known.lane, known.event
+            lane, event, _ = known
             if frame.member_id and frame.member_id != lane.member_id:
                 lane = self._lanes.find_or_add(group, frame, event.kind, row, at)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from dissectors.groups.facts import GroupFrame, GroupResponse
 from dissectors.groups.model import Event, Lane
@@ -10,13 +10,8 @@ from dissectors.groups.model import Event, Lane
 #: Limit, so that unanswered requests cannot fill the memory.
 MAX_IN_FLIGHT = 20_000
 
-
-class Unanswered(NamedTuple):
-    """A request in flight."""
-
-    lane: Lane
-    event: Event
-    correlation_id: int | None
+#: A request in flight: its lane, its event, its correlation id.
+Unanswered: TypeAlias = tuple[Lane, Event, int | None]
 
 
 class UnansweredRequests:
@@ -33,7 +28,7 @@ class UnansweredRequests:
         requests = self._connections.setdefault(frame.connection_id, {})
         if frame.offset in requests:
             return False
-        requests[frame.offset] = Unanswered(lane, event, frame.correlation_id)
+        requests[frame.offset] = lane, event, frame.correlation_id
         self._count += 1
         return True
 
@@ -44,7 +39,7 @@ class UnansweredRequests:
             return None
         offset = frame.request_offset
         if offset is None:
-            same = (at for at, each in requests.items() if each.correlation_id == frame.correlation_id)
+            same = (at for at, (*_, number) in requests.items() if number == frame.correlation_id)
             offset = next(same, -1)
         found = requests.pop(offset, None)
         if found is not None:

@@ -10,8 +10,12 @@ from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Lin
 def observe_line(groups: ConsumerGroups, line: Line, row: int, at: int) -> None:
     """Apply the next line: its row and its time (ns)."""
     if isinstance(line, FRAME_LINES):
-        if line.group_id is not None:  # of few frames
-            groups.on_request(line, row, at) if isinstance(line, RequestLine) else groups.on_response(line, row, at)
+        if line.group_id is None:  # most frames
+            return
+        if isinstance(line, RequestLine):
+            groups.on_request(line, row, at)
+        else:
+            groups.on_response(line, row, at)
     elif isinstance(line, OpenLine | CloseLine):  # a trace may reuse a connection id without a close line
         groups.on_close(line.connection_id, line.by if isinstance(line, CloseLine) else None, row, at)
     elif isinstance(line, FindingLine):

@@ -224,7 +224,7 @@ class EventInspection:
             line = make(state, event, findings)
         lines.append(line)
         if line.group_id is not None:
-            lines += self.observe_stalls(line, at=event.at)
+            lines += self._stalls(self._stall_lines.observe, line, at=event.at)
 
     def _check_records(
         self, event: RequestReceived | ResponseReceived, connection_state: ConnectionState

@@ -80,7 +80,7 @@ def test_a_response_is_that_of_the_request_at_its_offset_whatever_its_correlatio
     for place in (1, 0, 2):
         found = requests.pop(response(asked[place]))
         assert found is not None
-        assert found.event is events[place]
+        assert found[1] is events[place]
         assert requests.pop(response(asked[place])) is None
     assert requests.pop(response(request(7, connection_id="n-2"))) is None
 
@@ -88,8 +88,8 @@ def test_a_response_is_that_of_the_request_at_its_offset_whatever_its_correlatio
 def test_in_the_first_traces_it_is_that_of_the_oldest_request_with_its_correlation_id() -> None:
     requests, events = waiting(request(6, offset=0), request(7, offset=100), request(7, offset=200))
     answers = [requests.pop(response(request(7), request_offset=None)) for _ in range(3)]
-    assert [each and each.event for each in answers] == [*events[1:], None]
-    assert [each.event for each in requests.remove("n-1")] == events[:1]
+    assert [each and each[1] for each in answers] == [*events[1:], None]
+    assert [event for _, event, _ in requests.remove("n-1")] == events[:1]
 
 
 def test_requests_of_a_connection_or_of_all_are_removed_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,8 +98,8 @@ def test_requests_of_a_connection_or_of_all_are_removed_the_oldest_first(monkeyp
     requests, events = waiting(*asked)
     lane = Lane("m", "m", "c", "", "", 0, 0)
     assert not requests.add(request(9), lane, events[0])
-    assert [each.event for each in requests.remove("n-1")] == [events[0], events[2]]
+    assert [event for _, event, _ in requests.remove("n-1")] == [events[0], events[2]]
     assert requests.add(request(9), lane, events[0])
     assert not requests.add(request(9), lane, events[0])  # the same request again
-    assert [each.event for each in requests.remove(None)] == [events[1], events[0]]
+    assert [event for _, event, _ in requests.remove(None)] == [events[1], events[0]]
     assert requests.remove(None) == []

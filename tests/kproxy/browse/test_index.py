@@ -145,8 +145,9 @@ def test_a_response_ends_the_wait_of_a_request_whose_row_is_no_longer_kept() -> 
     assert [row.in_flight for row in overviews.connections.rows()] == [0, 0]
     assert [api.in_flight for api in overviews.apis.rows()] == [0, 0]
     assert [cause.harmless for cause in overviews.findings.causes()] == [True]
-    [group] = overviews.groups.each()
-    assert not any(lane.in_flight for lane in group.lanes.values())
+    view = overviews.groups.view("g", index.now)
+    assert view is not None
+    assert [event.until is None for lane in view.lanes for event in lane.transitions] == [False]
 
 
 def test_lines_that_are_none_are_counted() -> None:

@@ -122,7 +122,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(kproxy: Run, args: list[str], 
     [
         (["help", "relay"], ["textual", "scapy", "pyspark"]),
         (["help", "exit-codes"], ["textual", "scapy", "pyspark"]),
-        (["--help"], ["shtab", "textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors"]),
+        (["--help"], ["shtab", "textual", "scapy", "pyspark", "asyncio", "rich", "msgspec", "dissectors.wire"]),
         (["--listen", "0", "--upstream", "bad"], ["textual", "scapy", "pyspark"]),
         (["explain", "00"], ["textual", "scapy", "pyspark", "asyncio", "kproxy.cli.analyze"]),
         (["rules", "--json"], ["textual", "scapy", "pyspark", "asyncio"]),
