@@ -49,6 +49,7 @@ class Problem:
             reported once; repeats are counted.
         once_per: Replaces all of a root cause but the rule, for rules that report it once for several clients,
             servers or versions.
+        request_offset: The offset of the request that the problem is about, if the event is not its frame.
         diagnosis: How the frame departs from its layout, if that is the problem.
     """
 
@@ -63,6 +64,7 @@ class Problem:
     got: str | None = None
     cause: str = ""
     once_per: Hashable = None
+    request_offset: int | None = None
     diagnosis: Diagnosis | None = None
 
 

@@ -97,11 +97,14 @@ FRAME_EVENTS: Final = (RequestReceived, ResponseReceived)
 class RecordsDecoded:
     """The keys and values of the records in a frame were decoded; nulls are left out. It follows the frame's event.
 
+    `offset` is that of the frame in its direction.
+
     `spans`, by path, are those of the keys and values in the frame, with their lengths; those of compressed records
     have the span of the compressed bytes. None until a rule needs them.
     """
 
     at: int
+    offset: int
     message: Message
     parts: list[DecodedPart]
     spans: dict[str, tuple[int, int]] | None = None

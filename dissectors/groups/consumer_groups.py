@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dissectors.bounded import MAX_NAME_LENGTH, Recent
-from dissectors.findings import RANK
+from dissectors.findings import RANK, Severity
 from dissectors.groups import explanations, lifecycle
 from dissectors.groups.facts import GroupFinding, GroupFrame, GroupResponse
 from dissectors.groups.lanes import Lanes
@@ -144,6 +144,9 @@ class ConsumerGroups:
 
     def _answer(self, group: GroupHistory, lane: Lane, event: Event, frame: GroupResponse, at: int) -> None:
         event.until = at
+        if frame.errors and _is_garbled(frame):  # what was read as an error may be part of another field
+            lifecycle.on_gap(group, lane, at)
+            return
         if frame.generation_id is not None and not frame.errors:
             event.generation = frame.generation_id
         if frame.errors:
@@ -165,6 +168,15 @@ class ConsumerGroups:
         if len(kept) > most:
             group.events_evicted += len(kept) - most
             del kept[:-most]
+
+
+def _is_garbled(frame: GroupFrame) -> bool:
+    """Whether a layout error makes the values of a frame uncertain."""
+    return any(
+        finding.code[:1] == "L" and finding.severity == Severity.ERROR
+        for findings in (frame.findings, frame.repeats)
+        for finding in findings
+    )
 
 
 def _kind_of_epoch(epoch: int | None) -> EventKind:

@@ -17,6 +17,13 @@ class GroupFinding(Protocol):
     hint: str | None
 
 
+class GroupRepeat(Protocol):
+    """A finding of an earlier frame that a frame has, too."""
+
+    code: str
+    severity: str
+
+
 class GroupFrame(Protocol):
     """A frame of an API in `dissectors.groups.explanations.KINDS`; those of other APIs are ignored.
 
@@ -39,6 +46,9 @@ class GroupFrame(Protocol):
 
     @property
     def findings(self) -> Sequence[GroupFinding]: ...
+
+    @property
+    def repeats(self) -> Sequence[GroupRepeat]: ...
 
 
 class GroupResponse(GroupFrame, Protocol):

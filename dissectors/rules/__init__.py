@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
-from dissectors.connections.events import FRAME_EVENTS, InspectionFailed, JudgingLimited
+from dissectors.connections.events import FRAME_EVENTS, InspectionFailed, JudgingLimited, RecordsDecoded
 from dissectors.failures import Failure
 from dissectors.findings import Finding, Problem, Severity, in_any_element, place_of_cause
 from dissectors.messages.message import Message, OutOfSteps
 from dissectors.trackers import Trackers
-from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.state import MAX_REPEATS, ConnectionState, Place, Repeat
 from dissectors.trackers.triggers import ALL, ANY, Dispatch, FrameFlags, Trigger
 
 Check = Callable[[Any, ConnectionState], Iterator[Problem]]
@@ -119,6 +119,9 @@ _interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code)
 #: The most findings of one rule for one frame; further ones are counted (K009).
 MOST_FINDINGS = 20
 
+#: Events that are about one frame.
+_OF_FRAMES = (*FRAME_EVENTS, RecordsDecoded)
+
 #: The steps that a problem takes from those of its frame: finding its place, and its sentence.
 _STEPS_OF_PROBLEM = 50
 
@@ -126,7 +129,8 @@ _STEPS_OF_PROBLEM = 50
 def check(event: object, connection: ConnectionState) -> list[Finding]:
     """The findings of all rules for one event, ordered by code.
 
-    Each root cause is reported once per run; `connection.repeated` counts the repeats. A rule that raises becomes a
+    Each root cause is reported once per run; `connection.repeated` counts the repeats, and `connection.repeats` has
+    those of a frame. A rule that raises becomes a
     finding too (K007), and so do limits of the work for one frame (K009).
     """
     subscribers = _subscribers(event, connection)
@@ -141,12 +145,15 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
                     limits = _Limits(event)
                 if not limits.allow(each):
                     connection.repeated[each.code, each.name] += 1
-                elif _is_new_root_cause(each, problem, event, connection):
+                    continue
+                severity = problem.severity or each.severity
+                first = _first_place(each, problem, event, connection)
+                if first is None:
                     limits.found[each.code] += 1
-                    severity = problem.severity or each.severity
                     found.append(Finding(each.code, each.name, severity, problem.blame or each.blame, problem))
                 else:
                     connection.repeated[each.code, each.name] += 1
+                    _mark_repeat(Repeat(each.code, severity.value, first), event, connection)
         except OutOfSteps:
             limits = limits or _Limits(event)
             limits.unfinished.append(each.code)
@@ -211,12 +218,25 @@ def failed(event: Any, connection: ConnectionState) -> list[Finding]:
     ]
 
 
-def _is_new_root_cause(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> bool:
+def _first_place(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> Place | None:
+    """Where the root cause of a problem was reported first; None if this is the first report."""
     cause = (rule.code, problem.once_per) if problem.once_per else _root_cause(rule, problem, event, connection)
-    is_new = connection.run.is_new_cause(cause, event.at)
-    if is_new and connection.run.new_causes is not None:
+    place = Place(connection.connection_id)
+    if isinstance(event, _OF_FRAMES):
+        is_request = event.message.is_request if event.message is not None else False
+        place = Place(connection.connection_id, is_request, event.offset)
+    first = connection.run.first_place(cause, event.at, place)
+    if first is None and connection.run.new_causes is not None:
         connection.run.new_causes.append(cause)
-    return is_new
+    return first
+
+
+def _mark_repeat(repeat: Repeat, event: Any, connection: ConnectionState) -> None:
+    """Keep a repeat for the line of its frame. What is no fault (severity info) marks no frame."""
+    if repeat.severity == Severity.INFO or not isinstance(event, _OF_FRAMES):
+        return
+    if repeat in connection.repeats or len(connection.repeats) < MAX_REPEATS:
+        connection.repeats[repeat] += 1
 
 
 def _root_cause(rule: Rule, problem: Problem, event: Any, connection: ConnectionState) -> Hashable:

@@ -44,6 +44,11 @@ _REMEMBERED = 64
 
 #: Deadlines: for Produce, for requests after a Produce with acks=0, for others.
 OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "overdue Produce", "overdue after a Produce with acks=0", "overdue request"
+#: The deadline for the oldest request, from which on it is late.
+OF_OLDEST = "late request"
+
+#: A request is late so long after the time that it allows (ns).
+LATE_AFTER = 5 * SECOND
 
 #: Kinds of stray responses: to a Produce with acks=0, a second response, an unknown correlation id.
 ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown id"
@@ -105,6 +110,7 @@ class InFlight:
         self._lost = False
         self._expected: set[str] = set()
         self._latest_id = 0
+        self._late_offset = -1
 
     def observe(self, event: _Event, connection: ConnectionState) -> None:
         """Update the requests in flight."""
@@ -137,6 +143,21 @@ class InFlight:
         timeouts = connection.run.state(RebalanceTimeouts)
         held = allowed_ms(request.message, timeouts) if request.message.api in LONG_POLLS else 0
         return request, max(self._server_free_at, request.at) + held * _MS
+
+    def late(self, at: int, connection: ConnectionState) -> RequestReceived | None:
+        """The oldest request if it is late at a deadline, once; sets the deadline for when it or the next is."""
+        self._expected.discard(OF_OLDEST)
+        oldest = self.oldest(connection)
+        if oldest is None:
+            return None
+        request, allowed_until = oldest
+        due = max(allowed_until, self._server_free_at) + LATE_AFTER
+        is_late, is_known = due <= at, request.offset == self._late_offset
+        self._expect(OF_OLDEST, at + LATE_AFTER if is_late else due, connection)
+        if is_late:
+            self._late_offset = request.offset
+        unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
+        return None if not is_late or is_known or unproven or self.explains_problems(at) else request
 
     def overdue(self, code: str, at: int, connection: ConnectionState) -> list[RequestReceived]:
         """Remove and return the requests that are overdue at a deadline; set the deadline for the next ones."""
@@ -191,6 +212,8 @@ class InFlight:
         code = OF_PRODUCE if message.api_key == PRODUCE else OF_BLOCKED if self._unacknowledged else OF_OTHERS
         if code not in self._expected:
             self._expect(code, at + OVERDUE_AFTER, connection)
+        if OF_OLDEST not in self._expected:
+            self._expect(OF_OLDEST, at + LATE_AFTER, connection)
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request, message = event.request, event.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dissectors import diagnosis
 from dissectors.bounded import BoundedDict
@@ -35,7 +35,26 @@ MAX_TOPICS = 100_000
 MAX_CAUSES = 10_000
 FORGOTTEN_AFTER = 3600 * 1_000_000_000
 
+#: The number of repeats that are marked on one frame.
+MAX_REPEATS = 20
+
 T = TypeVar("T")
+
+
+class Place(NamedTuple):
+    """Where a root cause was reported first: a frame by its `offset` in a direction, or no frame (None)."""
+
+    connection_id: str
+    is_request: bool | None = None
+    offset: int | None = None
+
+
+class Repeat(NamedTuple):
+    """A finding that is not reported because its root cause was: code, severity, and where the cause was reported."""
+
+    code: str
+    severity: str
+    first: Place
 
 
 @dataclass(slots=True)
@@ -54,7 +73,7 @@ class RunState:
     known_departures: diagnosis.KnownDepartures = field(default_factory=diagnosis.KnownDepartures)
     subscribed: Subscribed = NO_SUBSCRIBERS
     new_causes: list[Hashable] | None = None
-    _reported: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
+    _reported: BoundedDict[Hashable, tuple[int, Place]] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def learn(self, message: Message) -> None:
@@ -83,9 +102,18 @@ class RunState:
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
         """Whether a cause occurs for the first time, or for the first time after an hour."""
-        last = self._reported.get(cause)
-        self._reported[cause] = at
-        return last is None or at - last > FORGOTTEN_AFTER
+        return self.first_place(cause, at, _NOWHERE) is None
+
+    def first_place(self, cause: Hashable, at: int, place: Place) -> Place | None:
+        """Where a cause was reported first; None if it is new, or absent for an hour: then this is `place`."""
+        last, first = self._reported.get(cause, (at, None))
+        if at - last > FORGOTTEN_AFTER:
+            first = None
+        self._reported[cause] = at, first or place
+        return first
+
+
+_NOWHERE = Place("")
 
 
 @dataclass(slots=True)
@@ -94,7 +122,7 @@ class ConnectionState:
 
     `client` and `server` are addresses (``host:port``). `dialled` is the address that the client connected to: a
     relay's listener, otherwise the server's. `repeated` counts the findings that were suppressed as repeats, by code
-    and name.
+    and name. `repeats` are those of the last frame, except of severity info; who makes its line takes them.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -112,6 +140,7 @@ class ConnectionState:
     client_software: str | None = None
     sasl_mechanism: str | None = None
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
+    repeats: Counter[Repeat] = field(default_factory=Counter)
     #: The flags of the last frame (`dissectors.trackers.triggers.FrameFlags`); trackers add to them.
     flags: int = 0
     #: The plan of the last frame, None if it is not ordinary.

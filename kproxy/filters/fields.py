@@ -97,10 +97,10 @@ def _software(line: Line) -> Sequence[str]:
 
 
 def _of_finding(key: str) -> Read:
-    """A key of the findings of a frame, or of a finding or stall line."""
+    """A key of the findings of a frame and of those it repeats, or of a finding or stall line."""
 
     def read(line: Line) -> Sequence[str]:
-        values = [entry.get(key) for entry in line.get("findings") or ()]
+        values = [entry.get(key) for name in ("findings", "repeats") for entry in line.get(name) or ()]
         if line.get("kind") in ("finding", "stall"):
             values.append(line.get(key))
         return [value for value in values if value is not None]
@@ -239,10 +239,11 @@ FIELDS: tuple[FilterField, ...] = (
           _list("brokers"), "brokers", columns=("brokers",)),
     _many("error", Kind.ERROR, "any error of a response, by code or name; 0 or NONE if it has none", _errors, "errors",
           columns=("errors", "kind", "not_decoded"), known=_error_names, closed=True),
-    _many("finding", Kind.NAME, "any finding, by code or name", _findings, "findings", "code", "name",
-          columns=("findings", "kind", "code", "name"), known=_rules),
+    _many("finding", Kind.NAME, "any finding, by code or name", _findings, "findings", "code", "name", "repeats",
+          columns=("findings", "repeats", "kind", "code", "name"), known=_rules),
     _many("severity", Kind.SEVERITY, "severity of any finding or stall; info < warning < error",
-          _of_finding("severity"), columns=("findings", "kind", "severity"), known=_words(*SEVERITIES), closed=True),
+          _of_finding("severity"), columns=("findings", "repeats", "kind", "severity"), known=_words(*SEVERITIES),
+          closed=True),
     _many("blame", Kind.NAME, "who any finding blames", _of_finding("blame"), columns=("findings", "kind", "blame"),
           known=_words("broker", "client", "network"), closed=True),
     _many("message", Kind.TEXT, "message of any finding or stall", _of_finding("message"),

@@ -16,10 +16,10 @@ from kproxy.html.filter_fields import filter_fields
 from kproxy.html.packing import Chunks
 from kproxy.html.record_values import page_records
 from kproxy.html.sides import finding_json, side_json
-from kproxy.outputs.findings import as_entry, best_first
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FindingLine, Line
+from kproxy.verdict.ranking import as_entry, best_first
 
 #: Most characters of a page. Rows are added up to this size, then fields and bytes as far as they fit.
 MOST_SIZE = 20_000_000

@@ -171,7 +171,7 @@ const checkOf = ({ field, sign, start }, value) => {
 const isThere = (value) => value !== null && value !== undefined;
 const inEach = (array, key) => (line) => (line[array] || []).map((each) => each[key]).filter(isThere);
 const allInEach = (array, key) => (line) => (line[array] || []).flatMap((each) => each[key] || []);
-const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.kind === "finding" || line.kind === "stall" ? [line] : [])].map((each) => each[key]).filter(isThere);
+const ofFindings = (key) => (line) => [...(line.findings || []), ...(line.repeats || []), ...(line.kind === "finding" || line.kind === "stall" ? [line] : [])].map((each) => each[key]).filter(isThere);
 const listed = (key) => (line) => line[key] || [];
 const ofKind = (kind, name, absent) => (line) => isThere(line[name]) ? line[name] : line.kind === kind ? absent : null;
 /** Readers of fields that are not simply a key of the line. */
@@ -220,7 +220,8 @@ const testOf = (node) => {
 
 /** An exchange for a filter: the fields of the response, else those of the request; the findings and records of both. */
 const asOne = ([first, second]) => second === undefined ? first
-  : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])], body: [first.body, second.body] };
+  : { ...first, ...second, findings: [...(first.findings || []), ...(second.findings || [])],
+    repeats: [...(first.repeats || []), ...(second.repeats || [])], body: [first.body, second.body] };
 
 /** Returns a function that tests a line; throws `FilterError` if the filter is invalid. */
 const filterOf = (text) => testOf(new FilterParser(text).whole());

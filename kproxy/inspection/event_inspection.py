@@ -30,11 +30,11 @@ from dissectors.trackers.brokers import Brokers
 from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState, RunState
-from kproxy.inspection.event_lines import finding_line, gap_line, token_line
+from kproxy.inspection.event_lines import finding_line, gap_line, repeated_findings, token_line
 from kproxy.inspection.frame_lines import FrameLines
 from kproxy.inspection.inspected_connection import InspectedConnection, principal
 from kproxy.inspection.stall_lines import StallLines
-from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine, StallLine
+from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
 
 if TYPE_CHECKING:
     from kproxy.inspection.needs import Needs
@@ -187,11 +187,11 @@ class EventInspection:
         """The lines of stalls that last at the end."""
         return self._stalls(self._stall_lines.end, at=at)
 
-    def _stalls(self, step: Callable[..., list[StallLine]], *line: Line, at: int) -> list[Line]:
+    def _stalls(self, step: Callable[..., list[Line]], *line: Line, at: int) -> list[Line]:
         if not self._follows_groups:
             return []
         try:
-            return step(*line, at=at)  # type: ignore[return-value]
+            return step(*line, at=at)
         except Exception as error:  # noqa: BLE001
             self._stall_lines = StallLines()
             return self.failed(None, Failure.of("following a group", error), at=at)
@@ -222,6 +222,9 @@ class EventInspection:
             if event.message is not None:
                 event.message = event.message.without_body(failure)
             line = make(state, event, findings)
+        if connection_state.repeats:
+            line.repeats = repeated_findings(connection_state.repeats, line)
+            connection_state.repeats.clear()
         lines.append(line)
         if line.group_id is not None:
             lines += self._stalls(self._stall_lines.observe, line, at=event.at)
@@ -237,7 +240,7 @@ class EventInspection:
             return None, rules.failed(event, connection_state)
         if decoded is None or not decoded.parts or event.message is None:
             return decoded, []
-        records = RecordsDecoded(event.at, event.message, decoded.parts)
+        records = RecordsDecoded(event.at, event.offset, event.message, decoded.parts)
         connection_state.observe(records)
         return decoded, self._check(records, connection_state)
 

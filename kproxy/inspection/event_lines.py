@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from dissectors import rules
@@ -17,7 +18,8 @@ from dissectors.connections.events import (
 )
 from dissectors.failures import Failure
 from dissectors.findings import Finding
-from dissectors.trackers.state import ConnectionState
+from dissectors.groups.events import GroupStalled
+from dissectors.trackers.state import ConnectionState, Repeat
 from kproxy.inspection.inspected_connection import InspectedConnection
 from kproxy.trace.lines import (
     FORMAT,
@@ -29,6 +31,7 @@ from kproxy.trace.lines import (
     GapLine,
     Line,
     OpenLine,
+    RepeatedFinding,
     RepeatEntry,
     RequestLine,
     ResponseLine,
@@ -80,6 +83,22 @@ def finding_entry(finding: Finding, frame: bytes | None = None) -> FindingEntry:
     return entry
 
 
+def repeated_findings(repeats: Mapping[Repeat, int], line: RequestLine | ResponseLine) -> list[RepeatedFinding]:
+    """The repeats of a frame as entries of its line."""
+    is_request = isinstance(line, RequestLine)
+    return [
+        RepeatedFinding(
+            code,
+            severity,
+            None if first.connection_id == line.connection_id else first.connection_id,
+            None if first.is_request in (is_request, None) else _NAMES[not first.is_request],
+            first.offset,
+            count,
+        )
+        for (code, severity, first), count in repeats.items()
+    ]
+
+
 def _edit_entry(made: dict[str, Any], confidence: float | None = None) -> EditEntry:
     then = made.get("then")
     return EditEntry(made["kind"], made["field"], made["detail"], confidence, _edit_entry(then) if then else None)
@@ -97,10 +116,14 @@ def excerpt(frame: bytes, start: int, end: int) -> ExcerptEntry | None:
     return ExcerptEntry(first * ROW_BYTES, shown.hex()) if shown else None
 
 
-def finding_line(connection_id: str, event: Event, finding: Finding, principal: str | None = None) -> FindingLine:
+def finding_line(
+    connection_id: str, event: Event | GroupStalled, finding: Finding, principal: str | None = None
+) -> FindingLine:
     """A finding that is not tied to one frame, on a connection whose client has logged in as `principal`."""
     problem = finding.problem
-    direction = getattr(event, "direction", None)
+    direction, offset = getattr(event, "direction", None), getattr(event, "offset", None)
+    if problem.request_offset is not None:
+        direction, offset = Direction.REQUEST, problem.request_offset
     return FindingLine(
         v=FORMAT,
         ts=timestamp(event.at),
@@ -114,7 +137,7 @@ def finding_line(connection_id: str, event: Event, finding: Finding, principal: 
         expected=problem.expected,
         got=problem.got,
         direction=None if direction is None else _NAMES[direction],
-        offset=getattr(event, "offset", None),
+        offset=offset,
         principal=principal,
     )
 

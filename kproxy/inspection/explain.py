@@ -85,7 +85,7 @@ def explain(
 def with_decoded(explanation: Explanation, decoded: DecodedRecords) -> Explanation:
     """The explanation with decoded records in its body, and the findings about them."""
     connection_state = ConnectionState(RunState(rules.trackers()))
-    event = RecordsDecoded(0, explanation.message, decoded.parts)
+    event = RecordsDecoded(0, 0, explanation.message, decoded.parts)
     connection_state.observe(event)
     findings = explanation.findings + rules.check(event, connection_state)
     return replace(explanation, body=decoded.body or {}, findings=findings)

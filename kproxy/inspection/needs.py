@@ -15,7 +15,7 @@ def _columns(*kinds: type) -> frozenset[str]:
 
 _FRAME = _columns(RequestLine, ResponseLine)
 #: Columns that only findings, stalls and lines with findings have.
-FINDING_COLUMNS: Final = (_columns(FindingLine, StallLine) - _FRAME) | {"findings", "repeated"}
+FINDING_COLUMNS: Final = (_columns(FindingLine, StallLine) - _FRAME) | {"findings", "repeats", "repeated"}
 #: Columns of frames that are not content of their bodies.
 _HEADS: Final = frozenset(
     {

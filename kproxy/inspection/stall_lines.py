@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
+from dissectors import rules
 from dissectors.groups import ConsumerGroups, Stall, StallKind
+from dissectors.groups.events import GroupStalled
 from dissectors.groups.model import SECOND, GroupHistory
 from dissectors.groups.stalls.all_stalls import lasting_stalls
+from dissectors.trackers.state import ConnectionState
 from kproxy.groups.overview import observe_line
+from kproxy.inspection.event_lines import finding_line
 from kproxy.trace.lines import FORMAT, Line, RequestLine, ResponseLine, StallLine
 from kproxy.trace.timestamps import timestamp
 
@@ -34,7 +38,8 @@ class StallLines:
     """Detects stalls in the lines of groups, which it must get in the order of the trace.
 
     A stall is written when it is detected, when it becomes more severe, each time its duration has doubled, and when it
-    ends. If its end is not observed, its last line has its last known state.
+    ends. If its end is not observed, its last line has its last known state. When it is detected, and when it becomes
+    more severe, a finding of family G stands before its line.
 
     Attributes:
         due: When `tick` must be called next (ns).
@@ -46,8 +51,9 @@ class StallLines:
         self._row = 0
         self._requests: dict[int, tuple[int, str, str, int]] = {}  # of the latest requests
         self._lasting: dict[_Id, _Lasting] = {}
+        self._state = ConnectionState()  # of no connection
 
-    def observe(self, line: Line, *, at: int) -> list[StallLine]:
+    def observe(self, line: Line, *, at: int) -> list[Line]:
         """Apply the next line, at time `at` (ns): a frame about a group, a gap or the end of a connection.
 
         Returns lines of the stalls that it ended.
@@ -63,13 +69,13 @@ class StallLines:
             return [each for group in self._groups for each in self._ended(group, at)]
         return list(self._ended(group, at)) if group is not None and group.newly_ended else []
 
-    def tick(self, *, at: int) -> list[StallLine]:
+    def tick(self, *, at: int) -> list[Line]:
         """Advance the time to `at` (ns); returns lines of stalls that last."""
         self.due = at + SECOND * max(1, self._groups.lanes // _MEMBERS_PER_SECOND)
-        lines: list[StallLine] = []
+        lines: list[Line] = []
         lasting = {_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
         for key in [key for key in self._lasting if key not in lasting]:
-            lines += self._final_line(self._lasting.pop(key), at)
+            lines += self._final_lines(self._lasting.pop(key), at)
         for key, (group, stall) in lasting.items():
             known = self._lasting.get(key)
             if known is None:
@@ -80,26 +86,38 @@ class StallLines:
                 if not changed and at - stall.since < 2 * (known.written_at - stall.since):
                     continue
                 known.written_at = at
-            lines.append(self._line(group, stall, at, at))
+            lines += self._lines(group, stall, at, at)
         return lines
 
-    def end(self, *, at: int) -> list[StallLine]:
+    def end(self, *, at: int) -> list[Line]:
         """End the trace at `at` (ns); returns lines of stalls that still lasted."""
-        lines = [line for each in self._lasting.values() for line in self._final_line(each, at)]
+        lines = [line for each in self._lasting.values() for line in self._final_lines(each, at)]
         self._lasting.clear()
         return lines
 
-    def _final_line(self, lasting: _Lasting, at: int) -> Iterator[StallLine]:
+    def _final_lines(self, lasting: _Lasting, at: int) -> Iterator[Line]:
         if lasting.seen_at > lasting.written_at:
-            yield self._line(lasting.group, lasting.stall, lasting.seen_at, at)
+            yield from self._lines(lasting.group, lasting.stall, lasting.seen_at, at)
 
-    def _ended(self, group: GroupHistory, at: int) -> Iterator[StallLine]:
+    def _ended(self, group: GroupHistory, at: int) -> Iterator[Line]:
         ended = list(islice(reversed(group.ended_stalls), group.newly_ended))
         group.newly_ended = 0
         for stall in reversed(ended):
             if stall.kind is not StallKind.FINDING and stall.until is not None:
                 self._lasting.pop(_id(group, stall), None)
-                yield self._line(group, stall, stall.until, at)
+                yield from self._lines(group, stall, stall.until, at)
+
+    def _lines(self, group: GroupHistory, stall: Stall, until: int, at: int) -> Iterator[Line]:
+        """The line of a stall, after the finding if it is new or more severe."""
+        line = self._line(group, stall, until, at)
+        event = GroupStalled(at, group.id, stall.kind, stall.severity, stall.text, stall.hint, stall.since, stall.row)
+        for finding in rules.check(event, self._state):
+            found = finding_line(line.connection_id, event, finding)
+            found.group_id = group.id
+            if line.request_offset is not None:
+                found.direction, found.offset = "request", line.request_offset
+            yield found
+        yield line
 
     def _line(self, group: GroupHistory, stall: Stall, until: int, at: int) -> StallLine:
         row, connection_id, server, offset = self._requests.get(stall.row % _MAX_REQUESTS, (-1, "", None, None))

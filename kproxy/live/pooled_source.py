@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from dissectors.bounded import BoundedDict
-from dissectors.trackers.state import FORGOTTEN_AFTER, MAX_CAUSES
 from kproxy.control.watched import WorkerLost
 from kproxy.inspection.stall_lines import StallLines
+from kproxy.live.first_reports import FirstReports
 from kproxy.live.local_source import IDLE_NS, LineSink, LocalSource
 from kproxy.live.options import InspectorOptions
 from kproxy.live.worker import TICK, Reply, Worker, WorkerTick, work
@@ -73,7 +72,7 @@ class PooledSource:
         self._summary = summary
         self._selector = selector
         self._stall_lines = StallLines()
-        self._causes: BoundedDict[str, int] = BoundedDict(MAX_CAUSES)  # the time of their last finding (ns)
+        self._causes = FirstReports()
         self._repeated: dict[str, Counter[tuple[str, str]]] = {}  # by open connection
         self._in_flight: dict[int, int] = {}  # by worker, as of the last tick
         self._put_at = hello.at
@@ -177,8 +176,10 @@ class PooledSource:
             if type(line) is bytes:
                 yield SharedLine(None, line)
                 continue
-            if isinstance(line, FRAME_LINES) and line.findings:
-                line.findings = [each for each in line.findings if self._is_new(next(causes, ""), each, line)]
+            if isinstance(line, FRAME_LINES):
+                self._causes.follow(line)
+                if line.findings:
+                    line.findings = [each for each in line.findings if self._is_new(next(causes, ""), each, line)]
             elif isinstance(line, FindingLine) and not self._is_new(next(causes, ""), line, line):
                 continue
             elif isinstance(line, CloseLine) and (repeated := self._repeated.pop(line.connection_id, None)):
@@ -198,10 +199,7 @@ class PooledSource:
         return lines
 
     def _is_new(self, cause: str, finding: FindingEntry | FindingLine, line: Line) -> bool:
-        at = self.local.at
-        last = self._causes.get(cause)
-        self._causes[cause] = at
-        if not cause or last is None or at - last > FORGOTTEN_AFTER:
+        if self._causes.is_new(cause, finding, line, at=self.local.at):
             return True
         self._repeated.setdefault(line.connection_id, Counter())[finding.code, finding.name] += 1
         return False

@@ -113,7 +113,7 @@ class Worker:
         return Reply([self._encoded(line) for line in lines], self._inspector.take_new_causes(), value)
 
     def _encoded(self, line: Line) -> AnyLine:
-        if not self._encodings or not isinstance(line, FRAME_LINES) or line.findings:
+        if not self._encodings or not isinstance(line, FRAME_LINES) or line.findings or line.repeats:
             return line
         shared = SharedLine(line)
         try:

@@ -8,10 +8,11 @@ from dissectors.wire.paths import render
 from kproxy.inspection.event_lines import finding_entry
 from kproxy.inspection.explain import NOT_DECODED, NOT_SHOWN, ExplainedRow, Explanation
 from kproxy.outputs.finding_selection import Selection
-from kproxy.outputs.findings import as_json, best_first, full_rows
+from kproxy.outputs.findings import as_json, full_rows
 from kproxy.outputs.text import Piece, painter, value_text
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
+from kproxy.verdict.ranking import best_first
 
 #: Bytes per row of hex; bytes shown of a long value.
 WIDTH = 8

@@ -53,8 +53,12 @@ class Selection:
             return line
         if isinstance(line, FindingLine):
             return line if self.shows(line.code) else None
-        if isinstance(line, RequestLine | ResponseLine) and line.findings:
-            return msgspec.structs.replace(line, findings=[each for each in line.findings if self.shows(each.code)])
+        if isinstance(line, RequestLine | ResponseLine) and (line.findings or line.repeats):
+            return msgspec.structs.replace(
+                line,
+                findings=[each for each in line.findings if self.shows(each.code)],
+                repeats=[each for each in line.repeats if self.shows(each.code)],
+            )
         if isinstance(line, CloseLine) and line.repeated:
             return msgspec.structs.replace(line, repeated=[each for each in line.repeated if self.shows(each.code)])
         return line

@@ -8,58 +8,14 @@ from typing import Any
 import msgspec
 
 from dissectors.edits import EditError, parse
-from dissectors.findings import in_any_element, place_of_cause
 from kproxy.inspection.event_lines import ROW_BYTES
 from kproxy.outputs.text import Piece
-from kproxy.trace.encoding import encode_json
-from kproxy.trace.formatting import RANK, safe
-from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry, FindingLine, ResponseLine
+from kproxy.trace.formatting import safe
+from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry
 
 #: Alternative diagnoses that are shown.
 _MAX_RIVALS = 3
 _BAR = " " * 12
-
-
-def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
-    """Sorted by severity, then by confidence: findings with a diagnosis come before those without."""
-    return sorted(findings, key=lambda each: (-RANK.get(each.severity, 0), -(each.confidence or 0.0)))
-
-
-def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
-    """A key that is equal for findings with the same cause.
-
-    It consists of code, severity, API, version, direction, and field or edit. Messages are not part of it: their
-    numbers and names differ for the same bug. A trace has a finding for each server, client and subject (such as a
-    topic) that has the cause (`dissectors.rules.check`); here they are one.
-    """
-    place: object = place_of_cause(finding.path, finding.edit)
-    if isinstance(place, EditEntry):
-        place = place.kind, place.field, place.detail, place.then
-    return in_any_element(
-        encode_json((finding.code, finding.severity, api, api_version, direction, place)).decode()
-    ).encode()
-
-
-def urgency(finding: FindingEntry, count: int, *, harmless: bool) -> tuple[int, bool, bool, int, str]:
-    """A sort key: the most urgent cause has the lowest. `harmless`: all its findings are in requests that succeeded.
-
-    Severity comes first. Then harmless causes come last, because brokers tolerate many errors in requests. Then causes
-    with a diagnosis come before those without, which are more often consequences.
-    """
-    return -RANK.get(finding.severity, 0), harmless, finding.edit is None, -count, finding.code
-
-
-def was_served(line: ResponseLine) -> bool:
-    """Whether a request succeeded. Errors in a response with a layout error do not count: they are unreliable."""
-    return not line.errors or any(finding.edit is not None for finding in line.findings)
-
-
-def as_entry(line: FindingLine) -> FindingEntry:
-    """A finding line as a finding entry."""
-    return FindingEntry(
-        line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
-        got=line.got,
-    )  # fmt: skip
 
 
 def as_json(finding: FindingEntry) -> dict[str, Any]:

@@ -24,6 +24,7 @@ FAMILIES = {
     "R": "records and batches",
     "P": "payloads: keys and values",
     "S": "semantics over time",
+    "G": "groups that make no progress",
     "X": "security and other protocols",
     "M": "limits and framing",
     "K": "limits of the inspection itself",

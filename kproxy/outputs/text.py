@@ -21,6 +21,7 @@ from kproxy.trace.lines import (
     GapLine,
     Line,
     OpenLine,
+    RepeatedFinding,
     RequestLine,
     ResponseLine,
     StallLine,
@@ -80,6 +81,7 @@ class TextOutput:
         self._quiet = quiet
         self._verbose = verbose
         self._paint = painter(file)
+        self._last_finding = ""
 
     def shows(self, line: Line) -> bool:
         """Whether a line of the trace has any row."""
@@ -111,7 +113,7 @@ class TextOutput:
 
     def rows(self, line: Line) -> Iterator[list[Piece]]:
         """The rows of text for a line of the trace."""
-        if not self.shows(line):
+        if not self.shows(line) or (isinstance(line, StallLine) and self._is_said(line)):
             return
         yield self._row(line)
         if isinstance(line, FRAME_LINES):
@@ -120,10 +122,17 @@ class TextOutput:
                     yield [(" " * 27 + text, "dim")]
             for finding in line.findings:
                 yield from finding_rows(finding)
+            if line.repeats and not self._quiet:
+                yield _repeats_row(line.repeats)
         elif isinstance(line, FindingLine):
+            self._last_finding = line.message
             yield from _advice(line, 29)
         elif isinstance(line, StallLine):
             yield _hint(line.hint, 29)
+
+    def _is_said(self, line: StallLine) -> bool:
+        """Whether the finding before a stall has said the same; traces of older versions have none."""
+        return line.until is None and self._last_finding.endswith(line.message)
 
     def _row(self, line: Line) -> list[Piece]:
         pieces = _where(line.ts, line.connection_id)
@@ -215,6 +224,15 @@ def finding_rows(finding: FindingEntry) -> Iterator[list[Piece]]:
     yield [(" " * 22, ""), (f"{finding.code} {finding.name}", finding.severity), (f"  {safe(finding.message)}", ""),
            (where, "dim")]  # fmt: skip
     yield from _advice(finding, 27)
+
+
+def _repeats_row(repeats: list[RepeatedFinding]) -> list[Piece]:
+    """The row with the findings that a frame repeats, and the connections that had them first."""
+    row: list[Piece] = [(" " * 22, "")]
+    for number, repeat in enumerate(repeats):
+        where = "" if repeat.connection_id is None else f" (first in #{repeat.connection_id.rpartition('-')[2]})"
+        row += [(", " * (number > 0), "dim"), (f"{repeat.code} again", repeat.severity), (safe(where), "dim")]
+    return row
 
 
 def _advice(finding: FindingEntry | FindingLine, indent: int) -> Iterator[list[Piece]]:

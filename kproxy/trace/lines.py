@@ -110,6 +110,21 @@ class FindingEntry(Struct, omit_defaults=True):
     excerpt: ExcerptEntry | None = None
 
 
+class RepeatedFinding(Struct, omit_defaults=True):
+    """Findings in this frame (`count`) that are not listed again, because their root cause was reported before.
+
+    `offset` and `direction` are those of the frame that has the finding, on the connection `connection_id`; absent, the
+    connection is that of this frame, the direction is that of this frame, and the finding is a line of its own.
+    """
+
+    code: str
+    severity: str
+    connection_id: str | None = None
+    direction: str | None = None
+    offset: int | None = None
+    count: int = 1
+
+
 class _Line(Struct, omit_defaults=True, tag_field="kind", kw_only=True):
     """`note` and `marked` are set by a user."""
 
@@ -153,6 +168,7 @@ class _FrameLine(_Line, kw_only=True):
     software_name: str | None = None
     software_version: str | None = None
     findings: list[FindingEntry] = []
+    repeats: list[RepeatedFinding] = []
     rewritten: list[RewrittenEntry] = []
     not_decoded: str | None = None
     body: dict[str, Any] | None = None
@@ -188,7 +204,7 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
 
 
 class FindingLine(_Line, tag="finding", kw_only=True):
-    """A problem that does not belong to a single frame."""
+    """A problem that does not belong to a single frame. `group_id` is the consumer group that it is about."""
 
     code: str
     name: str
@@ -202,6 +218,7 @@ class FindingLine(_Line, tag="finding", kw_only=True):
     offset: int | None = None
     correlation_id: int | None = None
     principal: str | None = None
+    group_id: str | None = None
 
 
 class GapLine(_Line, tag="gap", kw_only=True):

@@ -15,9 +15,9 @@ from kproxy.inspection.event_lines import finding_entry
 from kproxy.inspection.explain import explain
 from kproxy.inspection.inspector import Inspector
 from kproxy.outputs.explained_frame import write_explanation
-from kproxy.outputs.findings import best_first
 from kproxy.trace.encoding import encode_json, encode_line
 from kproxy.trace.lines import Detail, Line
+from kproxy.verdict.ranking import best_first
 from tests.fuzz.frames import Source
 from tests.fuzz.watch import Watch
 from tests.kproxy.capture.packets import ACK, AT, SYN, SYN_ACK, ethernet, ipv4, packet, tcp

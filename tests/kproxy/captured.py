@@ -12,6 +12,7 @@ from kproxy.capture.tls import TlsDecryptor
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.record_values import RecordValues
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+from kproxy.verdict.causes import Causes
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -39,6 +40,19 @@ def lines_of(
             yield from dissector.flush()
     for event in reassembler.close():
         yield from dissector.process(event)
+
+
+def causes_of(
+    path: Path, *, detail: Detail = Detail.SUMMARY, ports: frozenset[int] = frozenset()
+) -> Iterator[tuple[Line, FindingEntry | FindingLine]]:
+    """Each finding in a capture with the line that carries it, without consequences of others (`kproxy.verdict`)."""
+    causes = Causes()
+    for line in lines_of(path, detail=detail, ports=ports):
+        causes.add(line)
+    roots = {cause.finding.code for cause in causes.verdict()}
+    for line, finding in findings_of(path, detail=detail, ports=ports):
+        if finding.code in roots:
+            yield line, finding
 
 
 def findings_of(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
-from tests.kproxy.captured import DATA, findings_of, lines_of
+from tests.kproxy.captured import DATA, causes_of, lines_of
 from tests.kproxy.captures.expected import Expected, edit, seen
 
 BUGS = DATA / "bugs"
@@ -127,9 +127,9 @@ BESIDE = {
 
 
 def told(name: str) -> list[Told]:
-    """All above info, but for what is known of that client."""
+    """All causes above info, but for what is known of that client."""
     found = []
-    for line, finding in findings_of(BUGS / f"{name}.pcap.gz", detail=Detail.FULL):
+    for line, finding in causes_of(BUGS / f"{name}.pcap.gz", detail=Detail.FULL):
         api, version = (line.api, line.api_version) if isinstance(line, RequestLine | ResponseLine) else (None, None)
         one = seen(finding)
         beside = BESIDE.get((name.partition("--")[2], finding.code)) == (api, version, one.span)

@@ -9,9 +9,10 @@ import pytest
 from dissectors.schemas import api_by_name
 from kproxy.inspection.event_lines import finding_entry
 from kproxy.inspection.explain import explain
-from kproxy.outputs.findings import as_json, best_first
+from kproxy.outputs.findings import as_json
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine
-from tests.kproxy.captured import findings_of
+from kproxy.verdict.ranking import best_first
+from tests.kproxy.captured import causes_of
 from tests.kproxy.captures.departed import DEPARTED
 from tests.kproxy.captures.expected import BEHAVIOURS, LAYOUTS, Expected, edit, seen
 from tests.kproxy.captures.recorder import recorded
@@ -22,10 +23,10 @@ SILENT = STORIES.keys() - EXPECTED.keys()
 
 
 def told(name: str) -> list[FindingEntry | FindingLine]:
-    """All findings in a capture. What is not Kafka is looked at on Kafka's port only."""
+    """The causes of findings in a capture. What is not Kafka is looked at on Kafka's port only."""
     ports = frozenset({9092} if name.endswith("-on-kafkas-port") else ())
     path = CAPTURES / f"{name}.pcap.gz"
-    return [finding for _, finding in findings_of(path, detail=Detail.FULL, ports=ports)]
+    return [finding for _, finding in causes_of(path, detail=Detail.FULL, ports=ports)]
 
 
 def readme() -> dict[str, str]:

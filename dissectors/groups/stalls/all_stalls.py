@@ -12,6 +12,20 @@ from dissectors.groups.stalls import members, waits
 
 #: Rule code -> kinds of stalls that report the same, so that it is shown once.
 _EQUIVALENT = {
+    "G001": (StallKind.JOIN_WAITS,),
+    "G002": (StallKind.JOIN_UNANSWERED,),
+    "G003": (StallKind.SYNC_MISSING,),
+    "G004": (StallKind.SYNC_WAITS,),
+    "G005": (StallKind.NOT_REJOINING,),
+    "G006": (StallKind.SILENT,),
+    "G007": (StallKind.LOST,),
+    "G008": (StallKind.JOIN_LOOP,),
+    "G009": (StallKind.REFUSED,),
+    "G010": (StallKind.FENCED,),
+    "G011": (StallKind.COMMIT_REFUSED,),
+    "G012": (StallKind.LAGGING,),
+    "G013": (StallKind.UNANSWERED,),
+    "G014": (StallKind.COORDINATOR,),
     "S013": (StallKind.SYNC_MISSING, StallKind.LOST),
     "S014": (StallKind.JOIN_WAITS,),
     "S015": (StallKind.REFUSED,),

@@ -91,6 +91,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
                 cause=f"{message.api} v{message.version}",
+                request_offset=late[0].offset,
             )
         return
     endings = connection.run.state(ConnectionEndings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypedDict
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis import Diagnosis, certain
@@ -37,7 +38,12 @@ def layout_problems(
     )
 
 
-def _sizes(size: int, diagnosis: Diagnosis) -> dict[str, str]:
+class _Sizes(TypedDict, total=False):
+    expected: str
+    got: str
+
+
+def _sizes(size: int, diagnosis: Diagnosis) -> _Sizes:
     """The expected and actual frame size without the length prefix; empty if they do not differ."""
     if not diagnosis.surplus:
         return {}

@@ -14,11 +14,12 @@ from kproxy.browse.rows.exchange import Exchange
 from kproxy.escaping import markdown_code as _code
 from kproxy.escaping import shell_word, terminal_lines
 from kproxy.inspection.event_lines import excerpt
-from kproxy.outputs.findings import best_first, full_rows
+from kproxy.outputs.findings import full_rows
 from kproxy.outputs.text import topics
 from kproxy.trace.encoding import as_mapping, encode_json
 from kproxy.trace.formatting import duration
 from kproxy.trace.lines import RequestLine, ResponseLine
+from kproxy.verdict.ranking import best_first
 
 #: Limits of the Markdown: bytes of a frame, and characters of a body.
 _MOST_BYTES = 1024

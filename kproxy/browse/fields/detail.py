@@ -19,8 +19,8 @@ from kproxy.browse.fields.field import FieldView, ancestors, covering
 from kproxy.browse.fields.frames import FrameLine, message_of, topic_names
 from kproxy.browse.fields.from_body import body_fields, facts, fields_at
 from kproxy.browse.fields.from_bytes import WireFields
-from kproxy.outputs.findings import best_first
 from kproxy.trace.lines import FindingEntry, RequestLine
+from kproxy.verdict.ranking import best_first
 
 _RECORD_RAW = "record with --detail raw"
 

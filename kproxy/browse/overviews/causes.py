@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kproxy.trace.lines import FindingEntry
@@ -31,7 +32,8 @@ class CauseRows:
     `count` includes repeats that can only be of this cause; `unassigned` repeats are of this cause or another one of
     its rule. `harmless`: each request with the finding got a response without an error. `sentences` are further
     messages, which name other topics or groups. `places` are in order of first occurrence; `elsewhere` is how many of
-    `count` are on connections that are not listed.
+    `count` are on connections that are not listed. `groups` are the consumer groups that it is about. `explained_by` is
+    the code of the cause of which it is a consequence.
     """
 
     finding: FindingEntry
@@ -43,11 +45,18 @@ class CauseRows:
     harmless: bool
     sentences: tuple[str, ...]
     places: tuple[CauseConnection, ...]
+    groups: frozenset[str]
     elsewhere: int
     first_row: int
     last_row: int
     first_at: int
     last_at: int
+    explained_by: str | None = None
+
+    @property
+    def scope(self) -> Collection[str]:
+        """The connections and groups with findings of this cause."""
+        return {*self.groups, *(place.connection_id for place in self.places)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dissectors.messages.message import api_name
 from dissectors.schemas import removed_versions
 from kproxy.browse.overviews.kafka4 import MOST_SERVERS, HighestVersions, Kafka4Verdict, OldUse, Use, judge
 from kproxy.counting.counts import Severities, SeverityCounts
-from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine, StallLine
 
 #: Most clients that are listed, and how many are dropped at once beyond that.
 MOST = 10_000
@@ -115,6 +115,7 @@ class Clients:
         self.others = 0
         self._clients: dict[_Key, _State] = {}
         self._connections: Recent[str, _Connection] = Recent(MOST)
+        self._ended: Recent[str, _State] = Recent(MOST)  # clients of connections that have ended
         self._servers: Recent[str, HighestVersions] = Recent(MOST)
         self._negotiating: Recent[tuple[str | None, str], None] = Recent(MOST)
         self._removed = removed_versions.lowest_served()
@@ -125,6 +126,12 @@ class Clients:
             self._mark_incomplete(line)
             return
         if isinstance(line, StallLine):
+            return
+        if isinstance(line, FindingLine):
+            known = self._connections.get(line.connection_id)
+            client = known.client if known is not None else self._ended.get(line.connection_id)
+            if client is not None:
+                client.findings.add((line,))
             return
         connection = self._connections.get(line.connection_id)
         if connection is None:
@@ -141,8 +148,7 @@ class Clients:
             del self._connections[line.connection_id]
             if connection.client is not None:
                 connection.client.repeated += sum(repeat.count for repeat in line.repeated)
-        elif connection.client is not None:
-            connection.client.findings.add((line,))
+                self._ended[line.connection_id] = connection.client
 
     def _mark_incomplete(self, gap: GapLine) -> None:
         """Record that requests may be missing: on one connection, or if the trace itself lacks lines, on all."""

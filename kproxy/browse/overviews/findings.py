@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dissectors.bounded import Recent
 from dissectors.findings import Severity
 from kproxy.browse.overviews.causes import CauseConnection, CauseRows, RuleRows
-from kproxy.outputs.findings import as_entry, cause_of, urgency, was_served
-from kproxy.outputs.reports.causes import MAX_SENTENCES
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.verdict.causes import MAX_SENTENCES
+from kproxy.verdict.first_findings import FirstFindings
+from kproxy.verdict.folding import folded
+from kproxy.verdict.ranking import as_entry, cause_of, urgency, was_served
 
 #: Most causes that are listed, and how many are dropped at once beyond that.
 MOST = 10_000
@@ -40,7 +42,10 @@ class _Place:
 
 @dataclass(slots=True)
 class _Cause:
-    """The state of a cause: `reported` counts its findings in the trace, `served` those in requests that succeeded."""
+    """The state of a cause: `reported` counts its findings in the trace, `served` those in requests that succeeded.
+
+    `repeated` counts the frames' marks that refer to one of these findings.
+    """
 
     key: bytes
     finding: FindingEntry
@@ -52,6 +57,8 @@ class _Cause:
     last_row: int
     last_at: int
     reported: int = 0
+    repeated: int = 0
+    groups: set[str] = field(default_factory=set)
     served: int = 0
     elsewhere: int = 0
     sentences: dict[str, None] = field(default_factory=dict)
@@ -81,6 +88,7 @@ class Findings:
         self._places = 0
         self._addresses: Recent[str, tuple[str | None, str | None]] = Recent(_MOST_ADDRESSES)
         self._awaiting_response: Recent[int, list[_Cause]] = Recent(_MOST_AWAITING)
+        self._first: FirstFindings[_Cause] = FirstFindings()
         self._rules_cache: list[RuleRows] | None = None
 
     def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
@@ -91,11 +99,15 @@ class Findings:
                 causes = [self._add_finding(each, line, "request", addresses, row, at) for each in line.findings]
                 for request in requests:
                     self._awaiting_response[request] = causes
+            if line.repeats:
+                self._add_repeats_of_frame(line, row, at)
         elif isinstance(line, ResponseLine):
             if line.findings:
                 addresses = line.client, line.server
                 for each in line.findings:
                     self._add_finding(each, line, "response", addresses, row, at)
+            if line.repeats:
+                self._add_repeats_of_frame(line, row, at)
             if self._awaiting_response and was_served(line):
                 for request in requests:
                     self._mark_served(self._awaiting_response.pop(request, ()))
@@ -127,7 +139,12 @@ class Findings:
             cause = self._causes[key] = _Cause(key, finding, api, version, direction, row, at, row, at)
         elif finding.message != cause.finding.message and len(cause.sentences) < MAX_SENTENCES:
             cause.sentences[finding.message] = None
+        elif RANK.get(finding.severity, 0) > RANK.get(cause.finding.severity, 0):
+            cause.finding = finding
         cause.reported += 1
+        if line.group_id is not None and len(cause.groups) < MOST_PLACES:
+            cause.groups.add(line.group_id)
+        self._first.add(finding.code, line, cause)
         cause.last_row, cause.last_at = row, at
         cause.elsewhere += not self._count(cause.places, line.connection_id, addresses, 1, row, at)
         return cause
@@ -160,25 +177,34 @@ class Findings:
         ):
             del self._causes[cause.key]
             self._places -= len(cause.places)
-            self.others += cause.reported
+            self.others += cause.reported + cause.repeated
 
     def _mark_served(self, causes: Iterable[_Cause]) -> None:
         self._rules_cache = None
         for cause in causes:
             cause.served += 1
 
+    def _add_repeats_of_frame(self, line: RequestLine | ResponseLine, row: int, at: int) -> None:
+        addresses = line.client, line.server
+        for cause, repeat in self._first.repeated(line):
+            self._rules_cache = None
+            cause.repeated += repeat.count
+            cause.last_row, cause.last_at = row, at
+            if not self._count(cause.places, line.connection_id, addresses, repeat.count, row, at):
+                cause.elsewhere += repeat.count
+
     def _add_repeats(self, line: CloseLine, row: int, at: int) -> None:
         self._rules_cache = None
         addresses = line.client, line.server
-        for repeat in line.repeated:
-            repeats = self._repeats.get(repeat.code)
+        for code, name, count in self._first.unmarked(line):
+            repeats = self._repeats.get(code)
             if repeats is None:
                 if len(self._repeats) == MOST:
-                    self.others += repeat.count
+                    self.others += count
                     continue
-                repeats = self._repeats[repeat.code] = _Repeats(repeat.name)
-            if not self._count(repeats.places, line.connection_id, addresses, repeat.count, row, at):
-                repeats.elsewhere += repeat.count
+                repeats = self._repeats[code] = _Repeats(name)
+            if not self._count(repeats.places, line.connection_id, addresses, count, row, at):
+                repeats.elsewhere += count
 
     def rules(self) -> list[RuleRows]:
         """Return the findings by rule, the rule with the most severe cause first."""
@@ -191,8 +217,12 @@ class Findings:
         return self._rules_cache
 
     def causes(self, most: int | None = None) -> list[CauseRows]:
-        """Return the causes, most severe first; at most `most`."""
-        return sorted((cause for rule in self.rules() for cause in rule.causes), key=_urgency)[:most]
+        """Return the causes, the most urgent first, each followed by its consequences; at most `most`."""
+        ranked = sorted((cause for rule in self.rules() for cause in rule.causes), key=_urgency)
+        return [
+            cause if explained_by is None else replace(cause, explained_by=explained_by.finding.code)
+            for cause, explained_by in folded(ranked)
+        ][:most]
 
 
 def _urgency(cause: CauseRows) -> tuple[object, ...]:
@@ -226,11 +256,12 @@ def _row(cause: _Cause, repeats: _Repeats | None, unassigned: int) -> CauseRows:
         api=cause.api,
         api_version=cause.api_version,
         direction=cause.direction,
-        count=cause.reported + _count(repeats),
+        count=cause.reported + cause.repeated + _count(repeats),
         unassigned=unassigned,
         harmless=cause.served == cause.reported,
         sentences=tuple(cause.sentences),
         places=tuple(places),
+        groups=frozenset(cause.groups),
         elsewhere=cause.elsewhere + (repeats.elsewhere if repeats else 0),
         first_row=cause.first_row,
         last_row=cause.last_row,

@@ -63,8 +63,11 @@ def wrong(exchange: Exchange, level: str) -> Cell:
             names = dict.fromkeys(safe(error.name) for error in side.errors)
             pieces.append((", ".join(names), "error"))
     worst = next((finding for finding in exchange.findings if finding.severity == level), None)
+    repeated = next((repeat for repeat in exchange.repeats if repeat.severity == level), None)
     if worst is not None:
         pieces.append((("  " if pieces else "") + safe(f"{worst.code} {worst.name}"), worst.severity))
+    elif repeated is not None:
+        pieces.append((("  " if pieces else "") + safe(f"{repeated.code} again"), repeated.severity))
     if isinstance(exchange.event, CloseLine) and exchange.event.unanswered:
         pieces.append((f"{exchange.event.unanswered} unanswered", "warning"))
     if isinstance(exchange.event, StallLine):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kproxy.control.protocol import LateResponse
-from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+from kproxy.trace.lines import FindingEntry, FindingLine, Line, RepeatedFinding, RequestLine, ResponseLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,11 @@ class Exchange:
     def frame(self) -> RequestLine | ResponseLine | None:
         """The response, else the request; None for an event."""
         return self.response or self.request
+
+    @property
+    def repeats(self) -> list[RepeatedFinding]:
+        """What the request, then the response repeats of findings in earlier rows."""
+        return [each for side in (self.request, self.response) if side is not None for each in side.repeats]
 
     @property
     def findings(self) -> list[FindingEntry | FindingLine]:

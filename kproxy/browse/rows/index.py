@@ -25,7 +25,7 @@ class RowState(IntEnum):
     UNSEEN = 6  # the response may be in a gap
 
 
-#: Severity of a row as a number: that of its most severe finding.
+#: Severity of a row as a number: that of its most severe finding, also if it is a repeat.
 SEVERITIES = ("", *sorted(RANK, key=RANK.__getitem__))
 _LEVEL = {name: level for level, name in enumerate(SEVERITIES)}
 
@@ -223,7 +223,12 @@ class Names:
 
 
 def _worst(line: RequestLine | ResponseLine) -> int:
-    return max(_LEVEL.get(finding.severity, 0) for finding in line.findings) if line.findings else 0
+    worst = 0
+    if line.findings:
+        worst = max(_LEVEL.get(finding.severity, 0) for finding in line.findings)
+    if line.repeats:
+        worst = max(worst, *(_LEVEL.get(repeat.severity, 0) for repeat in line.repeats))
+    return worst
 
 
 def _size(size: int) -> int:

@@ -46,8 +46,9 @@ def row_matcher(chosen: Filter, index: RowIndex, store: Store) -> Callable[[int]
 
 def _joined(request: Mapping[str, Any], response: Mapping[str, Any]) -> Mapping[str, Any]:
     joined = dict(request) | {name: value for name, value in response.items() if value is not None}
-    if (request_findings := request.get("findings")) and (response_findings := response.get("findings")):
-        joined["findings"] = request_findings + response_findings
+    for name in ("findings", "repeats"):
+        if (of_request := request.get(name)) and (of_response := response.get(name)):
+            joined[name] = of_request + of_response
     if (request_body := request.get("body")) and (response_body := response.get("body")):
         joined["body"] = [request_body, response_body]
     return joined
@@ -58,7 +59,7 @@ def _decoder(chosen: Filter) -> msgspec.json.Decoder[dict[str, Any]]:
     kinds: dict[str, Any] = {"kind": str}
     for line in _LINES:
         for name, kind in get_type_hints(line).items():
-            simple_kind = list[dict[str, Any]] if name in ("topics", "findings", "errors") else kind
+            simple_kind = list[dict[str, Any]] if name in ("topics", "findings", "repeats", "errors") else kind
             kinds[name] = reduce(or_, (kinds[name], simple_kind)) if name in kinds else simple_kind
     keys = {name: kinds[name] for name in sorted(chosen.columns) if name in kinds}
     return msgspec.json.Decoder(TypedDict("Keys", keys, total=False))  # type: ignore[operator]

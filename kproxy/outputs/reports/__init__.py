@@ -8,8 +8,8 @@ from kproxy.filters import Filter
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.output import Output
 from kproxy.outputs.reports import json_array, junit, sarif, text
-from kproxy.outputs.reports.causes import Causes
 from kproxy.trace.lines import Line
+from kproxy.verdict.causes import Causes
 
 
 class Report(Output):

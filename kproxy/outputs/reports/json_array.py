@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from kproxy.outputs.findings import as_json
-from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.trace.encoding import encode_json
+from kproxy.verdict.causes import Cause, Causes
 
 
 def report(causes: Causes) -> bytes:
@@ -23,6 +23,8 @@ def _cause(cause: Cause) -> dict[str, Any]:
     }
     if cause.sentences:
         made["messages"] = list(cause.sentences)
+    if cause.consequences:
+        made["consequences"] = [f"{each.finding.code} {each.finding.name}" for each in cause.consequences]
     if cause.unassigned:
         made["unassigned"] = cause.unassigned
     return made

@@ -7,9 +7,9 @@ from xml.etree import ElementTree  # written, not read
 from kproxy.outputs import rulebook
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.finding_selection import Selection
-from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.outputs.reports.text import rows
 from kproxy.trace.formatting import safe
+from kproxy.verdict.causes import Cause, Causes
 
 
 def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> str:

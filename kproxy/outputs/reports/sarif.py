@@ -18,9 +18,9 @@ from kproxy import __version__
 from kproxy.outputs import rulebook
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.findings import sentence
-from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.lines import FindingEntry
+from kproxy.verdict.causes import Cause, Causes
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 

@@ -8,15 +8,15 @@ from typing import TextIO
 
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.findings import full_rows
-from kproxy.outputs.reports.causes import Cause, Causes
 from kproxy.outputs.text import Piece, painter
 from kproxy.trace.formatting import RANK, safe
+from kproxy.verdict.causes import Cause, Causes
 
 
 def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
     """Write each cause, then the totals."""
     paint = painter(file)
-    found = causes.sorted_causes()
+    found = causes.verdict()
     for cause in found:
         for row in rows(cause):
             file.write(paint(row) + "\n")
@@ -34,11 +34,15 @@ def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
 
 
 def rows(cause: Cause) -> Iterator[list[Piece]]:
-    """The rows of a cause: its first finding in full, then other messages and counts."""
+    """The rows of a cause: its first finding in full, then other messages, counts and consequences."""
     yield from full_rows(cause.finding, where(cause))
     for sentence in cause.sentences:
         yield [("            = ", "dim"), ("also: ", "name"), (safe(sentence), "")]
     yield [("            = ", "dim"), ("seen: ", "name"), (_seen(cause), "")]
+    for consequence in cause.consequences:
+        finding = consequence.finding
+        yield [("            = ", "dim"), ("so: ", "name"), (f"{finding.code} {finding.name}", finding.severity),
+               (f"  {safe(finding.message)}", "")]  # fmt: skip
 
 
 def where(cause: Cause) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -38,10 +38,13 @@ def _all_in(entries: str, key: str) -> Callable[[], Column]:
     return lambda: F.flatten(F.array_compact(F.transform(entries, lambda entry: entry[key])))
 
 
-def _of_finding(*keys: str) -> Callable[[], Column]:
+def _of_finding(*keys: str, repeated: Sequence[str] = ()) -> Callable[[], Column]:
+    """Keys of the findings of a frame, or of a finding or stall line; `repeated` are keys of repeats."""
+
     def read() -> Column:
         of_line = F.when(F.col("kind").isin("finding", "stall"), F.array(*keys))
         found = [F.coalesce(_in("findings", key)(), F.array()) for key in keys]
+        found += [F.coalesce(_in("repeats", key)(), F.array()) for key in repeated]
         return F.array_compact(F.concat(*found, F.coalesce(of_line, F.array())))
 
     return read
@@ -82,8 +85,8 @@ _MANY: Mapping[str, Callable[[], Column]] = {
     "bytes": _bytes,
     "software": _software,
     "error": _errors,
-    "finding": _of_finding("code", "name"),
-    "severity": _of_finding("severity"),
+    "finding": _of_finding("code", "name", repeated=("code",)),
+    "severity": _of_finding("severity", repeated=("severity",)),
     "blame": _of_finding("blame"),
     "message": _of_finding("message"),
     "hint": _of_finding("hint"),

@@ -13,13 +13,13 @@ from kproxy.browse.overviews.causes import CauseRows
 from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.session import BrowseSession
 from kproxy.outputs import rulebook
-from kproxy.outputs.findings import urgency
 from kproxy.trace.formatting import safe
 from kproxy.trace.timestamps import timestamp
 from kproxy.tui.dialogs import Reading
 from kproxy.tui.overview import OverviewView, quoted
 from kproxy.tui.styled_text import in_full
 from kproxy.tui.table import Cell, TableColumn
+from kproxy.verdict.ranking import Urgency, urgency
 
 #: Most connections that are listed below a cause.
 _MOST_PLACES = 12
@@ -47,7 +47,7 @@ class FindingView(OverviewView[CauseRows]):
         TableColumn("what", 30, grow=6),
     )
     orders: ClassVar = (
-        ("u", "urgency", lambda each: tuple(-part for part in _urgency(each)[:4])),
+        ("u", "urgency", lambda each: tuple(-part for part in _urgency(each)[:5])),
         ("c", "count", lambda each: each.count),
         ("t", "time", lambda each: -each.first_at),
         ("r", "rule", lambda each: [-ord(letter) for letter in each.finding.code]),
@@ -129,5 +129,5 @@ class FindingView(OverviewView[CauseRows]):
             self.narrow(f"finding={quoted(item.finding.code)}")
 
 
-def _urgency(item: CauseRows) -> tuple[int, bool, bool, int, str]:
+def _urgency(item: CauseRows) -> Urgency:
     return urgency(item.finding, item.count, harmless=item.harmless)

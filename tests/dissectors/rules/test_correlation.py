@@ -19,7 +19,8 @@ FETCH = '> Fetch v11 {"max_wait_ms": 60000, "topics": []}\n'
 
 
 def codes(story: str) -> list[str]:
-    return [finding.code for finding in findings(story) if finding.code.startswith("C")]
+    """The codes of family C, without C020, which precedes every C004."""
+    return [finding.code for finding in findings(story) if finding.code.startswith("C") and finding.code != "C020"]
 
 
 @pytest.mark.parametrize("client", ["java", "kafka-go", "kafkajs", "librdkafka"])
@@ -211,14 +212,14 @@ def test_requests_in_flight_are_bounded() -> None:
         message = read_request(request("Metadata", 8, {}, correlation_id=number))
         flight.observe(RequestReceived(number, number, 0, message), connection)
     assert len(flight.waiting) == MAX_IN_FLIGHT
-    assert len(connection.run.deadlines) == 1
+    assert len(connection.run.deadlines) == 2
 
 
 def test_an_end_takes_its_deadlines_along() -> None:
     teller = Teller()
     teller.tell(METADATA)
     deadlines = teller.inspector._inspection.run_state.deadlines
-    assert len(deadlines) == 1
+    assert len(deadlines) == 2  # that of a late and that of an overdue response
     teller.tell("close by=client how=fin")
     assert len(deadlines) == 0
 
@@ -274,3 +275,24 @@ def test_an_idempotent_producer_may_have_five_batches_of_each_partition_in_fligh
 
 def test_only_the_head_of_the_line_is_to_blame() -> None:
     assert codes(f"{METADATA}+2s\n< {{}}\n{FETCH}+5s\n< {{}}\n{METADATA}+2s\n< {{}}") == []
+
+
+class TestRequestWaits:
+    def test_from_5_seconds_on_and_once(self) -> None:
+        assert findings(f"{METADATA}+5s", "C020") == []
+        [finding] = findings(f"{METADATA}+6s\n+20s", "C020")
+        assert finding.severity == "warning"
+        assert finding.message.startswith("Metadata v8 (correlation id 1) has waited 5 s for its response: ")
+
+    def test_a_connection_that_is_busy_is_looked_at_all_the_time(self) -> None:
+        answered = f"{METADATA}+4s\n< {{}}\n"
+        assert findings(5 * answered, "C020") == []
+        assert len(findings(f"{5 * answered}> ListGroups v2\n+8s", "C020")) == 1
+
+    def test_what_is_behind_it_waits_for_it(self) -> None:
+        [finding] = findings(f"{METADATA}> ListGroups v2\n+6s", "C020")
+        assert "Metadata v8" in finding.message
+
+    def test_a_long_poll_waits_as_long_as_it_says(self) -> None:
+        assert findings(f"{FETCH}+64s", "C020") == []
+        assert len(findings(f"{FETCH}+66s", "C020")) == 1

@@ -114,7 +114,7 @@ def test_frames_in_whole_chunks_arm_nothing() -> None:
     inspector = Inspector("x")
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=BEGIN)
     inspector.data(1, Direction.REQUEST, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)
-    assert len(inspector._inspection.run_state.deadlines) == 1  # that of the response
+    assert len(inspector._inspection.run_state.deadlines) == 2  # those of the response
 
 
 FETCH = """

@@ -261,8 +261,13 @@ def coordinator_denies(story: Story) -> None:
 
 def recorded(lines: Iterable[Line], now: int) -> list[StallLine]:
     """The stalls that inspection writes into a trace of these lines, in order of time, up to `now` (ns)."""
+    return [line for line in recorded_with_findings(lines, now) if isinstance(line, StallLine)]
+
+
+def recorded_with_findings(lines: Iterable[Line], now: int) -> list[Line]:
+    """The same, with the finding that each stall has."""
     stalls = StallLines()
-    made: list[StallLine] = []
+    made: list[Line] = []
     for line in lines:
         at = time_of(line.ts)
         made += _ticks(stalls, at)
@@ -272,7 +277,7 @@ def recorded(lines: Iterable[Line], now: int) -> list[StallLine]:
     return [*made, *_ticks(stalls, now), *stalls.tick(at=now), *stalls.end(at=now)]
 
 
-def _ticks(stalls: StallLines, until: int) -> Iterable[StallLine]:
+def _ticks(stalls: StallLines, until: int) -> Iterable[Line]:
     at = stalls.due or until
     while at <= until:
         yield from stalls.tick(at=at)

@@ -88,7 +88,7 @@ def test_without_bytes_there_is_none() -> None:
 
 
 def test_what_is_shown_is_saved_with_its_notes(session: BrowseSession, tmp_path: Path) -> None:
-    session.visible.choose(parse("finding=L005"))
+    session.visible.choose(parse("finding=L005 and got~'bytes'"))
     read(session)
     session.note(session.visible[0]).text = "here"
     path = tmp_path / "saved.jsonl"

@@ -9,7 +9,6 @@ from hypothesis import given
 
 from kproxy.browse.overviews import findings
 from kproxy.browse.overviews.findings import Findings
-from kproxy.outputs.reports.causes import Causes
 from kproxy.trace.lines import (
     CloseLine,
     EditEntry,
@@ -21,6 +20,7 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
+from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.fed import captured, closed, feed, feed_torn, opened, torn
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.captured import lines_of

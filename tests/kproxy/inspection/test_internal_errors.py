@@ -23,10 +23,10 @@ from kproxy.inspection import explain as explaining
 from kproxy.inspection import frame_lines
 from kproxy.inspection.inspector import Inspector
 from kproxy.outputs import text
-from kproxy.outputs.reports.causes import Causes
 from kproxy.spark.ingest.decode import CaptureOptions, decode
 from kproxy.trace.encoding import ColumnReader, append_line, append_lines
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLine, ResponseLine
+from kproxy.verdict.causes import Causes
 from tests.kproxy.frames import request
 from tests.kproxy.stories import Teller
 

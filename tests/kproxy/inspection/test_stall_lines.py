@@ -11,7 +11,7 @@ from kproxy.trace.lines import FindingLine, Line, StallLine
 from kproxy.trace.timestamps import nanoseconds
 from tests.kproxy.browse.grouped import TAIL, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
-from tests.kproxy.browse.stalled import CASES, Told, detected, recorded
+from tests.kproxy.browse.stalled import CASES, Told, detected, recorded, recorded_with_findings
 from tests.kproxy.frames import request
 
 _SAID = ("not-rejoining", "member-lost", "heartbeats-stopped")
@@ -75,6 +75,23 @@ def test_a_stall_is_written_when_it_begins_worsens_doubles_and_ends() -> None:
     assert {(each.since, each.connection_id, each.request_offset) for each in made} == {
         (made[0].since, "n-b", 200)
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_a_stall_is_a_finding_when_it_is_detected_and_when_it_worsens(name: str) -> None:
+    lines, now = story(name)
+    made = recorded_with_findings(lines, now)
+    levels: dict[tuple[str, str, str, int | None], list[str]] = {}
+    for before, line in zip([None, *made], made, strict=False):
+        if isinstance(line, StallLine):
+            known = levels.setdefault((line.stall, line.since, line.connection_id, line.request_offset), [])
+            if line.severity not in known:
+                known.append(line.severity)
+                assert isinstance(before, FindingLine)
+                assert (before.severity, before.group_id, before.hint) == (line.severity, line.group_id, line.hint)
+                assert before.message == f"group {line.group_id!r}: {line.message}"
+                assert before.offset == line.request_offset
+    assert sum(map(len, levels.values())) == sum(isinstance(line, FindingLine) for line in made)
 
 
 def test_a_stall_names_its_members_the_broker_and_what_was_answered() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from dissectors.findings import Finding, Problem, Severity
 from kproxy.inspection.event_lines import ROW_BYTES, excerpt, finding_entry
-from kproxy.outputs.findings import as_json, best_first, cause_of, full_rows, sentence
+from kproxy.outputs.findings import as_json, full_rows, sentence
 from kproxy.trace.lines import EditEntry, FindingEntry
+from kproxy.verdict.ranking import best_first, cause_of
 
 
 @dataclass(frozen=True)

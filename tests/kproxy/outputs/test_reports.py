@@ -13,7 +13,6 @@ from kproxy.outputs import rulebook
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.reports import json_array, junit, sarif, text
-from kproxy.outputs.reports.causes import Causes
 from kproxy.trace.lines import (
     CloseLine,
     EditEntry,
@@ -26,6 +25,7 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
+from kproxy.verdict.causes import Causes
 
 AT = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z"}
 ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}

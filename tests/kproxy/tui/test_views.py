@@ -70,7 +70,7 @@ async def test_a_finding_leads_to_its_frame_its_page_and_all_its_frames() -> Non
         assert exchange is not None
         assert [each.code for each in exchange.findings] == ["L005"]
         await press(pilot, "6", "s")
-        assert shown(session) == ["Metadata"]
+        assert shown(session) == ["Metadata", "Metadata"]
         await press(pilot, "escape", "exclamation_mark")
         assert table.key == exchange.row
 

@@ -1,0 +1,24 @@
+"""GroupStalled: the event with which rules learn that a group makes no progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dissectors.groups.model import StallKind
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStalled:
+    """A stall of a group at time `at` (ns): when it is detected, and when it becomes more severe.
+
+    `since` and `row` identify the stall within its group, as in `dissectors.groups.model.Stall`.
+    """
+
+    at: int
+    group_id: str
+    kind: StallKind
+    severity: str
+    text: str
+    hint: str
+    since: int
+    row: int

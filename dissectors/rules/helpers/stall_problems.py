@@ -1,0 +1,20 @@
+"""The problem of a stalled group, for the rules that report one kind of stall each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.findings import Problem, Severity
+from dissectors.groups.events import GroupStalled
+from dissectors.groups.model import StallKind
+
+
+def stall_problems(event: GroupStalled, kind: StallKind) -> Iterator[Problem]:
+    """The problem of an event if it is about a stall of this kind: once per stall and severity."""
+    if event.kind is kind:
+        yield Problem(
+            f"group {event.group_id!r}: {event.text}",
+            hint=event.hint,
+            severity=Severity(event.severity),
+            once_per=(event.group_id, event.since, event.row, event.severity),
+        )

@@ -1,0 +1,55 @@
+"""FirstReports: which worker's finding is the first of its root cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeAlias
+
+from dissectors.bounded import BoundedDict
+from dissectors.findings import Severity
+from dissectors.trackers.state import FORGOTTEN_AFTER, MAX_CAUSES, MAX_REPEATS, Place, Repeat
+from kproxy.inspection.event_lines import repeated_findings
+from kproxy.trace.lines import FRAME_LINES, FindingEntry, FindingLine, Line, RequestLine, ResponseLine
+
+_Frame: TypeAlias = RequestLine | ResponseLine
+
+
+class FirstReports:
+    """Reports each root cause once, however many workers have found it, as `dissectors.rules.check` does for one."""
+
+    def __init__(self) -> None:
+        self._causes: BoundedDict[str, tuple[int, Place]] = BoundedDict(MAX_CAUSES)  # the time of the last finding, ns
+        self._replaced: BoundedDict[tuple[Place, str], Place] = BoundedDict(MAX_CAUSES)
+
+    def is_new(self, cause: str, finding: FindingEntry | FindingLine, line: Line, *, at: int) -> bool:
+        """Whether a finding is the first of its cause, or the first after an hour; if not, marks the line of a frame.
+
+        A finding without a cause (``""``) is new.
+        """
+        place = Place(line.connection_id)
+        if isinstance(line, FRAME_LINES):
+            place = Place(line.connection_id, isinstance(line, RequestLine), line.offset)
+        last, first = self._causes.get(cause, (at, None))
+        if not cause or first is None or at - last > FORGOTTEN_AFTER:
+            self._causes[cause] = at, place
+            return True
+        self._causes[cause] = at, first
+        if isinstance(line, FRAME_LINES):
+            self._replaced[place, finding.code] = first
+            if finding.severity != Severity.INFO and len(line.repeats) < MAX_REPEATS:
+                line.repeats += repeated_findings({Repeat(finding.code, finding.severity, first): 1}, line)
+        return False
+
+    def follow(self, line: _Frame) -> None:
+        """Let the repeats of a line refer to the first report of all workers, instead of its worker's."""
+        if not line.repeats or not self._replaced:
+            return
+        is_request = isinstance(line, RequestLine)
+        repeats: Counter[Repeat] = Counter()
+        for repeat in line.repeats:
+            direction = is_request if repeat.direction is None else repeat.direction == "request"
+            of_frame = repeat.offset is not None
+            place = Place(repeat.connection_id or line.connection_id, direction if of_frame else None, repeat.offset)
+            first = self._replaced.get((place, repeat.code), place)
+            repeats[Repeat(repeat.code, repeat.severity, first)] += repeat.count
+        line.repeats = repeated_findings(repeats, line)

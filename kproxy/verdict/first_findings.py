@@ -1,0 +1,56 @@
+"""FirstFindings: which cause a repeat is of, and how many repeats of a connection are marked on frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, TypeAlias, TypeVar
+
+from dissectors.bounded import BoundedDict
+from kproxy.trace.lines import CloseLine, FindingLine, RepeatedFinding, RequestLine, ResponseLine
+
+#: Limits, so that a long trace cannot fill the memory.
+_MAX_ENTRIES = 100_000
+
+#: A frame with a finding: connection, direction, offset; only the connection for a finding that is a line of its own.
+_Place: TypeAlias = tuple[str, str | None, int | None]
+
+CauseT = TypeVar("CauseT")
+
+
+class FirstFindings(Generic[CauseT]):
+    """Remembers the cause of each finding that a line has, so that the repeats that refer to it can be counted."""
+
+    def __init__(self) -> None:
+        self._causes: BoundedDict[tuple[str, _Place], CauseT] = BoundedDict(_MAX_ENTRIES)
+        self._marked: BoundedDict[tuple[str, str], int] = BoundedDict(_MAX_ENTRIES)  # by code and connection
+
+    def add(self, code: str, line: RequestLine | ResponseLine | FindingLine, cause: CauseT) -> None:
+        """Remember the cause of a finding in a line."""
+        place: _Place = (line.connection_id, None, None)
+        if not isinstance(line, FindingLine):
+            place = line.connection_id, _direction(line), line.offset
+        self._causes.setdefault((code, place), cause)
+
+    def repeated(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT, RepeatedFinding]]:
+        """The causes that a frame repeats. Without the line that a repeat refers to, its cause is not known."""
+        for repeat in line.repeats:
+            connection_id = repeat.connection_id or line.connection_id
+            place: _Place = (connection_id, None, None)
+            if repeat.offset is not None:
+                place = connection_id, repeat.direction or _direction(line), repeat.offset
+            cause = self._causes.get((repeat.code, place))
+            if cause is not None:
+                key = repeat.code, line.connection_id
+                self._marked[key] = self._marked.get(key, 0) + repeat.count
+                yield cause, repeat
+
+    def unmarked(self, line: CloseLine) -> Iterator[tuple[str, str, int]]:
+        """Code, rule name and count of the repeats of a connection that no frame has marked, at its end."""
+        for repeat in line.repeated:
+            count = repeat.count - self._marked.pop((repeat.code, line.connection_id), 0)
+            if count > 0:
+                yield repeat.code, repeat.name, count
+
+
+def _direction(line: RequestLine | ResponseLine) -> str:
+    return "request" if isinstance(line, RequestLine) else "response"

@@ -1,0 +1,60 @@
+"""Which findings have the same cause, and which causes are the most urgent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from dissectors.findings import Severity, in_any_element, place_of_cause
+from kproxy.trace.encoding import encode_json
+from kproxy.trace.formatting import RANK
+from kproxy.trace.lines import EditEntry, FindingEntry, FindingLine, ResponseLine
+
+#: A sort key: the most urgent cause has the lowest.
+Urgency: TypeAlias = tuple[bool, int, bool, bool, int, str]
+
+
+def best_first(findings: Iterable[FindingEntry]) -> list[FindingEntry]:
+    """Sorted by severity, then by confidence: findings with a diagnosis come before those without."""
+    return sorted(findings, key=lambda each: (-RANK.get(each.severity, 0), -(each.confidence or 0.0)))
+
+
+def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, direction: str | None) -> bytes:
+    """A key that is equal for findings with the same cause.
+
+    It consists of code, severity, API, version, direction, and field or edit. Groups that make no progress (family G)
+    are more severe the longer it lasts, so their severity is not part of it. Messages are not part of it: their
+    numbers and names differ for the same bug. A trace has a finding for each server, client and subject (such as a
+    topic) that has the cause (`dissectors.rules.check`); here they are one.
+    """
+    place: object = place_of_cause(finding.path, finding.edit)
+    if isinstance(place, EditEntry):
+        place = place.kind, place.field, place.detail, place.then
+    severity = None if finding.code[:1] == "G" else finding.severity
+    key = encode_json((finding.code, severity, api, api_version, direction, place))
+    return in_any_element(key.decode()).encode()
+
+
+def urgency(finding: FindingEntry, count: int, *, harmless: bool, lasting: bool = False) -> Urgency:
+    """A sort key: the most urgent cause has the lowest. `harmless`: all its findings are in requests that succeeded.
+
+    Errors that stop a client now (`lasting`) come first. Then severity decides. Then harmless causes come last, because
+    brokers tolerate many errors in requests. Then causes with a diagnosis come before those without, which are more
+    often consequences.
+    """
+    rank = RANK.get(finding.severity, 0)
+    stops = lasting and finding.severity == Severity.ERROR
+    return not stops, -rank, harmless, finding.edit is None, -count, finding.code
+
+
+def was_served(line: ResponseLine) -> bool:
+    """Whether a request succeeded. Errors in a response with a layout error do not count: they are unreliable."""
+    return not line.errors or any(finding.edit is not None for finding in line.findings)
+
+
+def as_entry(line: FindingLine) -> FindingEntry:
+    """A finding line as a finding entry."""
+    return FindingEntry(
+        line.code, line.name, line.severity, line.message, blame=line.blame, hint=line.hint, expected=line.expected,
+        got=line.got,
+    )  # fmt: skip
