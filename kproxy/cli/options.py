@@ -43,23 +43,23 @@ def add_selection(parser: OptionGroup) -> None:
     parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="hide these findings")
 
 
-def add_fail_on(parser: OptionGroup) -> None:
+def add_fail_on(parser: OptionGroup, default: str = "error") -> None:
     """Declare the option for findings that make the command fail."""
     parser.add_argument(
         "--fail-on", choices=("info", "warning", "error", "never"),
-        help="exit with status 1 on a finding of at least this severity (default: error)",
+        help=f"exit with status 1 on a finding of at least this severity (default: {default})",
     )  # fmt: skip
 
 
-def selection_of(args: argparse.Namespace) -> Selection:
-    """The selection for the options of `add_selection` and `add_fail_on`.
+def selection_of(args: argparse.Namespace, fail_on: str = "error") -> Selection:
+    """The selection for the options of `add_selection` and `add_fail_on`; `fail_on` is the default.
 
     Raises:
         UserError: A code or rule name is unknown.
     """
     from kproxy.outputs.finding_selection import Selection
 
-    return Selection(args.select, args.ignore, args.fail_on or "error")
+    return Selection(args.select, args.ignore, args.fail_on or fail_on)
 
 
 def add_capture(parser: OptionGroup) -> None:

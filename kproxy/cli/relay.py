@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kproxy.cli import broker_options, config_file, listeners, options, payload_options, tls
 from kproxy.cli.combinations import refuse
 from kproxy.cli.rewriting import rewriting_of
-from kproxy.errors import CLEAN, UNWATCHED, UserError
+from kproxy.errors import UserError
 
 if TYPE_CHECKING:
     from kproxy.control.control_socket import ControlSocket
@@ -44,7 +44,6 @@ MOST_INSPECTORS: Final = 64
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     declare(parser)
-    parser.set_defaults(fail_on="never")
     parser.epilog = _EXAMPLES
 
 
@@ -58,6 +57,7 @@ def declare(parser: options.OptionGroup) -> None:
     group.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
     group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     options.add_selection(group)
+    options.add_fail_on(group, "never")
     payload_options.configure(parser)
     broker_options.configure(parser)
 
@@ -170,7 +170,7 @@ def run(args: argparse.Namespace) -> int:
     payload_options.check_filter(args)
     verbose = args.verbose or args.payloads
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
-    selection = options.selection_of(args)
+    selection = options.selection_of(args, "never")
     record_values = payload_options.record_values_of(args, in_background=True)
     sample, inspectors = _sample(args), _inspectors(args)
     upstream: Upstream
@@ -196,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
         workers=inspectors,
         end_timeout=_end_timeout(args),
     )
-    watched = run_live(
+    return run_live(
         RelayOptions(
             bound,
             inspector,
@@ -210,7 +210,6 @@ def run(args: argparse.Namespace) -> int:
             http=http,
         )
     )
-    return CLEAN if watched else UNWATCHED
 
 
 def _check(args: argparse.Namespace) -> None:

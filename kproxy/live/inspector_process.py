@@ -23,6 +23,8 @@ from kproxy.proxy.loop import keep_freed_memory
 
 #: Exit status of an inspector that has reported the reason.
 FAILED = 1
+#: Exit status of an inspector that has seen everything, and a finding of at least `--fail-on`.
+FOUND = 3
 
 _READ_BYTES: Final = 1 << 20
 _SECOND = IDLE_NS / 1e9
@@ -47,8 +49,7 @@ def inspect(options: InspectorOptions, tap: socket.socket, table: InspectedTable
     table.activity.begin(os.getpid())
     status = FAILED
     try:
-        if _InspectorLoop(options, tap, table).run():
-            status = 0
+        status = _InspectorLoop(options, tap, table).run()
     except WorkerLost as error:
         warn(str(error))
     except Exception as error:  # noqa: BLE001  # there is no caller to handle it
@@ -72,8 +73,8 @@ class _InspectorLoop:
         self._received_at = time.monotonic()
         self._ended = False
 
-    def run(self) -> bool:
-        """Run until the tap ends; return whether everything was inspected."""
+    def run(self) -> int:
+        """Run until the tap ends; return the exit status: 0 and `FOUND` mean that everything was inspected."""
         self._tap.setblocking(False)
         self._selector.register(self._tap, selectors.EVENT_READ, self._receive)
         try:
@@ -87,7 +88,11 @@ class _InspectorLoop:
             if self._sink is not None:
                 self._sink.give_up()
             raise
-        return self._sink is None or self._sink.is_whole
+        if self._sink is None:
+            return 0
+        if not self._sink.is_whole:
+            return FAILED
+        return FOUND if self._sink.has_failed else 0
 
     def _turn(self) -> None:
         ticked_at = time.monotonic()

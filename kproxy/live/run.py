@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import Final
 
-from kproxy.errors import UserError
+from kproxy.errors import CLEAN, FINDINGS, UNWATCHED, UserError
 from kproxy.live.http_endpoint import serve_http
-from kproxy.live.inspector_process import FAILED
+from kproxy.live.inspector_process import FAILED, FOUND
 from kproxy.live.inspector_watch import InspectorWatch
 from kproxy.live.options import InspectorOptions
 from kproxy.live.reload import Reload, reload_on_signal
@@ -32,6 +33,9 @@ from kproxy.proxy.loop import StopRequest
 from kproxy.proxy.loop import run as run_loop
 from kproxy.proxy.relay import Relay, serve
 from kproxy.proxy.tap import Tap
+
+#: The exit statuses of an inspector that has seen everything to the end.
+_WELL: Final = ([0], [FOUND])
 
 #: Seconds for connections to become quiet after SIGTERM.
 DRAIN_S = 5.0
@@ -66,11 +70,11 @@ class RelayOptions:
     http: Address | None = None
 
 
-def run(options: RelayOptions) -> bool:
+def run(options: RelayOptions) -> int:
     """Relay until SIGINT or SIGTERM, then let the inspector finish.
 
     Returns:
-        Whether one inspector saw everything to the end, and the trace has it.
+        CLEAN or FINDINGS if one inspector saw everything to the end, and the trace has it; else UNWATCHED.
 
     Raises:
         UserError: An address cannot be listened on, an upstream does not answer, or the built-in broker cannot start.
@@ -80,12 +84,14 @@ def run(options: RelayOptions) -> bool:
             outcome, statuses, deadline = run_loop(_relay(options, spawner, tap))
         statuses += spawner.close(max(deadline - time.monotonic(), 0))
     if outcome is _Outcome.KILLED:
-        if statuses != [0]:  # the one that was to write what is missing, neither
+        if statuses not in _WELL:  # the one that was to write what is missing, neither
             report_unfinished(options.inspector, "did not finish in time")
-        return False
-    if outcome is _Outcome.LOST:
-        return False
-    return _ended_well(statuses) and outcome is _Outcome.WHOLE and not options.inspector.trace_state.lost_lines
+        return UNWATCHED
+    if outcome is _Outcome.LOST or not _ended_well(statuses):
+        return UNWATCHED
+    if outcome is not _Outcome.WHOLE or options.inspector.trace_state.lost_lines:
+        return UNWATCHED
+    return FINDINGS if statuses == [FOUND] else CLEAN
 
 
 class _Outcome(Enum):
@@ -100,7 +106,7 @@ class _Outcome(Enum):
 def _ended_well(statuses: Sequence[int]) -> bool:
     """Whether the last inspector has seen everything to the end; if not, report it."""
     match statuses:
-        case [0]:
+        case _ if statuses in _WELL:
             return True
         case [status]:
             if status != FAILED:  # otherwise it has reported the reason

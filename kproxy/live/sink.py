@@ -88,6 +88,11 @@ class InspectionSink:
         return not self._source.restarts
 
     @property
+    def has_failed(self) -> bool:
+        """Whether there was a finding of at least `--fail-on`."""
+        return self._terminal.has_failed
+
+    @property
     def lost_lines(self) -> int:
         """Lines that the trace lacks because they could not be written, since this inspector began."""
         return self._trace_state.lost_lines - self._lost_before

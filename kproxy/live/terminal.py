@@ -22,10 +22,12 @@ class Terminal:
 
     Attributes:
         summary: Counts the selected lines.
+        has_failed: Whether there was a finding of at least `--fail-on`.
     """
 
     def __init__(self, options: InspectorOptions) -> None:
         self.summary = RunSummary()
+        self.has_failed = False
         self._selection = options.selection
         self._detail = options.detail
         self._output = output_for(options.output, sys.stdout, options.selection, encode=self._encode)
@@ -36,6 +38,9 @@ class Terminal:
 
     def take(self, line: SharedLine) -> None:
         """Count a line, and show it if it is selected. Lines of frames that were received are counted already."""
+        causes = self.summary.causes
+        if line.is_received and causes is not None and causes.awaits_end:
+            causes.add(line.line)
         if line.is_received and not (self._shows_frames and self._shown):
             return
         selected = self._selection.of(line.line)  # the trace has all of them
@@ -43,6 +48,7 @@ class Terminal:
             return
         if not line.is_received:
             self.summary.add(selected)
+            self.has_failed = self.has_failed or self._selection.fails_for(selected)
         if self._shown and self._output.shows(selected) and self._throttle.allows():
             self._line = line
             self._show(partial(self._output.write, selected))

@@ -93,7 +93,7 @@ class Worker:
         self._encodings = encodings
         self._moved = _Moved(inspector)
         self._messages = MessageInspection(inspector, self._moved, sample=sample, activity=activity)
-        self._summary = RunSummary()
+        self._summary = RunSummary(of_worker=True)
 
     def replies(self, messages: list[tap_messages.Message]) -> Replies:
         """Reply to each of these messages."""
@@ -128,7 +128,7 @@ class Worker:
     def _answer(self, query: tap_messages.Query) -> Reply:
         inspector = self._inspector
         if query.what == TICK:
-            summary, self._summary = self._summary, RunSummary()
+            summary, self._summary = self._summary, RunSummary(of_worker=True)
             return self._reply_with(inspector.tick(at=query.at), WorkerTick(os.getpid(), inspector.in_flight, summary))
         if query.what == WAITING:
             return Reply(value=list(inspector.still_waiting(at=query.at, again=query.value)))

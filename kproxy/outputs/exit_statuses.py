@@ -31,6 +31,7 @@ _NO_BROKER: Final = "the broker cannot be reached"
 OF_COMMANDS: Final[dict[str, dict[int, str]]] = {
     "relay": {
         CLEAN: "stopped by Ctrl-C or SIGTERM",
+        FINDINGS: "stopped, and there was a finding of at least --fail-on",
         USAGE: "usage error or unusable address",
         UNREACHABLE: "upstream unreachable",
         UNWATCHED: "traffic was relayed to the end, but the trace is incomplete: the inspector failed (even if it was "

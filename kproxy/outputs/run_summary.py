@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dissectors.findings import Severity
 from kproxy.counting.frame_figures import FrameFigures, merged, new_figures
 from kproxy.counting.percentiles import Histogram
 from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
+from kproxy.verdict.causes import Cause, Causes
+
+#: Causes that are shown.
+MAX_CAUSES = 20
+
+_STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 @dataclass(slots=True)
@@ -23,15 +31,16 @@ class _Api:
 
 
 class RunSummary:
-    """Counts lines; `show` prints the result."""
+    """Counts lines; `show` prints the result. That of a worker has no causes: no line that it counts has findings."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_worker: bool = False) -> None:
         self.frames = 0
         self.connections = 0
         #: Open ones. After a worker's restart, those that it had get a second open line.
         self._open: set[str] = set()
         self.gap_bytes = 0
         self.gap_frames = 0
+        self.causes = None if of_worker else Causes()
         self.findings: Counter[tuple[str, str, str]] = Counter()
         self.repeated: Counter[str] = Counter()
         self.not_decoded = 0
@@ -40,6 +49,8 @@ class RunSummary:
 
     def add(self, line: Line) -> None:
         """Count one line of the trace."""
+        if self.causes is not None:
+            self.causes.add(line)
         if isinstance(line, FRAME_LINES):
             self._frame(line)
         elif isinstance(line, OpenLine):
@@ -96,11 +107,13 @@ class RunSummary:
         console.print(listed(counts), highlight=False)
         if self._apis:
             console.print(self._table())
+        for row in self._verdict():
+            console.print(row, soft_wrap=True, highlight=False)
         repeated = Counter(self.repeated)
         for (code, name, severity), reported in sorted(self.findings.items()):
             count = reported + repeated.pop(code, 0)
-            style = {"error": "bold red", "warning": "yellow"}.get(severity, "blue")
-            console.print(f"{safe(code)} {safe(name)}", f"{count}x", style=style, highlight=False, markup=False)
+            if severity == Severity.INFO:
+                console.print(f"{safe(code)} {safe(name)}", f"{count}x", style="blue", highlight=False, markup=False)
         if self.not_decoded:
             console.print(
                 f"{self.not_decoded} frames not decoded (the trace gives the reason in not_decoded)", highlight=False
@@ -113,6 +126,27 @@ class RunSummary:
             names = ", ".join(safe(name) for name, _ in self._clients.most_common(5))
             more = f" and {len(self._clients) - 5} more" if len(self._clients) > 5 else ""
             console.print(f"clients: {names}{more}", highlight=False, markup=False)
+
+    def _verdict(self) -> Iterator[Text]:
+        """The causes above info, the most urgent first, and what to change."""
+        found = () if self.causes is None else self.causes.verdict()
+        causes = [cause for cause in found if cause.finding.severity != Severity.INFO]
+        for cause in causes[:MAX_CAUSES]:
+            finding = cause.finding
+            row = Text(
+                f"{finding.severity}: {safe(finding.code)} {safe(finding.name)}",
+                style=_STYLES.get(finding.severity, ""),
+            )
+            row.append(f": {safe(finding.message)}", style="not bold default")
+            row.append(f"  ({_seen(cause)})", style="not bold dim")
+            yield row
+            if finding.hint:
+                yield Text(f"  hint: {safe(finding.hint)}", style="dim")
+            if cause.consequences:
+                codes = ", ".join(f"{each.finding.code} {each.finding.name}" for each in cause.consequences)
+                yield Text(f"  therefore also: {safe(codes)}", style="dim")
+        if len(causes) > MAX_CAUSES:
+            yield Text(f"and {len(causes) - MAX_CAUSES} more; the trace has all", style="dim")
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 1, 0, 0), header_style="bold")
@@ -132,6 +166,14 @@ class RunSummary:
                 size(frames.request_bytes + frames.response_bytes),
             )
         return table
+
+
+def _seen(cause: Cause) -> str:
+    on = len(cause.connections)
+    parts = ["once" if cause.count == 1 else f"{cause.count} times on {on} connection{'s' * (on != 1)}"]
+    if cause.lasting:
+        parts.append("it lasts")
+    return ", ".join(parts)
 
 
 def _ranges(numbers: list[int]) -> str:

@@ -44,6 +44,11 @@ class RequestPairing(Generic[ValueT]):
             found = _pop(self._unseen.get(line.connection_id), line)
         return None if found is None else found[2]
 
+    def find(self, connection_id: str, offset: int) -> ValueT | None:
+        """The value of a request in flight, None if it is not."""
+        request = self._waiting.get(connection_id, {}).get(offset)
+        return None if request is None else request[2]
+
     def end(self, line: OpenLine | CloseLine | GapLine) -> Collection[ValueT]:
         """Return the values of the requests that no longer wait, the oldest first.
 

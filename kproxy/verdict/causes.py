@@ -94,6 +94,11 @@ class Causes:
         self._lasting: BoundedDict[tuple[str, ...], list[Cause]] = BoundedDict(MAX_CAUSES)
         self._requests: RequestPairing[list[Cause]] = RequestPairing()  # those with findings
 
+    @property
+    def awaits_end(self) -> bool:
+        """Whether a later line may end what lasts."""
+        return bool(self._lasting)
+
     def begin(self, file: str) -> None:
         """The next lines belong to this input."""
         self._file = file

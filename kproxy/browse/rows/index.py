@@ -102,6 +102,7 @@ class RowIndex:
                 self.requests = (self.end,)
         elif isinstance(line, FindingLine):
             level = _LEVEL.get(line.severity, 0)
+            self._mark_request(line, level)
         elif isinstance(line, GapLine):
             length = line.bytes
             self._end_requests(line, RowState.UNSEEN)
@@ -157,6 +158,15 @@ class RowIndex:
         self.connection_events.append(0)
         self.changed.add(row)
         return row
+
+    def _mark_request(self, line: FindingLine, level: int) -> None:
+        """Give the row of a request that waits the severity of a finding about it."""
+        if line.direction != "request" or line.offset is None:
+            return
+        row = self._pairing.find(line.connection_id, line.offset)
+        if row is not None and row >= self.first:
+            self.severity[row - self.first] = max(self.severity[row - self.first], level)
+            self.changed.add(row)
 
     def _end_requests(self, line: OpenLine | CloseLine | GapLine, state: RowState) -> None:
         self.requests = self._pairing.end(line)

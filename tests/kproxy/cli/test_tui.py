@@ -156,7 +156,7 @@ def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> 
     tui.configure(ours)
     names = {name for action in root._actions for name in action.option_strings}
     assert names - set(ours._option_string_actions) == {
-        "--json", "-v", "--verbose", "-q", "--quiet", "--select", "--ignore",
+        "--json", "-v", "--verbose", "-q", "--quiet", "--select", "--ignore", "--fail-on",
     }  # fmt: skip
 
 

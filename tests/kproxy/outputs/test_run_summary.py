@@ -8,7 +8,17 @@ from rich.console import Console
 
 from kproxy.outputs.console import stderr_console
 from kproxy.outputs.run_summary import RunSummary
-from kproxy.trace.lines import CloseLine, FindingEntry, GapLine, Line, OpenLine, RepeatEntry, RequestLine, ResponseLine
+from kproxy.trace.lines import (
+    CloseLine,
+    FindingEntry,
+    FindingLine,
+    GapLine,
+    Line,
+    OpenLine,
+    RepeatEntry,
+    RequestLine,
+    ResponseLine,
+)
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
 ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
@@ -47,14 +57,40 @@ def test_findings_and_gaps_are_counted() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
     gap = GapLine(**COMMON, direction="request", bytes=2000, frames=3, reason="behind")
     text = shown(frame(RequestLine, findings=[finding]), frame(RequestLine, findings=[finding]), gap)
-    assert "L001 trailing-bytes 2x" in text
+    assert "error: L001 trailing-bytes: x  (2 times on 1 connection)" in text
     assert "2.0 KB, 3 frames, not inspected" in text
 
 
 def test_repeats_that_were_not_told_count_too() -> None:
     finding = FindingEntry("L001", "trailing-bytes", "error", "x")
     close = CloseLine(**COMMON, **ENDS, repeated=[RepeatEntry("L001", "trailing-bytes", 40)])
-    assert "L001 trailing-bytes 41x" in shown(frame(RequestLine, findings=[finding]), close)
+    assert "L001 trailing-bytes: x  (41 times on 1 connection)" in shown(frame(RequestLine, findings=[finding]), close)
+
+
+def test_the_verdict_has_hints_and_consequences_and_says_what_lasts() -> None:
+    waits = FindingLine(
+        **COMMON, code="C004", name="never-answered", severity="error", message="no answer", hint="answer it",
+        direction="request", offset=0,
+    )  # fmt: skip
+    soon = FindingLine(
+        **COMMON,
+        code="C020",
+        name="request-waits",
+        severity="warning",
+        message="it waits",
+        direction="request",
+        offset=0,
+    )
+    info = FindingEntry("V003", "old", "info", "x")
+    lines = [frame(RequestLine, findings=[info]), soon, waits]
+    assert shown(*lines).splitlines()[3:] == [
+        "error: C004 never-answered: no answer  (once, it lasts)",
+        "  hint: answer it",
+        "  therefore also: C020 request-waits",
+        "V003 old 1x",
+    ]
+    answered = frame(ResponseLine, request_offset=0)
+    assert "never-answered: no answer  (once)" in shown(*lines, answered)
 
 
 def test_names_off_the_wire_do_not_fill_the_memory() -> None:
@@ -79,13 +115,13 @@ def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeyp
     tally.show(stderr_console())
     lines = capsys.readouterr().err.splitlines()
     assert lines[1].split() == ["API", "versions", "requests", "responses", "errors", "p50", "p99", "bytes"]
-    assert lines[-1] == f"L001 {'x' * 200} 1x"
+    assert lines[-1] == f"error: L001 {'x' * 200}: x  (once)"
     monkeypatch.setenv("COLUMNS", "40")
     assert stderr_console().width == 40
 
 
 def test_summaries_of_workers_are_merged() -> None:
-    several = [RunSummary(), RunSummary()]
+    several = [RunSummary(), RunSummary(of_worker=True)]
     for tally, us in zip(several, (1000, 3000), strict=True):
         tally.add(frame(RequestLine, client_id="shop"))
         tally.add(frame(ResponseLine, latency_us=us))

@@ -1,0 +1,37 @@
+"""Rows of frames that repeat a finding, and of requests that wait."""
+
+from __future__ import annotations
+
+from kproxy.browse.rows.columns import wrong
+from kproxy.browse.rows.index import SEVERITIES
+from kproxy.trace.lines import FORMAT, FindingLine, RepeatedFinding
+from kproxy.trace.timestamps import timestamp
+from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response, session_of
+
+WARNING, ERROR = SEVERITIES.index("warning"), SEVERITIES.index("error")
+
+
+def test_a_frame_that_repeats_a_finding_is_marked_like_the_first() -> None:
+    first, second = request(1), request(2)
+    repeat = RepeatedFinding("L003", "error", offset=first.offset)
+    session = session_of([
+        first, response(first, findings=[finding("error", "L003")]),
+        second, response(second, repeats=[repeat]),
+    ])  # fmt: skip
+    assert list(session.index.severity) == [ERROR, ERROR]
+    exchange = session.exchange(1)
+    assert exchange is not None
+    assert wrong(exchange, "error") == [("L003 again", "error")]
+
+
+def test_a_request_that_waits_is_marked_by_the_finding_about_it() -> None:
+    asked = request(1)
+    waits = FindingLine(
+        v=FORMAT, ts=timestamp(BEGAN + 6 * SECOND), connection_id=asked.connection_id, code="C020", name="it-waits",
+        severity="warning", message="it waits", direction="request", offset=asked.offset,
+    )  # fmt: skip
+    session = session_of([asked, waits])
+    assert list(session.index.severity) == [WARNING, WARNING]
+    exchange = session.exchange(0)
+    assert exchange is not None
+    assert wrong(exchange, "warning") == [("no response", "warning")]
