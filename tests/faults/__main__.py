@@ -51,7 +51,7 @@ def main() -> int:
 
 def _play(scenario: Scenario, directory: Path) -> Outcome:
     outcome = play(scenario, directory / scenario.name.replace("/", "_").replace(":", "-"))
-    sys.stdout.write(f"{outcome.result:9} {scenario.name}  {outcome.first[:120]}\n")
+    sys.stdout.write(f"{outcome.result:9} {scenario.name}  {outcome.first}\n")
     sys.stdout.flush()
     return outcome
 

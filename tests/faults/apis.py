@@ -250,7 +250,7 @@ APIS: Final = (
     _admin("ElectLeaders", "PREFERRED_LEADER_NOT_AVAILABLE ELECTION_NOT_NEEDED"),
     _admin("UpdateFeatures", "FEATURE_UPDATE_FAILED INVALID_UPDATE_VERSION", FRANZ, JAVA),
     _admin("DescribeCluster", "CLUSTER_AUTHORIZATION_FAILED", FRANZ, JAVA),
-    _admin("DescribeQuorum", "CLUSTER_AUTHORIZATION_FAILED", FRANZ, JAVA),
+    _admin("DescribeQuorum", "CLUSTER_AUTHORIZATION_FAILED", FRANZ, JAVA, layout="missing:error_code"),
     _admin("DescribeTopicPartitions", "TOPIC_AUTHORIZATION_FAILED UNKNOWN_TOPIC_OR_PARTITION", JAVA),
     _admin("CreateDelegationToken", "DELEGATION_TOKEN_AUTH_DISABLED DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", FRANZ, JAVA),
     _admin("RenewDelegationToken", "DELEGATION_TOKEN_NOT_FOUND", FRANZ, JAVA),

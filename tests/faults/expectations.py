@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Final
 
+from tests.faults.said import Said
 from tests.faults.scenarios import Scenario
 
+_NAME: Final = re.compile(r"^! \S+ \S+|^\S+ \S+")  # of the rule
 #: Words for those who can end a fault; the sentence about it has one of them.
 _BROKER: Final = r"broker|server|leader|coordinator|controller|cluster|replica|disk|gateway"
 _CLIENT: Final = r"client|producer|consumer|member|application|principal|request |[a-z]+\.[a-z.]+ "
@@ -79,7 +82,19 @@ _WRONG: Final[Mapping[str, str]] = {
 }
 
 
-def facts(scenario: Scenario) -> Mapping[str, re.Pattern[str]]:
+def lacking(scenario: Scenario, said: Said) -> tuple[str, ...]:
+    """The facts about a scenario's fault that a sentence does not say."""
+    text = f"{said.text} {said.frame}" if said.code.startswith("L") else said.text
+    others = _NAME.sub("", text).replace(scenario.api, "").replace(scenario.detail or "\0", "")  # who is in many a name
+    return tuple(
+        name
+        for name, pattern in _facts(scenario).items()
+        if not pattern.search(others if name == "who" else text) or (name == "who" and "hint:" not in text)
+    )
+
+
+@functools.cache
+def _facts(scenario: Scenario) -> Mapping[str, re.Pattern[str]]:
     """By the name of a fact, a pattern that the text about the fault must match."""
     found = {"API": rf"\b{scenario.api}s?\b"}
     if scenario.kind == "error":

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.faults.apis import FRANZ, JAVA, LIBRDKAFKA
-from tests.faults.expectations import facts
+from tests.faults.expectations import lacking
 from tests.faults.said import Said, Screen
 from tests.faults.scenarios import Scenario
 from tests.peers.kafka import RELEASES, class_path
@@ -109,6 +109,8 @@ def play(scenario: Scenario, directory: Path) -> Outcome:
             proxy.wait()
             screen.join()
     (directory / "printed.txt").write_text("".join(screen.raw))
+    if fault_at is None and scenario.api:
+        fault_at = Traced(trace).first_request(scenario.api)
     return judge(scenario, screen.said, live, fault_at, Traced(trace).severities())
 
 
@@ -119,7 +121,7 @@ def _address(screen: Screen) -> str | None:
 
 def _watch(scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, traced: Traced) -> float | None:
     """Return when it has been said, or it is too late; the time of the fault."""
-    started, patterns = time.time(), facts(scenario) if scenario.api else {}
+    started = time.time()
     fault_at: float | None = None
     ended_at: float | None = None
     while True:
@@ -133,7 +135,7 @@ def _watch(scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, 
             continue
         if fault_at is None:
             fault_at = traced.first_request(scenario.api)
-        if any(not _lacking(each, patterns) for each in screen.said):
+        if any(not lacking(scenario, each) for each in screen.said):
             time.sleep(0.3)  # what is printed with it
             return fault_at or traced.first_request(scenario.api)
         late = started + REACHED_S if fault_at is None else fault_at + FIRST_S + SLACK_S
@@ -158,20 +160,14 @@ def judge(
         return Outcome(scenario, "alarm" if loud else "quiet", str(loud[0]) if loud else "", (), tuple(said), None)
     if fault_at is None:
         return Outcome(scenario, "unreached", "", (), tuple(said), None)
-    patterns = facts(scenario)
     at_once = [each for each in said[:live] if fault_at - 0.5 <= each.at <= fault_at + FIRST_S + SLACK_S]
     ranked = sorted(at_once, key=lambda each: severities.get(each.code, "warning") == "info")
-    lacks = _lacking(ranked[0], patterns) if ranked else tuple(patterns)
+    lacks = lacking(scenario, ranked[0] if ranked else Said(0, "", ""))
     if not lacks:
         return Outcome(scenario, "first", str(ranked[0]), (), tuple(said), fault_at)
-    later = any(not _lacking(each, patterns) for each in said)
+    later = any(not lacking(scenario, each) for each in said)
     first = str(ranked[0]) if ranked else ""
     return Outcome(scenario, "later" if later else "never", first, lacks, tuple(said), fault_at)
-
-
-def _lacking(each: Said, patterns: Mapping[str, re.Pattern[str]]) -> tuple[str, ...]:
-    text = f"{each.text} {each.frame}" if each.code.startswith("L") else each.text
-    return tuple(name for name, pattern in patterns.items() if not pattern.search(text))
 
 
 class Traced:

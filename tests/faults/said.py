@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import IO, Final
+from typing import Final
 
 _HEADING: Final = re.compile(r"\d\d:\d\d:\d\d\.\d{3} +#\S+ (.*)")
 _FINDING: Final = re.compile(r" {22}([A-Z]\d{3}) \S+  ")
 _OWN_LINE: Final = re.compile(r"! ([A-Z]\d{3}|stall) ")
-_SEVERITIES: Final = ("error", "warning", "info")
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Said:
 class Screen:
     """Reads what kproxy prints, in a thread, until it ends."""
 
-    def __init__(self, printed: IO[str]) -> None:
+    def __init__(self, printed: Iterable[str]) -> None:
         self.said: list[Said] = []
         self.raw: list[str] = []
         self._frame = ""
@@ -51,7 +51,7 @@ class Screen:
         """Return when all has been read."""
         self._thread.join()
 
-    def _read(self, printed: IO[str]) -> None:
+    def _read(self, printed: Iterable[str]) -> None:
         for row in printed:
             self.raw.append(row)
             self.take(row.rstrip("\n"), time.time())

@@ -67,19 +67,24 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
        "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
     > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
     +1s
     > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
     +1s
     > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
     +1s
     > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
     +1s
     > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
     ```
 
     ## Looks alike

@@ -84,8 +84,8 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     if overtaking is None or event.request is None:
         return
     yield Problem(
-        f"the response to {describe(event.request)} came {duration(event.at - overtaking.at)} after the response to the "
-        f"newer {describe(overtaking.newer)}",
+        f"the response to {describe(event.request)} came {duration(event.at - overtaking.at)} after the response to "
+        f"the newer {describe(overtaking.newer)}",
         4,
         8,
         "header.correlation_id",

@@ -81,7 +81,9 @@ class TestOvertaken:
         assert codes(f"> ApiVersions v0\n{OTHERS}") == []  # it may still come
         [finding] = findings(f"> ApiVersions v0\n{OTHERS}+2s\n{METADATA.replace('> ', '> #4 ')}< #4 {{}}\n+60s")
         assert (finding.code, finding.severity, finding.blame) == ("C004", "error", "broker")
-        assert finding.message.startswith("no answer to ApiVersions v0 (correlation id 1): the server answered the newer ")
+        assert finding.message.startswith(
+            "no answer to ApiVersions v0 (correlation id 1): the server answered the newer "
+        )
         assert "drops its response to ApiVersions" in (finding.hint or "")
 
     def test_one_that_was_skipped_is_named_when_the_client_leaves_before(self) -> None:
@@ -96,7 +98,9 @@ class TestOvertaken:
         pair = "> #{0} ApiVersions v0\n> #{1} ListGroups v2\n< #{1} {{}}\n< #{0} {{}}\n"
         assert codes(pair.format(1, 2) + pair.format(3, 4) + "+60s") == ["C002"]
         [finding] = findings(pair.format(1, 2))
-        assert finding.message.startswith("the response to ApiVersions v0 (correlation id 1) came 1 ms after the response")
+        assert finding.message.startswith(
+            "the response to ApiVersions v0 (correlation id 1) came 1 ms after the response"
+        )
 
     def test_a_held_fetch_may_be_overtaken_for_as_long_as_it_may_be_held(self) -> None:
         overtaken = '> Fetch v11 {"max_wait_ms": 2000, "topics": []}\n> ListGroups v2\n< #2 {}\n'

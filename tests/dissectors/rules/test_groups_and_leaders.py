@@ -151,6 +151,17 @@ def test_a_client_that_asks_and_is_sent_back_is_not_the_one_to_blame() -> None:
     assert seen("S007", stale) == []
 
 
+def test_generations_without_an_assignment_are_another_matter() -> None:
+    def synced(code: int) -> str:
+        return f'> SyncGroup v3 {{"group_id": "g", "member_id": "m"}}\n< {{"error_code": {code}}}\n'
+
+    assert seen("S012", join(1, "m"), synced(27), join(21, "m", asked="m")) == []
+    assert len(seen("S012", join(1, "m"), synced(27), synced(0), synced(27), join(21, "m", asked="m"))) == 1
+    assert (
+        len(seen("S012", join(1, "m"), synced(27), join(21, "m", asked="m"), synced(0), join(41, "m", asked="m"))) == 1
+    )
+
+
 def test_a_response_that_names_the_leader_says_who_is_to_blame() -> None:
     def denied(leader: int) -> str:
         named = f'"current_leader": {{"leader_id": {leader}}}'
