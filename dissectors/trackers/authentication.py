@@ -122,6 +122,16 @@ class Authentication:
             self.awaits_token = self.phase is SaslPhase.TOKENS and not self._client_is_done
 
     @property
+    def nonces_differ(self) -> bool:
+        """Whether a side of a SCRAM login does not use the nonce of the other: a strict peer ends such a login."""
+        client, server = self.client_nonce, self.server_nonce
+        if server is None:
+            return False
+        if self.final_nonce is not None and self.final_nonce != server:
+            return True
+        return client is not None and (not server.startswith(client) or server == client)
+
+    @property
     def _client_is_done(self) -> bool:
         """Whether the client has sent its last message, provided that the server accepts it."""
         if isinstance(self.client, GssapiToken) and self.client.kind in (GssapiKind.INITIAL, GssapiKind.EMPTY):

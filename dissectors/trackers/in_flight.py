@@ -39,11 +39,17 @@ IDLE_AFTER = 30 * SECOND
 #: The usual limit of requests in flight: a broker remembers as many batches of an idempotent producer.
 USUAL_IN_FLIGHT = 5
 
+#: A request is skipped if the response to a newer one came this long before its own (ns), in addition to the time of a
+#: long poll up to the second limit: a server that answers out of order does so within moments.
+SKIPPED_AFTER = 1 * SECOND
+MOST_HELD = 5 * SECOND
+
 #: The number of correlation ids to remember: of answered requests, and of Produce requests with acks=0.
 _REMEMBERED = 64
 
-#: Deadlines: for Produce, for requests after a Produce with acks=0, for others.
+#: Deadlines: for Produce, for requests after a Produce with acks=0, for others; for requests that were overtaken.
 OF_PRODUCE, OF_BLOCKED, OF_OTHERS = "overdue Produce", "overdue after a Produce with acks=0", "overdue request"
+OF_OVERTAKEN = "overtaken request"
 #: The deadline for the oldest request, from which on it is late.
 OF_OLDEST = "late request"
 
@@ -52,6 +58,17 @@ LATE_AFTER = 5 * SECOND
 
 #: Kinds of stray responses: to a Produce with acks=0, a second response, an unknown correlation id.
 ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown id"
+
+
+class Overtaking(NamedTuple):
+    """The response to a newer request, which came before the one to an older request.
+
+    `newer` is that request, `at` when its response came, and `due` when the older one is skipped (ns).
+    """
+
+    newer: RequestReceived
+    at: int
+    due: int
 
 
 class Answered(NamedTuple):
@@ -84,7 +101,8 @@ class InFlight:
     For the request that was just answered, `awaited` is whether it was still in flight, not assumed answered or
     overdue, and `started_at` is when the server could start on it: it processes one at a time. `first_after_idle` is
     the offset of the latest request after an idle time, and `idle_ns` that time. `served` are the answered APIs and
-    versions, `answered` is the last response.
+    versions, `answered` is the last response. `late_after` is how the request that was just answered was overtaken, if
+    it was; `overtaken` holds the requests in flight that were, by correlation id.
     """
 
     def __init__(self) -> None:
@@ -98,6 +116,8 @@ class InFlight:
         self.idle_ns = 0
         self.served: set[tuple[int, int]] = set()
         self.answered: Answered | None = None
+        self.late_after: Overtaking | None = None
+        self.overtaken: dict[int, Overtaking] = {}
         self._given_up: list[RequestReceived] = []
         self._unacknowledged = False
         self._blocked: set[int] = set()
@@ -125,6 +145,7 @@ class InFlight:
             self._lost = self._lost or isinstance(event, FramingLost)
             if self._lost or event.direction is Direction.RESPONSE:
                 self.waiting.clear()  # their responses may be among the lost bytes
+                self.overtaken.clear()
                 self._given_up.clear()
                 self._blocked.clear()
 
@@ -176,6 +197,24 @@ class InFlight:
         unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
         return [] if unproven or self.explains_problems(at) else late
 
+    def skipped(self, at: int, connection: ConnectionState) -> list[tuple[RequestReceived, Overtaking]]:
+        """Remove and return the requests that the server has skipped at a deadline; set it for the next ones.
+
+        They have no response, although the server answered newer ones.
+        """
+        late: list[tuple[RequestReceived, Overtaking]] = []
+        for correlation_id, overtaking in list(self.overtaken.items()):
+            if overtaking.due <= at:
+                request = self._remove(correlation_id)
+                late.append((request, overtaking))
+                if len(self._given_up) < MAX_IN_FLIGHT:
+                    self._given_up.append(request)
+        if self.overtaken:
+            self._expect(OF_OVERTAKEN, min(each.due for each in self.overtaken.values()), connection)
+        else:
+            self._expected.discard(OF_OVERTAKEN)
+        return [] if self.explains_problems(at) else late
+
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message, at = event.message, event.at
         correlation_id = message.correlation_id
@@ -221,11 +260,17 @@ class InFlight:
             self.stray = None if event.damaged or self._lost else self._classify_stray(event)
         else:
             self.awaited = self.waiting.get(event.correlation_id) is request
+            if self.overtaken or self.late_after:
+                self.late_after = self.overtaken.get(event.correlation_id) if self.awaited else None
+                if self.late_after:
+                    connection.flags |= _UNPAIRED
             if self.awaited:
                 self._remove(event.correlation_id)
             elif request in self._given_up:
                 self._given_up.remove(request)
             self.started_at = max(self._server_free_at, request.at)
+            if event.overtaken:
+                self._overtake(event.at, request, connection)
             if not event.damaged:
                 self._answer(event.at, request, message, connection)
         self._last_frame_at = self._server_free_at = event.at
@@ -250,6 +295,18 @@ class InFlight:
             self.served.add(api_version)
             connection.run.state(AnsweredApis).note(api_version, at, connection)
 
+    def _overtake(self, at: int, newer: RequestReceived, connection: ConnectionState) -> None:
+        timeouts = connection.run.state(RebalanceTimeouts)
+        for correlation_id, older in self.waiting.items():
+            if older.offset >= newer.offset:
+                break
+            if correlation_id not in self.overtaken:
+                held = allowed_ms(older.message, timeouts) * _MS if older.message.api in LONG_POLLS else 0
+                due = at + SKIPPED_AFTER + min(held, MOST_HELD)
+                self.overtaken[correlation_id] = Overtaking(newer, at, due)
+                if OF_OVERTAKEN not in self._expected:
+                    self._expect(OF_OVERTAKEN, due, connection)
+
     def _classify_stray(self, event: ResponseReceived) -> tuple[str, RequestReceived | None]:
         self._suspect_at, self._suspect_request = event.at, -1
         if event.correlation_id in self._acks0_ids:
@@ -259,6 +316,8 @@ class InFlight:
 
     def _remove(self, correlation_id: int) -> RequestReceived:
         self._blocked.discard(correlation_id)
+        if self.overtaken:
+            self.overtaken.pop(correlation_id, None)
         return self.waiting.pop(correlation_id)
 
     def _deadline_of(self, request: RequestReceived) -> str:

@@ -18,6 +18,8 @@ NOT_LEADER = Error.NOT_LEADER_OR_FOLLOWER
 
 MAX_CLIENTS = 1_000
 MAX_DENIALS = 1_000
+#: The most brokers of a cluster that are remembered for a client; larger ones are not.
+MAX_BROKERS = 100
 
 #: Denials are counted together if they are at most this far apart (ns).
 MAX_GAP = 30 * 1_000_000_000
@@ -55,6 +57,7 @@ class LeaderDenials:
 
     def __init__(self) -> None:
         self._clients: BoundedDict[_Client, BoundedDict[TopicPartition, Denial]] = BoundedDict(MAX_CLIENTS)
+        self._brokers: BoundedDict[_Client, list[dict[str, Any]]] = BoundedDict(MAX_CLIENTS)
 
     def of(self, event: ResponseReceived, connection: Any) -> BoundedDict[TopicPartition, Denial] | None:
         """The denials that the client of an exchange got."""
@@ -62,12 +65,23 @@ class LeaderDenials:
             return None
         return self._clients.get(_client(event, connection))
 
+    def is_dialled(self, node_id: int, event: ResponseReceived, connection: Any) -> bool:
+        """Whether the client got the address that it dialled as that of this broker."""
+        brokers = self._brokers.get(_client(event, connection)) or ()
+        return any(
+            each["node_id"] == node_id and _is_at((canonical(each["host"]), each["port"]), connection.dialled)
+            for each in brokers
+        )
+
     def observe(self, event: ResponseReceived, connection: Any) -> None:
         """Remember denials, and the leaders in later Metadata responses."""
         message = event.message
         if message is None or event.request is None:
             return
         if message.api == "Metadata":
+            brokers = message.as_sent.body.get("brokers") or []
+            if message.diagnosis is None and len(brokers) <= MAX_BROKERS:
+                self._brokers[_client(event, connection)] = brokers
             denials = self.of(event, connection)
             if denials and message.diagnosis is None:
                 _observe_metadata(denials, message)

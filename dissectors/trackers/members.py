@@ -43,8 +43,8 @@ class MemberConnection:
 class Member:
     """A member of a group (classic protocol). `session` is its session timeout in ns.
 
-    It is `active` from its assignment until it rejoins or is removed; only then it has to send heartbeats. `flaps` is a
-    counter for rules.
+    It is `active` from its assignment until it rejoins or is removed; only then it has to send heartbeats. It `waits`
+    for the response to its last sign of life: until then, clients send no other. `flaps` is a counter for rules.
     """
 
     group: str
@@ -55,6 +55,7 @@ class Member:
     seen_at: int
     line: MemberConnection
     active: bool = False
+    waits: bool = False
     flaps: int = 0
 
     @property
@@ -102,7 +103,7 @@ class Members:
             ids = [each.get("member_id", "") for each in body.get("members") or ()] or [member_id]
             self.left = [member for each in ids if (member := self._members.pop((group, each), None))]
         elif member := self._members.get((group, member_id)):
-            member.seen_at, member.line = event.at, connection.state(MemberConnection)
+            member.seen_at, member.line, member.waits = event.at, connection.state(MemberConnection), True
             if api == "JoinGroup":
                 member.active = False
             _expect(member, api, connection)
@@ -121,6 +122,7 @@ class Members:
         elif api != "OffsetCommit" and code in _GONE:
             del self._members[key]
         else:
+            member.waits = False
             if api == "SyncGroup" and code == 0:
                 member.active, member.seen_at, member.line = True, event.at, connection.state(MemberConnection)
             elif api != "OffsetCommit" and code not in (0, REBALANCE_IN_PROGRESS):

@@ -65,6 +65,16 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     2 close
     +20s
     ```
+    A member whose heartbeat is not answered (C004): clients send no other before that.
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}
+    > SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {}
+    +3s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    +11s
+    ```
     A member that rejoins and waits for slower members:
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
@@ -85,7 +95,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     """
     members = connection.run.state(Members)
     member = members.find(*event.about)
-    if member is None or not member.must_heartbeat:
+    if member is None or not member.must_heartbeat or member.waits:
         return
     silence, session = event.at - member.seen_at, f"{member.session / _S:g} s"
     name = f"member {member.id!r} of group {member.group!r}"

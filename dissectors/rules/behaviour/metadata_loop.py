@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dissectors.connections.addresses import canonical, split
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
@@ -35,8 +36,8 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
 
     ## Usual cause
     The advertised host name does not resolve on the client, or a firewall blocks it. Or the client rejects a field of
-    the response, such as a topic id or leader epoch. S001 covers an address that clearly differs from the one dialed;
-    S004, a leader that is not among the brokers.
+    the response, such as a topic id or leader epoch: it must, if all brokers have the address that it uses. S001 covers
+    an address that clearly differs from the one dialed; S004, a leader that is not among the brokers.
 
     ## Example
     ```story
@@ -117,13 +118,25 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
     if lookup.identical < ANSWERS or cannot_reach_brokers(lookup, event.at):
         return
-    broker = next(endpoints(message), None)
-    if broker is None:
+    brokers = list(endpoints(message.as_sent))
+    if not brokers:
         return
-    yield Problem(
+    dialled = split(connection.dialled)
+    elsewhere = [each for each in brokers if (canonical(each.host), each.port) != dialled]
+    broker = (elsewhere or brokers)[0]
+    text = (
         f"client {client_id!r} got the same Metadata {lookup.identical} times within "
         f"{(event.at - lookup.since) / 1e9:.1f} s without acting on it; it names a leader for its topic, and broker "
-        f"{broker.node_id} at {broker.address}",
-        hint=f"check whether the client can resolve and reach {broker.address}, and what it logs at debug level",
-        cause=broker.address,
+        f"{broker.node_id} at {broker.address}"
     )
+    if elsewhere:
+        hint = f"check whether the client can resolve and reach {broker.address}, and what it logs at debug level"
+        yield Problem(text, hint=hint, cause=broker.address)
+    else:
+        yield Problem(
+            f"{text}, to which it is connected",
+            blame="client",
+            hint="the client does not accept this response, or another one on this connection (its log at debug level "
+            "says which): compare node ids, topic ids and leader epochs between the responses",
+            cause=broker.address,
+        )

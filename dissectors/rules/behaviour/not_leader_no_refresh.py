@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
+from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.trackers.leaders import NOT_LEADER, ROWS, LeaderDenials
 from dissectors.trackers.partitions import label, refusals
@@ -38,6 +40,9 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     ## Usual cause
     A client that treats the error like any other retriable error, or refreshes its Metadata only on a timer.
 
+    From Produce v10 and Fetch v12 on, the response can name the new leader (KIP-951), so that the client needs no
+    Metadata. If the broker that refuses names itself, the broker is to blame: the client does what it is told.
+
     ## Example
     ```story
     > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
@@ -54,6 +59,32 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     +1s
     > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
+    ```
+
+    The broker that refuses says that it is the leader:
+    ```story
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    +1s
+    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    +1s
+    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    +1s
+    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
+    +1s
+    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [
+       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
     ```
 
     ## Looks alike
@@ -75,7 +106,8 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     https://github.com/platformatic/kafka/issues/377
     """
     message = event.message
-    denials = connection.run.state(LeaderDenials).of(event, connection)
+    known = connection.run.state(LeaderDenials)
+    denials = known.of(event, connection)
     if not denials or message is None:
         return
     for place, code, where in refusals(message.body, *ROWS[message.api]):
@@ -86,10 +118,35 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
             and event.at - denial.consecutive_since >= MIN_DURATION
         ):
             name = label(place, connection)
-            yield Problem(
-                f"{connection.dialled} answered NOT_LEADER_OR_FOLLOWER for {name} {denial.consecutive} times in "
-                f"{(event.at - denial.consecutive_since) / 1e9:.1f} s, but the client did not look up the new leader",
-                **locate(message, *where),
-                hint="request Metadata after this error, and send the next request to the leader that it names",
-                cause=name,
+            text = (
+                f"{connection.dialled} answered {message.api} with NOT_LEADER_OR_FOLLOWER for {name} "
+                f"{denial.consecutive} times in {(event.at - denial.consecutive_since) / 1e9:.1f} s"
             )
+            leader = _named_leader(message, where)
+            if leader >= 0 and known.is_dialled(leader, event, connection):
+                yield Problem(
+                    f"{text}, although its responses say that the leader is broker {leader}, which is itself",
+                    **locate(message, *where),
+                    blame="broker",
+                    hint=f"fix the broker or the proxy before it: current_leader must be the broker that leads {name}, "
+                    "with its address in node_endpoints, or -1 if it is unknown; clients retry where it sends them",
+                    cause=f"{name} itself",
+                )
+            else:
+                named = f" {leader}, which each response names" if leader >= 0 else ""
+                yield Problem(
+                    f"{text}, but the client did not look up the new leader{named}",
+                    **locate(message, *where),
+                    hint="the client must request Metadata after this error, and send the next request to the leader "
+                    "that it names",
+                    cause=name,
+                )
+
+
+def _named_leader(message: Message, where: tuple[str | int, ...]) -> int:
+    """The leader that a response names for the partition with this error code; -1 if it names none."""
+    row: Any = message.body
+    for step in where[:-1]:
+        row = row[step]
+    leader = (row.get("current_leader") or {}).get("leader_id", -1)
+    return leader if isinstance(leader, int) else -1

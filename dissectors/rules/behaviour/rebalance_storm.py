@@ -18,17 +18,21 @@ WITHIN = 60 * 1_000_000_000
 
 
 class _Generations:
-    """Per group: the generation at which counting started, and when."""
+    """Per group: the generation at which counting started, and when; whether a member has got its assignment since.
+
+    There is no entry while no SyncGroup has been answered.
+    """
 
     def __init__(self) -> None:
         self.baselines: BoundedDict[str, tuple[int, int]] = BoundedDict(MAX_GROUPS)
+        self.assigned: BoundedDict[str, bool] = BoundedDict(MAX_GROUPS)
 
 
 @rule(
     "S012",
     severity=Severity.WARNING,
     events=(ResponseReceived,),
-    apis=("JoinGroup",),
+    apis=("JoinGroup", "SyncGroup"),
     needs=(MisledGroups,),
     since="0.1",
     blame="client",
@@ -63,6 +67,16 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"generation_id": 11, "member_id": "m-1"}
     ```
 
+    A member that never gets its assignment, and joins again for that reason (the stall `join-loop`):
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m-1"}
+    > SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m-1"}
+    < {"error_code": 27}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "m-1"}
+    < {"generation_id": 21, "member_id": "m-1"}
+    ```
+
     ## Sources
     https://github.com/spreedly/kaffe/issues/92
     https://github.com/kafka4beam/brod/issues/177
@@ -70,16 +84,24 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     message = event.message
     if message is None or message.diagnosis is not None or (asked := event.request_body) is None:
         return
-    group, generation = asked.get("group_id", ""), message.body["generation_id"]
+    generations = connection.run.state(_Generations)
+    group = asked.get("group_id", "")
+    if message.api == "SyncGroup":
+        generations.assigned[group] = generations.assigned.get(group, False) or message.body["error_code"] == 0
+        return
+    generation = message.body["generation_id"]
     if message.body["error_code"] != 0 or connection.run.state(MisledGroups).holds(group, event.at):
         return
-    baselines = connection.run.state(_Generations).baselines
+    baselines = generations.baselines
     first, since = baselines.get(group, (generation, event.at))
     if generation < first or event.at - since > WITHIN:
         first, since = generation, event.at
+        generations.assigned.pop(group, None)
     baselines[group] = (first, since)
     if generation - first >= GENERATIONS:
         baselines[group] = (generation, event.at)
+        if generations.assigned.pop(group, None) is False:
+            return  # not a member that leaves, but members that get no assignment
         yield Problem(
             f"group {group!r} went through {generation - first} generations in {(event.at - since) / 1e9:.0f} s, "
             f"and is now at {generation}",

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dissectors.connections.events import ConnectionEnded, DeadlinePassed
+from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms, duration
 from dissectors.trackers.connection_endings import LEFT_OPEN, ConnectionEndings
 from dissectors.trackers.connections_by_client import ConnectionsByClient
-from dissectors.trackers.in_flight import OF_OTHERS, InFlight, describe, describe_all
+from dissectors.trackers.in_flight import OF_OTHERS, OF_OVERTAKEN, InFlight, describe, describe_all
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import Trigger
 from dissectors.trackers.waits import wait_of
 
 _MS = 1_000_000
+
+#: Of a request that had waited for a shorter time (ns) when its connection ended, nothing is known.
+MIN_WAIT = 1_000 * _MS
 
 #: A client that leaves after waiting this much longer than allowed (ns) has timed out.
 CLIENT_TIMEOUT = 5_000 * _MS
@@ -26,6 +30,7 @@ CLIENT_TIMEOUT = 5_000 * _MS
     severity=Severity.ERROR,
     events=(ConnectionEnded, DeadlinePassed),
     deadline=OF_OTHERS,
+    also=(Trigger((DeadlinePassed,), deadline=OF_OVERTAKEN),),
     needs=(ConnectionsByClient, ConnectionEndings, InFlight, RebalanceTimeouts),
     since="0.1",
 )
@@ -41,8 +46,11 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     time counts max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms of admin requests, and that of
     older requests on the connection.
 
+    If the server answers newer requests of the connection, but not this one for another second, it was skipped: Kafka
+    answers in order.
+
     If the client closes the connection earlier, or the capture ends, it is info, or a warning if the client had waited
-    more than 5 s. C013 covers connections closed by the server.
+    more than 5 s; nothing if it had waited less than 1 s. C013 covers connections closed by the server.
 
     The finding says what the broker did last: on this connection, and on the client's other connections.
 
@@ -53,14 +61,30 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     > ListGroups v2 {}
     +31s
     ```
-    ```hex request
-    00 00 00 0a              # length
-    00 12 00 00              # api_key 18 (ApiVersions), api_version 0
-    00 00 00 2a              # correlation_id 42
-    ff ff                    # client_id null
+
+    A Heartbeat that the server skips:
+    ```story
+    > Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    > OffsetFetch v5 {"group_id": "g", "topics": []}
+    < #2 {}
+    +2s
     ```
 
     ## Looks alike
+    Responses in another order (C002):
+    ```story
+    > Metadata v8 {"topics": []}
+    > ListGroups v2 {}
+    < #2 {}
+    < {}
+    +2s
+    ```
+    A client that leaves before a response can be expected:
+    ```story
+    > Metadata v8 {"topics": []}
+    +500ms
+    close by=client how=fin
+    ```
     A Fetch may take max_wait_ms, a JoinGroup until the slowest member has joined; a consumer may be stopped while it
     waits for a Fetch:
     ```story
@@ -82,15 +106,18 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     https://github.com/seaweedfs/seaweedfs/pull/8762
     https://github.com/streamnative/kop/issues/1059
     """
+    if isinstance(event, DeadlinePassed) and event.code == OF_OVERTAKEN:
+        yield from _skipped(event, connection)
+        return
     if isinstance(event, DeadlinePassed):
         late = connection.state(InFlight).overdue(OF_OTHERS, event.at, connection)
         if late:
-            message, wait = late[0].message, wait_of(late[0], event.at, connection)
+            wait = wait_of(late[0], event.at, connection)
             yield Problem(
                 f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)}: {wait.text}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
-                cause=f"{message.api} v{message.version}",
+                cause=_kind(late[0]),
                 request_offset=late[0].offset,
             )
         return
@@ -98,18 +125,47 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     if endings.cause != LEFT_OPEN:
         return
     timeouts = connection.run.state(RebalanceTimeouts)
+    overtaken = connection.state(InFlight).overtaken
     for request in endings.unanswered:
         waited, allowed = event.at - request.at, allowed_ms(request.message, timeouts) * _MS
-        if request.message.api in LONG_POLLS and waited <= allowed:
+        by_newer = overtaken.get(request.message.correlation_id)
+        if by_newer is None and waited < (MIN_WAIT + allowed if request.message.api in LONG_POLLS else MIN_WAIT):
             continue
         timed_out = event.by == "client" and waited > allowed + CLIENT_TIMEOUT
         end = "the client closed its connection"
         if event.by is None:
             end = "its connection was last seen" + (f" ({event.how})" if event.how else "")
-        yield Problem(
-            f"no answer to {describe(request)}, which had waited {duration(waited)} when {end}",
-            severity=Severity.WARNING if timed_out else Severity.INFO,
-            blame="broker" if timed_out else None,
-            cause=f"{request.message.api} v{request.message.version} {timed_out}",
-        )
+        text = f"no answer to {describe(request)}, which had waited {duration(waited)} when {end}"
+        if by_newer is None:
+            yield Problem(
+                text,
+                severity=Severity.WARNING if timed_out else Severity.INFO,
+                blame="broker" if timed_out else None,
+                cause=f"{request.message.api} v{request.message.version} {timed_out}",
+            )
+        else:
+            yield Problem(
+                f"{text}, although the server had answered the newer {describe(by_newer.newer)}",
+                blame="broker",
+                hint="the server must answer every request of a connection, in order; check why it skipped this one",
+                cause=_kind(request),
+            )
         return
+
+
+def _skipped(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
+    """Requests that the server did not answer although it answered newer ones."""
+    for request, overtaking in connection.state(InFlight).skipped(event.at, connection):
+        yield Problem(
+            f"no answer to {describe(request)}: the server answered the newer {describe(overtaking.newer)} "
+            f"{duration(event.at - overtaking.at)} ago",
+            blame="broker",
+            hint=f"find out why the server drops its response to {request.message.api} (its log, or a proxy between): "
+            "it must answer every request, even with an error; until then the client waits",
+            cause=_kind(request),
+            request_offset=request.offset,
+        )
+
+
+def _kind(request: RequestReceived) -> str:
+    return f"{request.message.api} v{request.message.version}"

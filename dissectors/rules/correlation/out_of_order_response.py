@@ -7,16 +7,10 @@ from collections.abc import Iterator
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.in_flight import InFlight, describe
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
-
-
-class _Overtaken:
-    """Unanswered requests before this stream offset have been reported."""
-
-    def __init__(self) -> None:
-        self.before = 0
 
 
 @rule(
@@ -37,8 +31,8 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     response does not match request" and closes the connection.
 
     ## Usual cause
-    A server or proxy that processes the requests of one connection in parallel, or one that dropped the older
-    response, which is then also overdue (C004).
+    A server or proxy that processes the requests of one connection in parallel. A request that gets no response at
+    all while newer ones do is C004.
 
     ## Example
     ```story
@@ -56,10 +50,13 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     ```hex response
     00 00 00 0a  00 00 00 02  00 00  00 00 00 00    # answers the second first
     ```
+    ```hex response
+    00 00 00 0a  00 00 00 01  00 00  00 00 00 00    # then the first
+    ```
 
     ## Looks alike
     A Produce with acks=0 has no response, so later responses do not overtake it. Bytes that the capture lacks may hold
-    the missing response:
+    the missing response. A response that never comes:
     ```story
     > Produce v7 {"acks": 0, "topic_data": []}
     > Metadata v8 {"topics": []}
@@ -71,26 +68,26 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     > ApiVersions v2 {}
     < #2 {}
     ```
+    ```story
+    > Metadata v8 {"topics": []}
+    > ApiVersions v2 {}
+    < #2 {}
+    +2s
+    ```
 
     ## Sources
     https://kafka.apache.org/protocol#protocol_network
     https://github.com/redpanda-data/redpanda/issues/25636
     https://github.com/IBM/sarama/issues/992
     """
-    if not event.overtaken or event.request is None:
+    overtaking = connection.state(InFlight).late_after
+    if overtaking is None or event.request is None:
         return
-    waiting = connection.state(InFlight).waiting
-    oldest = next(iter(waiting.values()), None)
-    state = connection.state(_Overtaken)
-    if oldest is None or not state.before <= oldest.offset < event.request.offset:
-        return
-    state.before = event.request.offset
     yield Problem(
-        f"the response to {describe(event.request)} comes before the response to the older {describe(oldest)}",
+        f"the response to {describe(event.request)} came {duration(event.at - overtaking.at)} after the response to "
+        f"the newer {describe(overtaking.newer)}",
         4,
         8,
         "header.correlation_id",
-        hint="answer every request of a connection, in order",
-        expected=str(oldest.message.correlation_id),
-        got=str(event.correlation_id),
+        hint="the server must answer the requests of a connection in the order in which they came",
     )

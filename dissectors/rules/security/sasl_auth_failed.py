@@ -118,6 +118,16 @@ def sasl_auth_failed(
     close by=client how=reset
     ```
 
+    A SCRAM login that fails because a nonce differs (X013):
+    ```story
+    > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}
+    < {"mechanisms": ["SCRAM-SHA-256"]}
+    > SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 6e 3d 75 2c 72 3d 61 62"}
+    < {"auth_bytes": "72 3d 61 62 63 2c 73 3d 51 51 3d 3d 2c 69 3d 34 30 39 36"}
+    > SaslAuthenticate v1 {"auth_bytes": "63 3d 62 69 77 73 2c 72 3d 61 62 58 2c 70 3d 51 51 3d 3d"}
+    < {"error_code": 58}
+    ```
+
     ## Sources
     https://kafka.apache.org/protocol#sasl_handshake
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-152+-+Improve+diagnostics+for+SASL+authentication+failures
@@ -134,7 +144,7 @@ def sasl_auth_failed(
         reason = _answered(message, authentication)
         if message is not None and reason:
             place = locate(message, "error_code" if message.body.get("error_code") else "auth_bytes")
-    if reason is None:
+    if reason is None or authentication.nonces_differ:
         return
     times = connection.run.state(_Failures).count(key, event.at)
     mechanism = authentication.mechanism or "SASL"

@@ -101,6 +101,8 @@ def _like(value: Any, text: str) -> Any:
     """Convert the text to the type of the value, if known."""
     if text == "null":
         return None
+    if text == "[]" and isinstance(value, list | tuple):
+        return []
     if isinstance(value, bool):
         return text == "true"
     if isinstance(value, int | float):

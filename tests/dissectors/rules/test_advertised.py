@@ -107,7 +107,14 @@ def test_localhost_is_said_to_be_unreachable_from_another_machine_once_a_client_
 
 def test_the_same_answer_ten_times_from_a_right_address_is_another_matter() -> None:
     opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092"
-    assert seen(opened, 10 * question("10.0.0.1", 9092)) == ["S005"]
+    [here] = told(opened, 10 * question("10.0.0.1", 9092))
+    assert (here.code, here.blame) == ("S005", "client")
+    assert here.message.endswith("at 10.0.0.1:9092, to which it is connected")
+    assert "reach" not in (here.hint or "")
+    both = "open 2 client=10.0.0.8:50001 server=10.0.0.2:9092"  # so that 10.0.0.2 is an address that clients use
+    [there] = told(both, opened, 10 * question("10.0.0.2", 9092))
+    assert (there.code, there.blame) == ("S005", "network")
+    assert "check whether the client can resolve and reach 10.0.0.2:9092" in (there.hint or "")
     other = "".join(question("10.0.0.1", 9092, topic=f"t{number % 2}") for number in range(9))
     assert seen(opened, other) == []
 

@@ -72,9 +72,44 @@ def test_an_answer_to_acks_0_is_no_stray() -> None:
     assert codes('> Produce v7 {"acks": 0}\n< #1 as Produce v7 {}\nclose by=client how=fin') == ["C005"]
 
 
-def test_one_dropped_answer_is_one_overtaking() -> None:
-    others = 3 * f"{METADATA}< #2 {{}}\n".replace("> Metadata", "> #2 Metadata") + "> #3 ListGroups v2\n< #3 {}\n"
-    assert codes(f"> ApiVersions v0\n{others}") == ["C002"]
+OTHERS = 3 * f"{METADATA}< #2 {{}}\n".replace("> Metadata", "> #2 Metadata") + "> #3 ListGroups v2\n< #3 {}\n"
+
+
+class TestOvertaken:
+    """A response that comes late is out of order, one that never comes is missing."""
+
+    def test_a_dropped_answer_is_one_request_without_an_answer(self) -> None:
+        assert codes(f"> ApiVersions v0\n{OTHERS}") == []  # it may still come
+        [finding] = findings(f"> ApiVersions v0\n{OTHERS}+2s\n{METADATA.replace('> ', '> #4 ')}< #4 {{}}\n+60s")
+        assert (finding.code, finding.severity, finding.blame) == ("C004", "error", "broker")
+        assert finding.message.startswith(
+            "no answer to ApiVersions v0 (correlation id 1): the server answered the newer "
+        )
+        assert "drops its response to ApiVersions" in (finding.hint or "")
+
+    def test_one_that_was_skipped_is_named_when_the_client_leaves_before(self) -> None:
+        [finding] = findings(f"> ApiVersions v0\n{OTHERS}close by=client how=fin")
+        assert (finding.code, finding.severity) == ("C004", "error")
+        assert "although the server had answered the newer Metadata v8 (correlation id 2)" in finding.message
+
+    def test_an_answer_that_comes_after_that_is_not_reported_again(self) -> None:
+        assert codes(f"> ApiVersions v0\n{OTHERS}+2s\n< #1 {{}}") == ["C004"]
+
+    def test_a_late_answer_is_out_of_order_once(self) -> None:
+        pair = "> #{0} ApiVersions v0\n> #{1} ListGroups v2\n< #{1} {{}}\n< #{0} {{}}\n"
+        assert codes(pair.format(1, 2) + pair.format(3, 4) + "+60s") == ["C002"]
+        [finding] = findings(pair.format(1, 2))
+        assert finding.message.startswith(
+            "the response to ApiVersions v0 (correlation id 1) came 1 ms after the response"
+        )
+
+    def test_a_held_fetch_may_be_overtaken_for_as_long_as_it_may_be_held(self) -> None:
+        overtaken = '> Fetch v11 {"max_wait_ms": 2000, "topics": []}\n> ListGroups v2\n< #2 {}\n'
+        assert codes(f"{overtaken}+2900ms") == []
+        assert codes(f"{overtaken}+3100ms") == ["C004"]
+
+    def test_lost_bytes_may_have_been_the_answer(self) -> None:
+        assert codes(f"{METADATA}> ListGroups v2\n< #2 {{}}\nlose < 100\n+5s") == []
 
 
 class TestNeverAnswered:
@@ -134,12 +169,18 @@ class TestNeverAnswered:
         assert (left.severity, gave_up.severity) == ("info", "warning")
         assert findings(f"{FETCH}+50s\nclose by=client how=fin", "C004") == []
 
+    def test_what_had_hardly_waited_when_the_connection_ended_is_not_reported(self) -> None:
+        assert codes(f"{METADATA}+900ms\nclose by=client how=fin") == []
+        assert codes(f"{METADATA}+900ms\nclose") == []
+        assert codes(f"{FETCH}+60500ms\nclose") == []
+        assert codes(f"{FETCH}+62s\nclose") == ["C004"]
+
     def test_says_what_is_known_of_the_end(self) -> None:
-        [unknown] = findings(f"{METADATA}close", "C004")
-        [timeout] = findings(f"{METADATA}close how=timeout", "C004")
+        [unknown] = findings(f"{METADATA}+2s\nclose", "C004")
+        [timeout] = findings(f"{METADATA}+2s\nclose how=timeout", "C004")
         assert (
             unknown.message
-            == "no answer to Metadata v8 (correlation id 1), which had waited 1 ms when its connection was last seen"
+            == "no answer to Metadata v8 (correlation id 1), which had waited 2 s when its connection was last seen"
         )
         assert timeout.message.endswith("last seen (timeout)")
 

@@ -151,6 +151,35 @@ def test_a_client_that_asks_and_is_sent_back_is_not_the_one_to_blame() -> None:
     assert seen("S007", stale) == []
 
 
+def test_generations_without_an_assignment_are_another_matter() -> None:
+    def synced(code: int) -> str:
+        return f'> SyncGroup v3 {{"group_id": "g", "member_id": "m"}}\n< {{"error_code": {code}}}\n'
+
+    assert seen("S012", join(1, "m"), synced(27), join(21, "m", asked="m")) == []
+    assert len(seen("S012", join(1, "m"), synced(27), synced(0), synced(27), join(21, "m", asked="m"))) == 1
+    assert (
+        len(seen("S012", join(1, "m"), synced(27), join(21, "m", asked="m"), synced(0), join(41, "m", asked="m"))) == 1
+    )
+
+
+def test_a_response_that_names_the_leader_says_who_is_to_blame() -> None:
+    def denied(leader: int) -> str:
+        named = f'"current_leader": {{"leader_id": {leader}}}'
+        return (
+            '> Produce v11 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{}]}]}\n'
+            f'< {{"responses": [{{"name": "t", "partition_responses": [{{"error_code": 6, {named}}}]}}]}}\n+1s\n'
+        )
+
+    [itself] = seen("S007", metadata(1), 5 * denied(1))
+    assert "although its responses say that the leader is broker 1, which is itself" in itself
+    [other] = seen("S007", metadata(1), 5 * denied(2))
+    assert other.endswith("but the client did not look up the new leader 2, which each response names")
+    [unknown] = seen("S007", metadata(1), 5 * denied(-1))
+    assert unknown.endswith("did not look up the new leader")
+    [unread] = seen("S007", 5 * denied(1))  # who broker 1 is has not been captured
+    assert unread.endswith("did not look up the new leader 1, which each response names")
+
+
 def test_a_leader_that_has_moved_ends_the_matter() -> None:
     assert seen("S008", 3 * (metadata(1) + DENIED), metadata(2), 3 * (metadata(1) + DENIED)) == []
 

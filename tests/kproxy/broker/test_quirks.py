@@ -193,6 +193,13 @@ async def test_errors_are_where_the_api_has_them_and_what_was_produced_is_not_th
     assert again["responses"][0]["partition_responses"][0]["base_offset"] == 0
 
 
+async def test_an_array_can_be_empty() -> None:
+    async with asked(topics={"orders": 1}, quirks=["Metadata:value:topics:[]"]) as ask:
+        metadata_of_orders = await ask("Metadata", 5, {"topics": [{"name": "orders"}]})
+    assert metadata_of_orders["topics"] == []
+    assert metadata_of_orders["brokers"]
+
+
 async def test_conditions_choose_what_is_answered_wrongly() -> None:
     quirk = "Metadata:error:UNKNOWN_SERVER_ERROR,client=test,topic=orders"
     async with asked(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as ask:

@@ -1,0 +1,113 @@
+"""What the first line about a fault must say: the API, the error or what is missing, and who has to change what."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from tests.faults.said import Said
+from tests.faults.scenarios import Scenario
+
+_NAME: Final = re.compile(r"^! \S+ \S+|^\S+ \S+")  # of the rule
+#: Words for those who can end a fault; the sentence about it has one of them.
+_BROKER: Final = r"broker|server|leader|coordinator|controller|cluster|replica|disk|gateway"
+_CLIENT: Final = r"client|producer|consumer|member|application|principal|request |[a-z]+\.[a-z.]+ "
+_OPERATOR: Final = r"\bacl|grant|allow|permission|authoriz|quota|policy|create|config|[a-z]+\.[a-z.]+ "
+
+_FAULTS_OF_CLIENTS: Final = frozenset(
+    [
+        "INVALID_RECORD",
+        "MESSAGE_TOO_LARGE",
+        "RECORD_LIST_TOO_LARGE",
+        "INVALID_TIMESTAMP",
+        "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+        "INVALID_REQUIRED_ACKS",
+        "OUT_OF_ORDER_SEQUENCE_NUMBER",
+        "UNKNOWN_PRODUCER_ID",
+        "INVALID_PRODUCER_EPOCH",
+        "INVALID_PRODUCER_ID_MAPPING",
+        "INVALID_TXN_STATE",
+        "PRODUCER_FENCED",
+        "TRANSACTION_ABORTABLE",
+        "FENCED_INSTANCE_ID",
+        "INCONSISTENT_GROUP_PROTOCOL",
+        "INVALID_SESSION_TIMEOUT",
+        "INVALID_GROUP_ID",
+        "OFFSET_METADATA_TOO_LARGE",
+        "INVALID_REQUEST",
+        "INVALID_PARTITIONS",
+        "INVALID_REPLICATION_FACTOR",
+        "INVALID_CONFIG",
+        "INVALID_REPLICA_ASSIGNMENT",
+        "UNSUPPORTED_VERSION",
+        "FENCED_MEMBER_EPOCH",
+        "STALE_MEMBER_EPOCH",
+        "UNRELEASED_INSTANCE_ID",
+        "UNSUPPORTED_ASSIGNOR",
+        "INVALID_TRANSACTION_TIMEOUT",
+        "GROUP_ID_NOT_FOUND",
+        "NON_EMPTY_GROUP",
+        "GROUP_SUBSCRIBED_TO_TOPIC",
+        "TOPIC_ALREADY_EXISTS",
+        "INVALID_TOPIC_EXCEPTION",
+        "UNSUPPORTED_SASL_MECHANISM",
+        "SASL_AUTHENTICATION_FAILED",
+        "INVALID_RECORD_STATE",
+        "UNACCEPTABLE_CREDENTIAL",
+        "RESOURCE_NOT_FOUND",
+        "TRANSACTIONAL_ID_NOT_FOUND",
+        "INVALID_COMMIT_OFFSET_SIZE",
+    ]
+)
+_FAULTS_OF_OPERATORS: Final = frozenset(
+    [
+        "GROUP_MAX_SIZE_REACHED",
+        "SECURITY_DISABLED",
+        "THROTTLING_QUOTA_EXCEEDED",
+        "POLICY_VIOLATION",
+        "TOPIC_DELETION_DISABLED",
+        "DELEGATION_TOKEN_AUTH_DISABLED",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    ]
+)
+_MISSING: Final = r"no (answer|response)|not (been )?answer|unanswered|never answer|wait(s|ed|ing)?\b"
+#: By kind of fault, what is wrong.
+_WRONG: Final[Mapping[str, str]] = {
+    "drop": _MISSING,
+    "close": r"clos|reset|reconnect",
+    "delay": _MISSING + r"|slow|took|late\b|after \d",
+    "empty": r"empty|\bno \w+|without|leaves out|lacks|missing|not (in|contain)|none",
+}
+
+
+def lacking(scenario: Scenario, said: Said) -> tuple[str, ...]:
+    """The facts about a scenario's fault that a sentence does not say."""
+    text = f"{said.text} {said.frame}" if said.code.startswith("L") else said.text
+    others = _NAME.sub("", text).replace(scenario.api, "").replace(scenario.detail or "\0", "")  # who is in many a name
+    return tuple(
+        name
+        for name, pattern in _facts(scenario).items()
+        if not pattern.search(others if name == "who" else text) or (name == "who" and "hint:" not in text)
+    )
+
+
+@functools.cache
+def _facts(scenario: Scenario) -> Mapping[str, re.Pattern[str]]:
+    """By the name of a fact, a pattern that the text about the fault must match."""
+    found = {"API": rf"\b{scenario.api}s?\b"}
+    if scenario.kind == "error":
+        found |= {"error": rf"\b{scenario.detail}\b", "who": _responsible(scenario.detail)}
+    elif scenario.kind == "layout":
+        field = scenario.detail.split(":")[1].rpartition(".")[2]
+        found |= {"layout": r"\bL\d{3} ", "field": r"compact|tag buffer|flexible" if field == "fixed" else field}
+    else:
+        found |= {scenario.kind: _WRONG[scenario.kind], "who": _BROKER}
+    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in found.items()}
+
+
+def _responsible(error: str) -> str:
+    if error in _FAULTS_OF_CLIENTS:
+        return _CLIENT
+    return _OPERATOR if error.endswith("AUTHORIZATION_FAILED") or error in _FAULTS_OF_OPERATORS else _BROKER

@@ -1,0 +1,60 @@
+"""The table of results: sums by kind of fault and by client, and each miss with what was said instead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from tests.faults.run import Outcome
+
+_RESULTS: Final = ("first", "later", "never", "unreached")
+_CHARACTERS: Final = 300
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """As Markdown."""
+    return "\n".join(_rows(outcomes)) + "\n"
+
+
+def summary(outcomes: Iterable[Outcome]) -> str:
+    """``first 180, later 4, never 16, quiet 31``."""
+    counts = Counter(each.result for each in outcomes)
+    return ", ".join(f"{name} {counts[name]}" for name in (*_RESULTS, "quiet", "alarm") if counts[name])
+
+
+def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    faults = [each for each in outcomes if each.scenario.api]
+    yield from _sums("fault", faults, lambda each: each.scenario.kind)
+    yield from _sums("client", faults, lambda each: each.scenario.client)
+    for result in ("never", "later", "unreached"):
+        found = [each for each in faults if each.result == result]
+        if found:
+            yield from (
+                "",
+                f"## {result.capitalize()}: {len(found)}",
+                "",
+                "| scenario | lacks | said first |",
+                "|---|---|---|",
+            )
+            yield from (_row(each) for each in found)
+    right = [each for each in outcomes if not each.scenario.api]
+    if right:
+        alarms = [each for each in right if each.result == "alarm"]
+        yield from ("", f"## Right runs: {len(right)}, with an alarm: {len(alarms)}", "", "| run | said |", "|---|---|")
+        yield from (f"| {each.scenario.name} | {_cell(each.first)} |" for each in alarms)
+
+
+def _sums(what: str, outcomes: Sequence[Outcome], key: Callable[[Outcome], str]) -> Iterator[str]:
+    yield from ("", f"| {what} | " + " | ".join(_RESULTS) + " |", "|---" * (1 + len(_RESULTS)) + "|")
+    for name in [*dict.fromkeys(map(key, outcomes)), "all"]:
+        counts = Counter(each.result for each in outcomes if name in ("all", key(each)))
+        yield f"| {name} | " + " | ".join(str(counts[result]) for result in _RESULTS) + " |"
+
+
+def _row(each: Outcome) -> str:
+    return f"| {each.scenario.name} | {', '.join(each.lacks)} | {_cell(each.first) or 'nothing'} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")[:_CHARACTERS]
