@@ -113,7 +113,15 @@ def trackers(*also: type[Any]) -> Trackers:
     return Trackers((*chain.from_iterable(each.needs for each in rules()), *also))
 
 
-_interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in rules()))
+#: The family of rules that are checked last, because they are silent about what others explain.
+_LAST_FAMILY = "E"
+
+
+def _in_order_of_checking() -> list[Rule]:
+    return sorted(rules(), key=lambda each: each.code.startswith(_LAST_FAMILY))
+
+
+_interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in _in_order_of_checking()))
 
 
 #: The most findings of one rule for one frame; further ones are counted (K009).
@@ -124,7 +132,7 @@ _STEPS_OF_PROBLEM = 50
 
 
 def check(event: object, connection: ConnectionState) -> list[Finding]:
-    """The findings of all rules for one event, ordered by code.
+    """The findings of all rules for one event, ordered by code, family E last.
 
     Each root cause is reported once per run; `connection.repeated` counts the repeats. A rule that raises becomes a
     finding too (K007), and so do limits of the work for one frame (K009).
@@ -134,11 +142,14 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
         return []
     found: list[Finding] = []
     limits: _Limits | None = None
+    if connection.reporting:
+        connection.reporting = set()
     for each in subscribers:
         try:
             for problem in each.check(event, connection):
                 if limits is None:
                     limits = _Limits(event)
+                connection.reporting.add(each.code)
                 if not limits.allow(each):
                     connection.repeated[each.code, each.name] += 1
                 elif _is_new_root_cause(each, problem, event, connection):

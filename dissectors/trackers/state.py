@@ -71,15 +71,15 @@ class RunState:
             found = self._states[kind] = kind()
         return found
 
-    def subscribe(self, code: str) -> None:
-        """Send all frames of its APIs to the rule or tracker `code`, not only unusual ones."""
-        if code not in self.subscribed:
-            self.subscribed |= {code}
+    def subscribe(self, code: str, *, api: str = "") -> None:
+        """Send all frames of its APIs, or of `api`, to the rule or tracker `code`, not only unusual ones."""
+        if (subscriber := f"{code} {api}" if api else code) not in self.subscribed:
+            self.subscribed |= {subscriber}
 
-    def unsubscribe(self, code: str) -> None:
+    def unsubscribe(self, code: str, *, api: str = "") -> None:
         """Send only unusual frames to the rule or tracker `code` again."""
-        if code in self.subscribed:
-            self.subscribed -= {code}
+        if (subscriber := f"{code} {api}" if api else code) in self.subscribed:
+            self.subscribed -= {subscriber}
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
         """Whether a cause occurs for the first time, or for the first time after an hour."""
@@ -114,6 +114,8 @@ class ConnectionState:
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: The flags of the last frame (`dissectors.trackers.triggers.FrameFlags`); trackers add to them.
     flags: int = 0
+    #: The codes of the rules that have found problems in the current event; those of family E are checked last.
+    reporting: set[str] = field(default_factory=set)
     #: The plan of the last frame, None if it is not ordinary.
     plan: FramePlan | None = None
     #: Failures during the last event; `dissectors.rules.failed` reports them.

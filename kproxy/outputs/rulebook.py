@@ -24,6 +24,7 @@ FAMILIES = {
     "R": "records and batches",
     "P": "payloads: keys and values",
     "S": "semantics over time",
+    "E": "errors that brokers return",
     "X": "security and other protocols",
     "M": "limits and framing",
     "K": "limits of the inspection itself",

@@ -1,0 +1,67 @@
+"""Which rules of other families explain an error better than the tables.
+
+The rules of this family are silent about an error if one of its owners has reported a problem for the same frame
+(`ConnectionState.reporting`), and leave its owners more time for a loop. If they stay silent, this family speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from dissectors.schemas.codes import Error
+
+#: An owner reports a loop within this time (s).
+OWNERS_TIME = 7.0
+
+_ACLS = ("X014", "X015")
+_LOGIN = ("X006", "X007", "X008", "X012", "X017", "X021", "V014")
+_FENCED = ("S032", "S033", "S034", "S035")
+
+OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
+    Error.OFFSET_OUT_OF_RANGE: ("S026", "S027"),
+    Error.CORRUPT_MESSAGE: ("R022",),
+    Error.INVALID_RECORD: ("R022",),
+    Error.MESSAGE_TOO_LARGE: ("R021",),
+    Error.RECORD_LIST_TOO_LARGE: ("R021",),
+    Error.UNSUPPORTED_COMPRESSION_TYPE: ("R013",),
+    Error.UNKNOWN_TOPIC_OR_PARTITION: ("S011",),
+    Error.LEADER_NOT_AVAILABLE: ("S006", "S011"),
+    Error.NOT_LEADER_OR_FOLLOWER: ("S007", "S008"),
+    Error.FETCH_SESSION_ID_NOT_FOUND: ("S029",),
+    Error.INVALID_FETCH_SESSION_EPOCH: ("S029",),
+    Error.UNKNOWN_TOPIC_ID: ("S030", "V012"),
+    Error.INCONSISTENT_TOPIC_ID: ("S030",),
+    Error.COORDINATOR_NOT_AVAILABLE: ("S023",),
+    Error.NOT_COORDINATOR: ("S022",),
+    Error.NOT_CONTROLLER: ("S040",),
+    Error.ILLEGAL_GENERATION: ("S016", "S020"),
+    Error.UNKNOWN_MEMBER_ID: ("S015", "S016"),
+    Error.MEMBER_ID_REQUIRED: ("S014",),
+    Error.OFFSET_METADATA_TOO_LARGE: ("S042",),
+    Error.OUT_OF_ORDER_SEQUENCE_NUMBER: _FENCED,
+    Error.DUPLICATE_SEQUENCE_NUMBER: _FENCED,
+    Error.INVALID_PRODUCER_EPOCH: _FENCED,
+    Error.UNKNOWN_PRODUCER_ID: _FENCED,
+    Error.PRODUCER_FENCED: _FENCED,
+    Error.UNSUPPORTED_VERSION: ("V001", "V002", "V006", "V007", "V011", "V018"),
+    Error.INVALID_REQUEST: ("V016",),
+    Error.TOPIC_AUTHORIZATION_FAILED: _ACLS,
+    Error.GROUP_AUTHORIZATION_FAILED: _ACLS,
+    Error.CLUSTER_AUTHORIZATION_FAILED: _ACLS,
+    Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ACLS,
+    Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED: _ACLS,
+    Error.UNSUPPORTED_SASL_MECHANISM: _LOGIN,
+    Error.ILLEGAL_SASL_STATE: _LOGIN,
+    Error.SASL_AUTHENTICATION_FAILED: _LOGIN,
+    Error.DELEGATION_TOKEN_AUTH_DISABLED: _LOGIN,
+    Error.DELEGATION_TOKEN_NOT_FOUND: _LOGIN,
+    Error.DELEGATION_TOKEN_OWNER_MISMATCH: _LOGIN,
+    Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: _LOGIN,
+    Error.DELEGATION_TOKEN_EXPIRED: _LOGIN,
+}
+
+
+def owners(code: int) -> tuple[str, ...]:
+    """The codes of the rules that may explain an error."""
+    return OWNERS.get(code, ())
