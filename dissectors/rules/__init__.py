@@ -142,14 +142,12 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
         return []
     found: list[Finding] = []
     limits: _Limits | None = None
-    if connection.reporting:
-        connection.reporting = set()
     for each in subscribers:
         try:
             for problem in each.check(event, connection):
                 if limits is None:
                     limits = _Limits(event)
-                connection.reporting.add(each.code)
+                connection.note_problem(each.code, event.at)  # type: ignore[attr-defined]
                 if not limits.allow(each):
                     connection.repeated[each.code, each.name] += 1
                 elif _is_new_root_cause(each, problem, event, connection):

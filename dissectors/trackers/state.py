@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from dissectors import diagnosis
 from dissectors.bounded import BoundedDict
+from dissectors.connections.addresses import host_of
 from dissectors.connections.events import (
     ConnectionEnded,
     ConnectionOpened,
@@ -55,6 +56,7 @@ class RunState:
     subscribed: Subscribed = NO_SUBSCRIBERS
     new_causes: list[Hashable] | None = None
     _reported: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
+    latest_problems: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def learn(self, message: Message) -> None:
@@ -114,8 +116,6 @@ class ConnectionState:
     repeated: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: The flags of the last frame (`dissectors.trackers.triggers.FrameFlags`); trackers add to them.
     flags: int = 0
-    #: The codes of the rules that have found problems in the current event; those of family E are checked last.
-    reporting: set[str] = field(default_factory=set)
     #: The plan of the last frame, None if it is not ordinary.
     plan: FramePlan | None = None
     #: Failures during the last event; `dissectors.rules.failed` reports them.
@@ -214,6 +214,15 @@ class ConnectionState:
     def met(self, code: str, key: Hashable) -> bool:
         """Cancel a deadline because the expected event has happened; return whether it was pending."""
         return self.run.deadlines.met((code, key)) is not None
+
+    def note_problem(self, code: str, at: int) -> None:
+        """Remember that the rule `code` found a problem on a connection of this client, new or repeated."""
+        self.run.latest_problems[code, host_of(self.client), self.client_id] = at
+
+    def has_problem(self, code: str, *, since: int) -> bool:
+        """Whether the rule `code` found a problem on a connection of this client at `since` (ns) or later."""
+        at = self.run.latest_problems.get((code, host_of(self.client), self.client_id))
+        return at is not None and at >= since
 
     def _request(self, message: Message) -> None:
         self.client_id = message.client_id

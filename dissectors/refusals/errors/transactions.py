@@ -23,17 +23,17 @@ ERRORS: Final[Judgements] = {
     Error.INVALID_PRODUCER_EPOCH: final(
         "another producer with the same transactional id has a newer epoch, or the transaction timed out",
         f"{_ONE_EACH}; otherwise end transactions within transaction.timeout.ms",
-        harm=Harm.DATA,
     ),
     Error.INVALID_TXN_STATE: final(
         "the transaction is not in a state that allows this request",
         "check the order of begin, send, sendOffsetsToTransaction, commit and abort, and that no thread runs beside it",
         harm=Harm.DATA,
     ),
-    Error.INVALID_PRODUCER_ID_MAPPING: final(
+    Error.INVALID_PRODUCER_ID_MAPPING: transient(
         "the producer id is not the one of the transactional id",
-        "the client must request a producer id again (InitProducerId); ids expire after transactional.id.expiration.ms",
-        harm=Harm.DATA, fields=("producer_id", "producer_epoch"),
+        "the client must request a producer id again (InitProducerId, KIP-360); ids expire after "
+        "transactional.id.expiration.ms",
+        blame="client", fields=("producer_id", "producer_epoch"),
     ),
     Error.INVALID_TRANSACTION_TIMEOUT: final(
         "the transaction timeout is not between 1 ms and the broker's transaction.max.timeout.ms",
@@ -50,13 +50,14 @@ ERRORS: Final[Judgements] = {
         "check which broker leads the partition of __transaction_state",
         blame="broker",
     ),
-    Error.UNKNOWN_PRODUCER_ID: final(
+    Error.UNKNOWN_PRODUCER_ID: transient(
         "the broker has no state of this producer id: its records were deleted by retention",
-        "update the client (KIP-360), or raise retention of the topic",
-        harm=Harm.DATA,
+        "the client must raise its epoch with InitProducerId (KIP-360), or request a new id; raise retention of the "
+        "topic",
+        blame="client",
     ),
     Error.PRODUCER_FENCED: final(
-        "a newer producer with the same transactional id has fenced this one", _ONE_EACH, harm=Harm.DATA
+        "a newer producer with the same transactional id has fenced this one", _ONE_EACH
     ),
     Error.UNSTABLE_OFFSET_COMMIT: transient(
         "offsets of an open transaction are not decided yet",

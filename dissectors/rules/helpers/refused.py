@@ -184,7 +184,9 @@ def broker_text(event: ResponseReceived, refusal: Refusal) -> str:
     texts = [row.get("error_message"), row.get("acknowledge_error_message")]
     texts += [each.get("batch_index_error_message") for each in (row.get("record_errors") or ())[:1]]
     texts.append(event.message.body.get("error_message"))
-    text = next((each for each in texts if isinstance(each, str) and each.strip()), None)
+    text = next(
+        (each for each in texts if isinstance(each, str) and each.strip() not in ("", "NONE", refusal.name)), None
+    )
     if text is None or event.message.api.startswith("Sasl"):
         return ""
     request = event.request

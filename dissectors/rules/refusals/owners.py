@@ -1,18 +1,22 @@
 """Which rules of other families explain an error better than the tables.
 
-The rules of this family are silent about an error if one of its owners has reported a problem for the same frame
-(`ConnectionState.reporting`), and leave its owners more time for a loop. If they stay silent, this family speaks.
+The rules of this family are silent about an error if one of its owners has found a problem of the same client: in the
+same frame, or since a loop began. They leave owners more time for a loop. If these stay silent, this family speaks.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Final
 
+from dissectors.connections.events import ResponseReceived
+from dissectors.rules import Rule, rules
 from dissectors.schemas.codes import Error
+from dissectors.trackers.state import ConnectionState
 
 #: An owner reports a loop within this time (s).
-OWNERS_TIME = 7.0
+OWNERS_TIME = 8.5
 
 _ACLS = ("X014", "X015")
 _LOGIN = ("X006", "X007", "X008", "X012", "X017", "X021", "V014")
@@ -62,6 +66,17 @@ OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
 }
 
 
-def owners(code: int) -> tuple[str, ...]:
-    """The codes of the rules that may explain an error."""
-    return OWNERS.get(code, ())
+@functools.cache
+def owners(api: str, code: int) -> tuple[str, ...]:
+    """The codes of the rules that may explain an error in responses of an API: those that check them."""
+    named = OWNERS.get(code, ())
+    return tuple(each.code for each in rules() if each.code in named and _checks_responses(each, api))
+
+
+def _checks_responses(rule: Rule, api: str) -> bool:
+    return any(ResponseReceived in each.events and (not each.apis or api in each.apis) for each in rule.triggers)
+
+
+def has_owner_spoken(api: str, code: int, connection: ConnectionState, *, since: int) -> bool:
+    """Whether an owner of an error has found a problem of this client at `since` (ns) or later."""
+    return any(connection.has_problem(each, since=since) for each in owners(api, code))

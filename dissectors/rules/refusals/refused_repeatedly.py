@@ -23,7 +23,7 @@ from dissectors.rules.helpers.refused import (
     targets_text,
     values_text,
 )
-from dissectors.rules.refusals.owners import OWNERS_TIME, owners
+from dissectors.rules.refusals.owners import OWNERS_TIME, has_owner_spoken, owners
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -60,14 +60,14 @@ class _Target:
 class _Streak:
     """Refusals of a client's requests of one API with one error, since all its targets succeeded for the last time.
 
-    `refused` of `requests` responses had the error. `owned`: a rule of another family has reported it.
+    `refused` of `requests` responses had the error. `severity` is that of the last report.
     """
 
     first: int
     last: int
     refused: int = 0
     requests: int = 0
-    owned: bool = False
+    severity: Severity | None = None
     targets: BoundedDict[Target, _Target] = field(default_factory=lambda: BoundedDict(_MOST_TARGETS))
     patterns: set[Pattern] = field(default_factory=set)
 
@@ -157,8 +157,8 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
             if streak is None and len(errors) >= _MOST_ERRORS:
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
-        streak.owned |= any(each in connection.reporting for each in owners(code))
-        if (lasting := _count(streak, refused, event)) and not streak.owned:
+        lasting = _count(streak, refused, event)
+        if lasting and not has_owner_spoken(message.api, code, connection, since=streak.first):
             yield _problem(event, streak, lasting, connection)
 
 
@@ -185,17 +185,19 @@ def _note_success(event: ResponseReceived, connection: ConnectionState, streaks:
 def _count(streak: _Streak, refused: list[Refusal], event: ResponseReceived) -> list[Refusal]:
     """Count a response in a streak; the refusals that are reported now."""
     assert event.request is not None
+    assert event.message is not None
+    api = event.message.api
     streak.refused += 1
     streak.last = event.at
     patience = refused[0].judgement.patience
-    if owners(refused[0].code):
+    if owners(api, refused[0].code):
         patience = max(patience, OWNERS_TIME)
     lasting = []
     for each in refused:
         if len(streak.patterns) < _MOST_PATTERNS:
             streak.patterns.add(each.pattern)
         target = streak.targets.touch(each.target, lambda: _Target(event.at, event.at))
-        if event.request.at - target.last > _gap(event.message.api if event.message else ""):
+        if event.request.at - target.last > _gap(api):
             target.first, target.times = event.at, 0
         target.last = event.at
         target.times += 1
@@ -214,8 +216,11 @@ def _problem(event: ResponseReceived, streak: _Streak, lasting: list[Refusal], c
     assert event.message is not None
     first = lasting[0]
     api, judgement = event.message.api, first.judgement
-    is_error = judgement.nature is Nature.TRANSIENT and (streak.is_total or event.at - streak.first >= _LASTING)
-    severity = Severity.ERROR if is_error else Severity.WARNING
+    if judgement.nature is Nature.TRANSIENT and event.at - streak.first >= _LASTING:
+        streak.severity = Severity.ERROR
+    elif streak.severity is None:
+        is_error = judgement.nature is Nature.TRANSIENT and streak.is_total
+        streak.severity = Severity.ERROR if is_error else Severity.WARNING
     return Problem(
         f"{streak.refused} of {streak.requests} {api} requests of {client_name(connection)} were refused with "
         f"{first.name} in {(event.at - streak.first) / 1e9:.1f} s{targets_text(list(streak.targets), connection)}"
@@ -223,6 +228,6 @@ def _problem(event: ResponseReceived, streak: _Streak, lasting: list[Refusal], c
         **locate(event.message, *first.path),
         hint=judgement.change,
         blame=judgement.blame,
-        severity=severity,
-        once_per=(client_key(connection), api, first.code, severity),
+        severity=streak.severity,
+        once_per=(client_key(connection), api, first.code, streak.severity),
     )

@@ -20,7 +20,7 @@ from dissectors.rules.helpers.refused import (
     without_partition,
 )
 from dissectors.rules.refusals.invalid_request import explained
-from dissectors.rules.refusals.owners import owners
+from dissectors.rules.refusals.owners import has_owner_spoken
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -70,15 +70,17 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://kafka.apache.org/protocol#protocol_error_codes
     https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/protocol/Errors.java
     """
+    if event.message is None:
+        return
     by_error: dict[int, list[Refusal]] = {}
     for each in refusals(event):
-        if each.judgement.nature is Nature.FINAL and not any(
-            code in connection.reporting for code in owners(each.code)
-        ):
+        if each.judgement.nature is Nature.FINAL:
             by_error.setdefault(each.code, []).append(each)
     for found in by_error.values():
         first = found[0]
-        if first.judgement is not UNKNOWN and not explained(event, first):
+        if first.judgement is UNKNOWN or explained(event, first):
+            continue
+        if not has_owner_spoken(event.message.api, first.code, connection, since=event.at):
             yield _problem(event, found, connection)
 
 
