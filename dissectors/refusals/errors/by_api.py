@@ -49,7 +49,7 @@ ERRORS: Final[JudgementsByApi] = {
         final(
             "the broker cannot use the telemetry request",
             "check client_instance_id, the subscription id and the push interval of the client (KIP-714)",
-            fields=("client_instance_id", "subscription_id"),
+            fields=("client_instance_id",),
         ),
     ),
     # What was to be reached is so already.

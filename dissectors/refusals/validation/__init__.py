@@ -21,5 +21,5 @@ _MOST = 100
 
 def violations(api: str, body: Values, version: int, code: int) -> list[Violation]:
     """What a request violates for which Kafka returns an error code; values are read with `get`."""
-    found = (each for check in VALIDATIONS.get(api, ()) for each in check(body, version))
-    return [each for each in islice(found, _MOST) if each.error == code]
+    found = (each for check in VALIDATIONS.get(api, ()) for each in check(body, version) if each.error == code)
+    return list(islice(found, _MOST))

@@ -16,7 +16,7 @@ from dissectors.schemas.codes import Error
 
 _INVALID = Error.INVALID_REQUEST
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_NO_UUID = "00000000-0000-0000-0000-000000000000"
+_NO_UUID = "A" * 22  # all zeros
 
 
 @validates("CreateTopics")

@@ -13,6 +13,7 @@ from dissectors.messages.sensitive import holds_secret, may_hold_secrets
 from dissectors.plain_text import printable
 from dissectors.refusals import Judgement, judgement
 from dissectors.trackers.state import ConnectionState
+from dissectors.wire.layout import NULL_UUID
 from dissectors.wire.paths import parts
 
 _MOST_TEXT = 200
@@ -30,7 +31,6 @@ _NAMES = (
     ("broker", ("broker_id",)),
 )
 _COORDINATOR_KEYS = {0: "group", 1: "transactional id", 2: "share partition"}
-_NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 #: What an error is about: kinds with names, e.g. ``(("group", "g"), ("topic", "orders"), ("partition", 0))``.
 Target = tuple[tuple[str, Any], ...]
@@ -116,7 +116,7 @@ def _named(row: dict[str, Any], target: Target) -> Target:
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((value for name in names if (value := row.get(name)) not in (None, "", _NO_UUID)), None)
+    return next((value for name in names if (value := row.get(name)) not in (None, "", NULL_UUID)), None)
 
 
 def _about_request(event: ResponseReceived) -> Target:

@@ -72,26 +72,30 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
     """
     reported: set[tuple[str, ...]] = set()
-    for each in refusals(event):
-        found = explained(event, each)
+    for each, found in explained(event, refusals(event)):
         texts = tuple(violation.text for violation in found)
-        if not found or texts in reported:
-            continue
-        reported.add(texts)
-        yield _problem(event, each, found, connection)
+        if found and texts not in reported:
+            reported.add(texts)
+            yield _problem(event, each, found, connection)
 
 
-def explained(event: ResponseReceived, refusal: Refusal) -> list[Violation]:
-    """What a request violates that explains an error, for the same topic or group if both name one."""
+def explained(event: ResponseReceived, refused: list[Refusal]) -> list[tuple[Refusal, list[Violation]]]:
+    """Errors of a response, each with the violations that explain it: of the same topic, if both name one."""
     if event.request is None or event.request_body is None:
-        return []
+        return [(each, []) for each in refused]
     message = event.request.message
-    names = {name for _, name in refusal.target}
-    return [
-        each
-        for each in violations(message.api, message.body, message.version, refusal.code)
-        if not each.target or not names or each.target in names
-    ]
+    by_target: dict[int, dict[str, list[Violation]]] = {}
+    for code in {each.code for each in refused}:
+        by_target[code] = {}
+        for violation in violations(message.api, message.body, message.version, code):
+            by_target[code].setdefault(violation.target, []).append(violation)
+    explanations = []
+    for each in refused:
+        violated = by_target[each.code]
+        names = [name for _, name in each.target if name in violated] if each.target else list(violated)
+        found = [*violated.get("", ()), *(one for name in names if name for one in violated[name])]
+        explanations.append((each, found))
+    return explanations
 
 
 def _problem(event: ResponseReceived, refusal: Refusal, found: list[Violation], connection: ConnectionState) -> Problem:

@@ -158,7 +158,7 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
         lasting = _count(streak, refused, event)
-        if lasting and not has_owner_spoken(message.api, code, connection, since=streak.first):
+        if lasting and not has_owner_spoken(code, connection, since=streak.first):
             yield _problem(event, streak, lasting, connection)
 
 

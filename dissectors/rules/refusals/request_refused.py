@@ -70,17 +70,17 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     https://kafka.apache.org/protocol#protocol_error_codes
     https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/protocol/Errors.java
     """
-    if event.message is None:
+    if event.message is None or event.request is None:
         return
+    final = [
+        each for each in refusals(event) if each.judgement.nature is Nature.FINAL and each.judgement is not UNKNOWN
+    ]
     by_error: dict[int, list[Refusal]] = {}
-    for each in refusals(event):
-        if each.judgement.nature is Nature.FINAL:
+    for each, explanation in explained(event, final):
+        if not explanation:
             by_error.setdefault(each.code, []).append(each)
-    for found in by_error.values():
-        first = found[0]
-        if first.judgement is UNKNOWN or explained(event, first):
-            continue
-        if not has_owner_spoken(event.message.api, first.code, connection, since=event.at):
+    for code, found in by_error.items():
+        if not has_owner_spoken(code, connection, since=event.request.at):
             yield _problem(event, found, connection)
 
 
