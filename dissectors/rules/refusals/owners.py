@@ -16,7 +16,9 @@ from dissectors.rules import Rule, rules
 from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
-#: An owner reports a loop within this time (s).
+#: The family of rules that need several frames.
+_OVER_TIME = "S"
+#: They report a loop within this time (s).
 OWNERS_TIME = 8.5
 
 _ACLS = ("X014", "X015")
@@ -73,9 +75,13 @@ OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
 
 @functools.cache
 def owners(api: str, code: int) -> tuple[str, ...]:
-    """The codes of the rules that may explain an error and check the responses of an API."""
+    """The codes of the rules over time that may explain an error and check the responses of an API."""
     named = OWNERS.get(code, ())
-    return tuple(each.code for each in rules() if each.code in named and _checks_responses(each, api))
+    return tuple(
+        each.code
+        for each in rules()
+        if each.code in named and each.code.startswith(_OVER_TIME) and _checks_responses(each, api)
+    )
 
 
 def _checks_responses(rule: Rule, api: str) -> bool:
