@@ -113,7 +113,15 @@ def trackers(*also: type[Any]) -> Trackers:
     return Trackers((*chain.from_iterable(each.needs for each in rules()), *also))
 
 
-_interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in rules()))
+#: The family of rules that are checked last, because they are silent about what others explain.
+_LAST_FAMILY = "E"
+
+
+def _in_order_of_checking() -> list[Rule]:
+    return sorted(rules(), key=lambda each: each.code.startswith(_LAST_FAMILY))
+
+
+_interested: Dispatch[Rule] = Dispatch(lambda: ((each, each.triggers, each.code) for each in _in_order_of_checking()))
 
 
 #: The most findings of one rule for one frame; further ones are counted (K009).
@@ -127,7 +135,7 @@ _STEPS_OF_PROBLEM = 50
 
 
 def check(event: object, connection: ConnectionState) -> list[Finding]:
-    """The findings of all rules for one event, ordered by code.
+    """The findings of all rules for one event, ordered by code, family E last.
 
     Each root cause is reported once per run; `connection.repeated` counts the repeats, and `connection.repeats` has
     those of a frame. A rule that raises becomes a
@@ -143,6 +151,7 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
             for problem in each.check(event, connection):
                 if limits is None:
                     limits = _Limits(event)
+                connection.note_problem(each.code, event.at)  # type: ignore[attr-defined]
                 if not limits.allow(each):
                     connection.repeated[each.code, each.name] += 1
                     continue

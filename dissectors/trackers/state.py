@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dissectors import diagnosis
 from dissectors.bounded import BoundedDict
+from dissectors.connections.addresses import host_of
 from dissectors.connections.events import (
     ConnectionEnded,
     ConnectionOpened,
@@ -74,6 +75,7 @@ class RunState:
     subscribed: Subscribed = NO_SUBSCRIBERS
     new_causes: list[Hashable] | None = None
     _reported: BoundedDict[Hashable, tuple[int, Place]] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
+    latest_problems: BoundedDict[Hashable, int] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
     _states: dict[type[Any], Any] = field(default_factory=dict)
 
     def learn(self, message: Message) -> None:
@@ -90,15 +92,15 @@ class RunState:
             found = self._states[kind] = kind()
         return found
 
-    def subscribe(self, code: str) -> None:
-        """Send all frames of its APIs to the rule or tracker `code`, not only unusual ones."""
-        if code not in self.subscribed:
-            self.subscribed |= {code}
+    def subscribe(self, code: str, *, api: str = "") -> None:
+        """Send all frames of its APIs, or of `api`, to the rule or tracker `code`, not only unusual ones."""
+        if (subscriber := f"{code} {api}" if api else code) not in self.subscribed:
+            self.subscribed |= {subscriber}
 
-    def unsubscribe(self, code: str) -> None:
+    def unsubscribe(self, code: str, *, api: str = "") -> None:
         """Send only unusual frames to the rule or tracker `code` again."""
-        if code in self.subscribed:
-            self.subscribed -= {code}
+        if (subscriber := f"{code} {api}" if api else code) in self.subscribed:
+            self.subscribed -= {subscriber}
 
     def is_new_cause(self, cause: Hashable, at: int) -> bool:
         """Whether a cause occurs for the first time, or for the first time after an hour."""
@@ -241,6 +243,15 @@ class ConnectionState:
     def met(self, code: str, key: Hashable) -> bool:
         """Cancel a deadline because the expected event has happened; return whether it was pending."""
         return self.run.deadlines.met((code, key)) is not None
+
+    def note_problem(self, code: str, at: int) -> None:
+        """Remember that the rule `code` found a problem on a connection of this client, new or repeated."""
+        self.run.latest_problems[code, host_of(self.client), self.client_id] = at
+
+    def has_problem(self, code: str, *, since: int) -> bool:
+        """Whether the rule `code` found a problem on a connection of this client at `since` (ns) or later."""
+        at = self.run.latest_problems.get((code, host_of(self.client), self.client_id))
+        return at is not None and at >= since
 
     def _request(self, message: Message) -> None:
         self.client_id = message.client_id

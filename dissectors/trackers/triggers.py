@@ -124,7 +124,7 @@ _IRREGULAR, _TAGGED, _FIRST, _UNPAIRED, _REFUSED, _SASL, _SLOW = (
 )
 _UNKNOWN = _IRREGULAR | _UNPAIRED
 
-#: The codes of subscribers that currently receive all frames of their APIs.
+#: The codes of subscribers that currently receive all frames of their APIs, and ``"CODE API"`` of those of one API.
 Subscribed = frozenset[str]
 NO_SUBSCRIBERS: Subscribed = frozenset()
 
@@ -168,7 +168,7 @@ class Dispatch(Generic[T]):
         return tuple(
             listener
             for listener, only, code in self._matching(_EventKind(kind, api, version, well_formed))
-            if not only or only & flags or code in subscribed
+            if not only or only & flags or code in subscribed or f"{code} {api}" in subscribed
         )
 
     def _match(self, event_kind: _EventKind) -> tuple[tuple[T, int, str], ...]:

@@ -1,4 +1,4 @@
-"""S023: a coordinator that is unavailable for 30 seconds or more."""
+"""S023: a coordinator that is unavailable for several seconds."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.paths import parts
 
 _NOT_AVAILABLE = Error.COORDINATOR_NOT_AVAILABLE
-_MAX_DURATION = 30 * SECOND
+#: A warning after this time (ns) and this many responses, an error after a longer time.
+_WARNING_AFTER = 6 * SECOND
+_MIN_RESPONSES = 3
+_ERROR_AFTER = 30 * SECOND
 _RESET_AFTER = 60 * SECOND
 _MAX_KEYS = 10_000
 
 
 class _Unavailable:
-    """Coordinators that are not available: the times of the first and the latest error."""
+    """Coordinators that are not available: the times of the first and the latest error, and how many there were."""
 
     def __init__(self) -> None:
-        self.since: BoundedDict[tuple[str, str], tuple[int, int]] = BoundedDict(_MAX_KEYS)
+        self.since: BoundedDict[tuple[str, str], tuple[int, int, int]] = BoundedDict(_MAX_KEYS)
 
 
 @rule(
@@ -39,11 +42,11 @@ class _Unavailable:
     blame="broker",
 )
 def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that COORDINATOR_NOT_AVAILABLE ends within 30 seconds.
+    """Checks that COORDINATOR_NOT_AVAILABLE ends within seconds.
 
     ## Why it matters
     Without a coordinator, a group has no members or offsets, and a transactional producer cannot write. Clients wait
-    silently.
+    silently. Reported as a warning after 6 seconds, as an error after 30.
 
     ## Usual cause
     `__consumer_offsets` or `__transaction_state` cannot be created or has no leader. The most common reason is a
@@ -91,16 +94,19 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
                 connection.run.unsubscribe("S023")
             continue
         connection.run.subscribe("S023")
-        since, last = unavailable.get(key, (event.at, event.at))
+        since, last, responses = unavailable.get(key, (event.at, event.at, 0))
         if event.at - last > _RESET_AFTER:
-            since = event.at
-        unavailable[key] = since, event.at
-        if event.at - since >= _MAX_DURATION and event.message is not None:
+            since, responses = event.at, 0
+        unavailable[key] = since, event.at, responses + 1
+        is_error = event.at - since >= _ERROR_AFTER
+        is_warning = event.at - since >= _WARNING_AFTER and responses + 1 >= _MIN_RESPONSES
+        if (is_error or is_warning) and event.message is not None:
             yield Problem(
                 f"{answer.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer is "
                 "COORDINATOR_NOT_AVAILABLE",
                 **locate(event.message, *parts(answer.path)),
                 hint="check that __consumer_offsets (or __transaction_state) exists and that all its partitions have a "
                 "leader; a single broker needs offsets.topic.replication.factor=1",
-                cause=answer.subject,
+                severity=None if is_error else Severity.WARNING,
+                cause=f"{answer.subject} {is_error}",
             )

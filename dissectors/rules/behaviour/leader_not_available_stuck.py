@@ -1,4 +1,4 @@
-"""S006: a partition that has no leader for 30 seconds or more."""
+"""S006: a partition that has no leader for 8 seconds or more."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from dissectors.trackers.state import ConnectionState
 
 LEADER_NOT_AVAILABLE = Error.LEADER_NOT_AVAILABLE
 
-#: Reported after this time (ns) and this many responses. Without a response for this time, counting restarts.
-MAX_DURATION = 30 * 1_000_000_000
+#: Reported after this time (ns) and this many responses. Without a response for this time (ns), counting restarts.
+MAX_DURATION = 8 * 1_000_000_000
 MIN_RESPONSES = 3
+RESET_AFTER = 30 * 1_000_000_000
 
 MAX_LEADERLESS = 10_000
 
@@ -41,7 +42,7 @@ class _Leaderless:
 
 @rule("S006", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="broker")
 def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that a partition without a leader gets one within 30 seconds.
+    """Checks that a partition without a leader gets one within 8 seconds.
 
     ## Why it matters
     With LEADER_NOT_AVAILABLE, nothing can be written to or read from the partition. Clients retry until it ends; right
@@ -91,7 +92,7 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
                 continue
             place = (topic_of(topic), each.get("partition_index", -1))
             outage = outages.get(place)
-            if outage is None or event.at - outage.last > MAX_DURATION:
+            if outage is None or event.at - outage.last > RESET_AFTER:
                 outages[place] = _Outage(event.at, event.at)
                 continue
             outage.last = event.at

@@ -1,0 +1,41 @@
+"""Refusals: what each error code of a broker means for each API, whose fault it usually is, and what to change.
+
+`judgement` returns the entry of an API and an error. `validation` finds what is wrong with a request that was refused
+as invalid, with the checks of Kafka's own handlers.
+
+Sources: Errors.java, KafkaApis.scala, ControllerApis.scala, ReplicaManager.scala, GroupMetadataManager.java,
+TransactionCoordinator.scala and ReplicationControlManager.java of Kafka 4; the KIPs named in the entries.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from dissectors.refusals.errors import by_api, cluster, groups, logs, security, transactions
+from dissectors.refusals.judgement import ELECTION, PROPAGATION, Harm, Judgement, Nature, final
+from dissectors.schemas.codes import Error
+
+__all__ = ["ELECTION", "PROPAGATION", "UNKNOWN", "Harm", "Judgement", "Nature", "generic", "judgement"]
+
+#: For codes that no Kafka release has.
+UNKNOWN = final(
+    "no Kafka release has this error code, and clients treat it as UNKNOWN_SERVER_ERROR",
+    "fix the broker: it must return one of Kafka's error codes",
+    blame="broker",
+)
+
+
+@functools.cache
+def generic() -> dict[int, Judgement]:
+    """The entry of each error for APIs without one of their own, by code."""
+    found: dict[int, Judgement] = {}
+    for errors in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
+        found.update((error.value, each) for error, each in errors.items())
+    return found
+
+
+def judgement(api: str, code: int) -> Judgement:
+    """What an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
+    if (found := generic().get(code)) is None:
+        return UNKNOWN
+    return by_api.ERRORS.get((api, Error(code)), found)

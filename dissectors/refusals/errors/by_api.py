@@ -1,0 +1,211 @@
+"""APIs for which an error means something else, or needs another change, than in the general tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dissectors.refusals.judgement import (
+    ELECTION,
+    PROPAGATION,
+    Harm,
+    Judgement,
+    JudgementsByApi,
+    final,
+    routine,
+    transient,
+)
+from dissectors.schemas.codes import Error
+
+_ADD_PARTITIONS = ("AddPartitionsToTxn", "AddOffsetsToTxn", "Produce", "TxnOffsetCommit")
+_TRANSACTIONS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
+_DESCRIBE_GROUPS = ("DescribeGroups", "ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe")
+_TRANSACTION_STATE = (
+    "check that __transaction_state exists and all its partitions have a leader; a single broker needs "
+    "transaction.state.log.replication.factor=1 and transaction.state.log.min.isr=1"
+)
+
+
+def _each(apis: tuple[str, ...], error: Error, judgement: Judgement) -> JudgementsByApi:
+    return {(api, error): judgement for api in apis}
+
+
+ERRORS: Final[JudgementsByApi] = {
+    # Clients ask for what a broker may not have, and do something else then.
+    ("ApiVersions", Error.UNSUPPORTED_VERSION): routine(
+        "the broker does not have this version of ApiVersions (KIP-511)",
+        "the client must repeat ApiVersions with a version that the response lists, or version 0",
+        patience=5.0,
+    ),
+    **_each(
+        _DESCRIBE_GROUPS, Error.GROUP_ID_NOT_FOUND,
+        routine("the group does not exist, or is of another type", "check the group id", patience=30.0),
+    ),
+    **_each(
+        _DESCRIBE_GROUPS, Error.UNSUPPORTED_VERSION,
+        routine("the broker does not have this type of group", "check the broker's release", patience=30.0),
+    ),
+    **_each(
+        ("GetTelemetrySubscriptions", "PushTelemetry"), Error.INVALID_REQUEST,
+        final(
+            "the broker cannot use the telemetry request",
+            "check client_instance_id, the subscription id and the push interval of the client (KIP-714)",
+            fields=("client_instance_id",),
+        ),
+    ),
+    # What was to be reached is so already.
+    ("LeaveGroup", Error.UNKNOWN_MEMBER_ID): routine("the member left or was removed before", "nothing"),
+    ("DeleteTopics", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
+        "the topic does not exist", "nothing, if it was deleted before; otherwise check its name", harm=Harm.NONE
+    ),
+    ("DeleteTopics", Error.UNKNOWN_TOPIC_ID): final(
+        "no topic has this id", "nothing, if it was deleted before", harm=Harm.NONE
+    ),
+    ("DeleteGroups", Error.GROUP_ID_NOT_FOUND): final(
+        "the group does not exist", "nothing, if it was deleted before", harm=Harm.NONE
+    ),
+    # Admin requests about a missing topic are not retried until it exists.
+    **_each(
+        ("CreatePartitions", "DeleteRecords", "AlterPartitionReassignments", "DescribeConfigs", "AlterConfigs",
+         "IncrementalAlterConfigs", "ElectLeaders", "DescribeProducers", "OffsetDelete"),
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
+        final("the topic or partition does not exist", "create the topic, or correct its name"),
+    ),
+    ("DeleteRecords", Error.OFFSET_OUT_OF_RANGE): final(
+        "the offset is above the high watermark", "use an offset of at most the end of the partition, -1 for its end"
+    ),
+    # Produce
+    ("Produce", Error.REQUEST_TIMED_OUT): transient(
+        "the replicas did not confirm the batch within timeout_ms; it may be written",
+        "check the followers: their broker is slow or down (kafka-topics --describe --under-replicated-partitions); "
+        "raise request.timeout.ms of the producer, and make it idempotent, which prevents duplicates",
+        fields=("timeout_ms", "acks"), patience=1.5,
+    ),
+    ("Produce", Error.KAFKA_STORAGE_ERROR): transient(
+        "the broker cannot write to the partition's log directory",
+        "check the broker's disks and their free space, and its log for the failed log directory",
+        patience=1.5,
+    ),
+    ("Produce", Error.CORRUPT_MESSAGE): transient(
+        "the CRC or the size of the batch is wrong",
+        "check how the client computes the CRC (CRC-32C from attributes on), and whether anything between changes "
+        "bytes; "
+        "brokers before 2.4 also return this for a record without key in a compacted topic",
+        blame="client",
+    ),
+    ("Produce", Error.INVALID_REQUEST): final(
+        "the batches of the request do not fit together",
+        "send one batch per partition, and only transactional or only other ones", harm=Harm.DATA,
+    ),
+    ("Produce", Error.INVALID_TXN_STATE): final(
+        "the partition is not part of an open transaction",
+        "the client must send AddPartitionsToTxn before it writes to a partition (Produce v12 adds it itself, KIP-890)",
+        harm=Harm.DATA,
+    ),
+    # Fetch, ListOffsets
+    ("Fetch", Error.CORRUPT_MESSAGE): transient(
+        "the broker cannot read a batch: its log has a corrupt record",
+        "check the broker's disk and log for the damaged segment; let it replicate from another broker, or move the "
+        "consumer past the offset",
+        fields=("fetch_offset",), patience=1.5,
+    ),
+    ("Fetch", Error.KAFKA_STORAGE_ERROR): transient(
+        "the broker cannot read the partition's log directory",
+        "check the broker's disks, and its log for the failed log directory",
+        patience=1.5,
+    ),
+    ("Fetch", Error.INVALID_REQUEST): final(
+        "the fetch is invalid", "check max_wait_ms, min_bytes and the session of the request", harm=Harm.DATA,
+        fields=("session_id", "session_epoch"),
+    ),
+    ("ListOffsets", Error.UNSUPPORTED_FOR_MESSAGE_FORMAT): final(
+        "the log's message format has no timestamps to search for",
+        "raise message.format.version of the topic, or look up the earliest or latest offset",
+    ),
+    # Groups
+    ("JoinGroup", Error.REBALANCE_IN_PROGRESS): routine(
+        "the group is completing a rebalance", "the client must send JoinGroup again", patience=60.0
+    ),
+    ("OffsetCommit", Error.REBALANCE_IN_PROGRESS): routine(
+        "the group is rebalancing, so the commit may belong to partitions that the member loses",
+        "the client must rejoin, and commit again after it",
+        patience=30.0,
+    ),
+    ("OffsetCommit", Error.REQUEST_TIMED_OUT): transient(
+        "the commit was not replicated in time",
+        "check the followers of __consumer_offsets; its min.insync.replicas needs that many brokers",
+    ),
+    ("OffsetCommit", Error.GROUP_ID_NOT_FOUND): final(
+        "the group does not exist", "join the group before committing, or commit with generation -1 and no member id",
+    ),
+    ("ConsumerGroupHeartbeat", Error.GROUP_ID_NOT_FOUND): final(
+        "the group does not exist, or is of another type",
+        "use another group.id, or the same group.protocol in all members",
+        harm=Harm.DATA,
+    ),
+    ("ConsumerGroupHeartbeat", Error.UNSUPPORTED_VERSION): final(
+        "the broker does not serve consumer groups of KIP-848",
+        "enable them (group.version 1, group.coordinator.rebalance.protocols), or use group.protocol=classic",
+        harm=Harm.DATA,
+    ),
+    # Transactions
+    **_each(
+        _TRANSACTIONS, Error.COORDINATOR_NOT_AVAILABLE,
+        transient("the transactional id has no coordinator", _TRANSACTION_STATE, patience=ELECTION),
+    ),
+    **_each(
+        _TRANSACTIONS, Error.COORDINATOR_LOAD_IN_PROGRESS,
+        transient(
+            "the transaction coordinator is still loading its partition of __transaction_state",
+            "wait, if the broker just started; if it takes longer than a minute, check that __transaction_state is "
+            "compacted (log cleaner) and the broker's log",
+            patience=ELECTION,
+        ),
+    ),
+    **_each(
+        _ADD_PARTITIONS, Error.CONCURRENT_TRANSACTIONS,
+        transient(
+            "the coordinator is still completing the previous transaction of this id",
+            "check the brokers that lead the partitions of the previous transaction: it cannot end while one of them "
+            "takes no markers (kafka-transactions find-hanging); otherwise this passes in milliseconds",
+            patience=3.0,
+        ),
+    ),
+    ("EndTxn", Error.CONCURRENT_TRANSACTIONS): transient(
+        "the coordinator is still completing this transaction",
+        "check the brokers that lead the partitions of the transaction: it cannot end while one of them takes no "
+        "markers "
+        "(kafka-transactions find-hanging)",
+        patience=3.0,
+    ),
+    ("EndTxn", Error.INVALID_TXN_STATE): final(
+        "the transaction is in a state that cannot be committed or aborted",
+        "commit or abort a transaction once; an empty one needs no EndTxn, and one that was aborted by its timeout "
+        "cannot be committed (transaction.timeout.ms)",
+        fields=("committed",), harm=Harm.DATA,
+    ),
+    ("InitProducerId", Error.INVALID_REQUEST): final(
+        "the transactional id is empty, or only one of producer id and epoch is set",
+        "set transactional_id to null or to a text that is not empty, and both of producer_id and producer_epoch or "
+        "none",
+        fields=("transactional_id", "producer_id", "producer_epoch"), harm=Harm.DATA,
+    ),
+    # The cluster
+    ("Metadata", Error.UNKNOWN_TOPIC_OR_PARTITION): transient(
+        "the topic does not exist",
+        "create the topic, or correct its name in the client; auto.create.topics.enable of the broker may be false",
+        blame="client", patience=PROPAGATION,
+    ),
+    ("Metadata", Error.LEADER_NOT_AVAILABLE): transient(
+        "the topic is being created, or a partition has no leader",
+        "check that the brokers with its replicas are up (kafka-topics --describe --unavailable-partitions)",
+        patience=ELECTION,
+    ),
+    ("CreateTopics", Error.REQUEST_TIMED_OUT): transient(
+        "the topic was not created within timeout_ms; it may still appear",
+        "check the controller and its log, and whether timeout_ms is too short",
+        fields=("timeout_ms",),
+    ),
+    ("CreateTopics", Error.UNKNOWN_SERVER_ERROR): final(
+        "the controller failed", "find the exception in the log of the controller at this time", blame="broker"
+    ),
+}  # fmt: skip

@@ -1,0 +1,78 @@
+"""Judgement: what an error code of a broker means, who must change something, and what."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from dissectors.schemas.codes import Error
+
+
+class Nature(StrEnum):
+    """Whether an error is a problem at its first occurrence.
+
+    ROUTINE: part of normal operation, e.g. a rebalance. TRANSIENT: it passes, and clients retry; a problem only if it
+    repeats without a success. FINAL: the same request is refused again until somebody changes something.
+    """
+
+    ROUTINE = "routine"
+    TRANSIENT = "transient"
+    FINAL = "final"
+
+
+class Harm(StrEnum):
+    """The consequence of a FINAL error: nothing, one failed call, or lost records or a client that cannot work."""
+
+    NONE = "info"
+    CALL = "warning"
+    DATA = "error"
+
+
+class Judgement(NamedTuple):
+    """What an error means in answer to an API.
+
+    Args:
+        nature: Whether one occurrence is a problem.
+        blame: The side that usually has to change: ``client`` or ``broker`` (with its cluster and configuration).
+        meaning: A clause that follows a colon: what happened.
+        change: What to change, as an instruction.
+        fields: Fields of the request that the error is about; their values are quoted.
+        harm: The harm of a FINAL error.
+        patience: Seconds for which it may repeat before it is a problem.
+    """
+
+    nature: Nature
+    blame: str
+    meaning: str
+    change: str
+    fields: tuple[str, ...] = ()
+    harm: Harm = Harm.CALL
+    patience: float = 2.0
+
+
+Judgements = dict[Error, Judgement]
+JudgementsByApi = dict[tuple[str, Error], Judgement]
+
+#: Leaders and coordinators move when a broker restarts, and are elected within seconds.
+ELECTION = 5.0
+#: Metadata of a new or deleted topic reaches all brokers within seconds; some clients wait for a topic.
+PROPAGATION = 8.0
+
+
+def routine(meaning: str, change: str, *, blame: str = "client", patience: float = 60.0) -> Judgement:
+    """An error that belongs to normal operation; a problem only if nothing else happens for long."""
+    return Judgement(Nature.ROUTINE, blame, meaning, change, patience=patience)
+
+
+def transient(
+    meaning: str, change: str, *, blame: str = "broker", patience: float = 2.0, fields: tuple[str, ...] = ()
+) -> Judgement:
+    """An error after which clients retry; a problem if it repeats for `patience` seconds."""
+    return Judgement(Nature.TRANSIENT, blame, meaning, change, fields, patience=patience)
+
+
+def final(
+    meaning: str, change: str, *, blame: str = "client", fields: tuple[str, ...] = (), harm: Harm = Harm.CALL
+) -> Judgement:
+    """An error that the same request gets again; a problem at its first occurrence."""
+    return Judgement(Nature.FINAL, blame, meaning, change, fields, harm)

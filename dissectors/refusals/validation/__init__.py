@@ -1,0 +1,25 @@
+"""What is wrong with a request that was refused, by the validation that Kafka's own handlers do.
+
+`violations` returns what a refused request violates. Each check names the error that Kafka returns, so that a request
+is only blamed for what it was refused with.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from dissectors.refusals.validation import groups, producers, shares, topics
+from dissectors.refusals.validation.violation import VALIDATIONS, Values, Violation
+
+__all__ = ["VALIDATIONS", "Violation", "violations"]
+
+_CHECKS = (groups, producers, shares, topics)
+
+#: A request may violate a condition in each of its elements.
+_MOST = 100
+
+
+def violations(api: str, body: Values, version: int, code: int) -> list[Violation]:
+    """What a request violates for which Kafka returns an error code; values are read with `get`."""
+    found = (each for check in VALIDATIONS.get(api, ()) for each in check(body, version) if each.error == code)
+    return list(islice(found, _MOST))

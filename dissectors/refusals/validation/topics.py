@@ -1,0 +1,145 @@
+"""Requests about topics, partitions and configs.
+
+Sources: ReplicationControlManager.createTopic and createPartitions, ControllerApis.createTopics and deleteTopics,
+Topic.validate, ConfigurationControlManager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from dissectors.refusals.validation.violation import Values, Violation, rows, shown, validates
+from dissectors.schemas.codes import Error
+
+_INVALID = Error.INVALID_REQUEST
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_NO_UUID = "A" * 22  # all zeros
+
+
+@validates("CreateTopics")
+def create_topics(body: Values, version: int) -> Iterator[Violation]:
+    """Either counts or a complete assignment."""
+    topics = rows(body, "topics")
+    yield from _twice((each.get("name", "") for each in topics), "topic")
+    for topic in topics:
+        name, assignments = topic.get("name", ""), rows(topic, "assignments")
+        yield from _names(name)
+        partitions, factor = topic.get("num_partitions", -1), topic.get("replication_factor", -1)
+        if assignments:
+            for field, value in (("num_partitions", partitions), ("replication_factor", factor)):
+                if value != -1:
+                    yield Violation(
+                        _INVALID, f"{field} is {value}, although assignments are set",
+                        f"send {field} -1 with assignments, or no assignments", name,
+                        "num_partitions and replication_factor must be -1 with assignments",
+                    )  # fmt: skip
+            yield from _assignments(name, assignments)
+            continue
+        default = ", or -1 for the default" if version >= 4 else ""  # KIP-464
+        if partitions < -1 or partitions == 0:
+            yield Violation(
+                Error.INVALID_PARTITIONS, f"num_partitions is {partitions}", f"use 1 or more{default}", name
+            )
+        if factor < -1 or factor == 0:
+            yield Violation(
+                Error.INVALID_REPLICATION_FACTOR, f"replication_factor is {factor}", f"use 1 or more{default}", name
+            )
+
+
+def _assignments(name: str, assignments: list[Values]) -> Iterator[Violation]:
+    error = Error.INVALID_REPLICA_ASSIGNMENT
+    numbers = [each.get("partition_index", 0) for each in assignments]
+    if sorted(numbers) != list(range(len(numbers))):
+        yield Violation(
+            error,
+            f"assignments name the partitions {_few(sorted(numbers))}",
+            "name each partition from 0 on once",
+            name,
+        )
+    lists: list[list[Any]] = [each.get("broker_ids") or [] for each in assignments]
+    if len({len(each) for each in lists}) > 1:
+        yield Violation(error, "partitions have different numbers of replicas", "name as many brokers for each", name)
+    for number, brokers in zip(numbers, lists, strict=True):
+        if not brokers:
+            yield Violation(error, f"partition {number} has no brokers", "name at least one broker", name)
+        elif len(set(brokers)) < len(brokers):
+            yield Violation(error, f"partition {number} has a broker twice", "name each broker once", name)
+
+
+@validates("CreatePartitions")
+def create_partitions(body: Values, _: int) -> Iterator[Violation]:
+    """The number of partitions can only grow, and each new one may have an assignment."""
+    topics = rows(body, "topics")
+    yield from _twice((each.get("name", "") for each in topics), "topic")
+    for topic in topics:
+        if (count := topic.get("count", 1)) <= 0:
+            yield Violation(
+                Error.INVALID_PARTITIONS, f"count is {count}", "use the new total number of partitions",
+                topic.get("name", ""),
+            )  # fmt: skip
+
+
+@validates("DeleteTopics")
+def delete_topics(body: Values, _: int) -> Iterator[Violation]:
+    """A topic is named or has its id, not both, and once."""
+    yield from _twice(body.get("topic_names") or (), "topic")
+    topics = rows(body, "topics")
+    yield from _twice((each["name"] for each in topics if each.get("name")), "topic")
+    for topic in topics:
+        has_id = topic.get("topic_id", _NO_UUID) != _NO_UUID
+        if has_id and topic.get("name") is not None:
+            yield Violation(_INVALID, "name and topic_id are both set", "send one of them", topic["name"])
+        elif not has_id and topic.get("name") is None:
+            yield Violation(_INVALID, "neither name nor topic_id is set", "send one of them")
+
+
+@validates("Metadata")
+def metadata(body: Values, version: int) -> Iterator[Violation]:
+    """A topic has a valid name, or an id from version 12 on."""
+    for topic in rows(body, "topics"):
+        name = topic.get("name")
+        if name is None:
+            if version < 12:
+                yield Violation(_INVALID, "the name of a topic is null", "send its name, or Metadata v12 with its id")
+        else:
+            yield from _names(name)
+
+
+@validates("AlterConfigs", "IncrementalAlterConfigs", "DescribeConfigs")
+def configs(body: Values, _: int) -> Iterator[Violation]:
+    """A resource is named once, and each of its configs once."""
+    resources = rows(body, "resources")
+    counted = Counter((each.get("resource_type"), each.get("resource_name", "")) for each in resources)
+    for (_kind, name), times in counted.items():
+        if times > 1:
+            yield Violation(_INVALID, f"resource {name!r} is in the request {times} times", "name it once", name)
+    for resource in resources:
+        name = resource.get("resource_name", "")
+        keys = Counter(each.get("name", "") for each in rows(resource, "configs"))
+        for key, times in keys.items():
+            if times > 1:
+                yield Violation(_INVALID, f"config {key!r} is set {times} times", "set each config once", name)
+
+
+def _names(name: str) -> Iterator[Violation]:
+    if name in ("", ".", "..") or not _NAME.fullmatch(name):
+        reason = f"has {len(name)} characters" if len(name) > 249 else f"is {shown(name[:50])}"
+        yield Violation(
+            Error.INVALID_TOPIC_EXCEPTION, f"the name {reason}",
+            "use 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'", name,
+        )  # fmt: skip
+
+
+def _twice(names: Iterable[str], kind: str) -> Iterator[Violation]:
+    for name, times in Counter(names).items():
+        if times > 1:
+            yield Violation(
+                _INVALID, f"{kind} {name!r} is in the request {times} times", f"name each {kind} once", name
+            )
+
+
+def _few(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")

@@ -1,0 +1,233 @@
+"""Refusal: an error of a response with what it is about, and the sentence that describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dissectors.bounded import MAX_NAME_LENGTH
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import ResponseReceived
+from dissectors.messages import summary
+from dissectors.messages.sensitive import holds_secret, may_hold_secrets
+from dissectors.plain_text import printable
+from dissectors.refusals import Judgement, judgement
+from dissectors.trackers.state import ConnectionState
+from dissectors.wire.layout import NULL_UUID
+from dissectors.wire.paths import parts
+
+_MOST_TEXT = 200
+_MOST_TARGETS = 3
+
+#: Fields that name what an element of a response is about, by kind; the first that is set counts.
+_TOPIC = ("topic", "topic_name", "name", "topic_id")
+_PARTITION = ("partition_index", "partition", "index", "partition_id")
+_NAMES = (
+    ("group", ("group_id",)),
+    ("transactional id", ("transactional_id", "v3_and_below_transactional_id")),
+    ("resource", ("resource_name",)),
+    ("user", ("user",)),
+    ("feature", ("feature",)),
+    ("broker", ("broker_id",)),
+)
+_COORDINATOR_KEYS = {0: "group", 1: "transactional id", 2: "share partition"}
+
+#: What an error is about: kinds with names, e.g. ``(("group", "g"), ("topic", "orders"), ("partition", 0))``.
+Target = tuple[tuple[str, Any], ...]
+#: The path of an error code without indexes, as ``("responses", "partition_responses", "error_code")``.
+Pattern = tuple[str, ...]
+
+
+class Refusal(NamedTuple):
+    """An error in a response."""
+
+    path: tuple[str, ...]
+    code: int
+    name: str
+    target: Target
+    row: dict[str, Any]
+    judgement: Judgement
+
+    @property
+    def pattern(self) -> Pattern:
+        """The path of the error code without indexes."""
+        return tuple(part for part in self.path if not part.isdigit())
+
+
+def refusals(event: ResponseReceived) -> list[Refusal]:
+    """The errors of a response, in wire order; none if its layout is only a diagnosis."""
+    message = event.message
+    if message is None or message.diagnosis is not None or event.request is None:
+        return []
+    about = _about_request(event)
+    found = []
+    for error in summary.errors(message):
+        path = tuple(parts(error.path))
+        target, row = _target(message.body, path, about)
+        found.append(Refusal(path, error.code, error.name, target, row, judgement(message.api, error.code)))
+    return found
+
+
+def results(event: ResponseReceived, pattern: Pattern) -> Iterator[tuple[Target, int]]:
+    """What a response answers at a pattern: the target of each element, and its error code, which may be 0."""
+    assert event.message is not None
+    return _results(event.message.body, pattern, _about_request(event))
+
+
+def _results(values: Any, pattern: Sequence[str], target: Target) -> Iterator[tuple[Target, int]]:
+    if not isinstance(values, dict):
+        return
+    target = _named(values, target)
+    name, *below = pattern
+    value = values.get(name)
+    if not below:
+        if isinstance(value, int):
+            yield target, value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _results(each, below, target)
+    else:
+        yield from _results(value, below, target)
+
+
+def _target(body: dict[str, Any], path: tuple[str, ...], about: Target) -> tuple[Target, dict[str, Any]]:
+    """What the error at a path is about, and the struct with the error."""
+    value: Any = body
+    target, row = _named(body, about), body
+    for part in path[:-1]:
+        value = value[int(part)] if isinstance(value, list) else value.get(part)
+        if isinstance(value, dict):
+            target, row = _named(value, target), value
+    return target, row
+
+
+def _named(row: dict[str, Any], target: Target) -> Target:
+    """A target, and what a struct names."""
+    found = [(kind, value) for kind, fields in _NAMES if isinstance(value := _first(row, fields), str | int)]
+    if "coordinators" not in row and isinstance(key := row.get("key"), str):
+        found.append(("key", key))
+    if isinstance(topic := _first(row, _TOPIC), str):
+        found.append(("topic", topic))
+    index = next((row[name] for name in _PARTITION if isinstance(row.get(name), int)), None)
+    if index is not None:
+        found.append(("partition", index))
+    kinds = {kind for kind, _ in found}
+    return (*(each for each in target if each[0] not in kinds), *found) if found else target
+
+
+def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((value for name in names if (value := row.get(name)) not in (None, "", NULL_UUID)), None)
+
+
+def _about_request(event: ResponseReceived) -> Target:
+    """The group, transaction or key that the whole request is about."""
+    request = event.request
+    if request is None or not request.message.well_formed:
+        return ()
+    message = request.message
+    if message.api == "FindCoordinator":
+        kind = _COORDINATOR_KEYS.get(message.body.get("key_type", 0), "key")
+        return ((kind, key),) if isinstance(key := message.body.get("key"), str) else ()
+    found: list[tuple[str, Any]] = []
+    if (group := summary.group_id(message)) is not None:
+        found.append(("group", group))
+    if (transaction := summary.transactional_id(message)) is not None:
+        found.append(("transactional id", transaction))
+    return tuple(found)
+
+
+def without_partition(target: Target) -> Target:
+    """A target without its partition, which is not a root cause of its own."""
+    return tuple(each for each in target if each[0] != "partition")
+
+
+def target_text(target: Target, connection: ConnectionState) -> str:
+    """A target as text: ``group 'g', orders[0]``."""
+    found, topic, partition = [], "", None
+    for kind, name in target:
+        if kind == "topic":
+            topic = quoted(connection.run.topic_names.get(name) or name, MAX_NAME_LENGTH)
+        elif kind == "partition":
+            partition = name
+        else:
+            found.append(f"{kind} {quoted(repr(name), MAX_NAME_LENGTH)}")
+    if topic:
+        found.append(f"{topic}[{partition}]" if partition is not None else f"topic {topic}")
+    return ", ".join(found)
+
+
+def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
+    """Several targets in a sentence, with ``for`` before them; empty if no field names any."""
+    texts = list(dict.fromkeys(filter(None, (target_text(each, connection) for each in targets))))
+    if not texts:
+        return ""
+    more = f" and {len(texts) - _MOST_TARGETS} more" if len(texts) > _MOST_TARGETS else ""
+    return f" for {', '.join(texts[:_MOST_TARGETS])}{more}"
+
+
+def client_name(connection: ConnectionState) -> str:
+    """The client in a sentence: its client id, else its host."""
+    if connection.client_id:
+        return f"client {quoted(repr(connection.client_id), MAX_NAME_LENGTH)}"
+    return f"client {host_of(connection.client)}" if connection.client else "the client"
+
+
+def client_key(connection: ConnectionState) -> tuple[str, str | None]:
+    """What requests of one client have in common on all its connections."""
+    return host_of(connection.client), connection.client_id
+
+
+def broker_text(event: ResponseReceived, refusal: Refusal) -> str:
+    """What the broker says about an error, as a clause; empty if nothing, or if it may quote a secret."""
+    assert event.message is not None
+    row = refusal.row
+    texts = [row.get("error_message"), row.get("acknowledge_error_message")]
+    texts += [each.get("batch_index_error_message") for each in (row.get("record_errors") or ())[:1]]
+    texts.append(event.message.body.get("error_message"))
+    text = next(
+        (each for each in texts if isinstance(each, str) and each.strip() not in ("", "NONE", refusal.name)), None
+    )
+    if text is None or event.message.api.startswith("Sasl"):
+        return ""
+    request = event.request
+    if request is not None and may_hold_secrets(request.message) and holds_secret(request.message):
+        return ""
+    return f'; the broker says "{quoted(text.strip(), _MOST_TEXT)}"'
+
+
+def values_text(event: ResponseReceived, refusal: Refusal) -> str:
+    """The values of the request's fields that an error is about: `` (session_timeout_ms is 1000)``."""
+    asked = event.request_body
+    if asked is None or not refusal.judgement.fields:
+        return ""
+    element = _element(asked, dict(refusal.target)) or asked
+    found = []
+    for name in refusal.judgement.fields:
+        value = element.get(name, asked.get(name))
+        if isinstance(value, str | int) or (value is None and (name in element or name in asked)):
+            found.append(f"{name} is {quoted(repr(value) if isinstance(value, str) else str(value), MAX_NAME_LENGTH)}")
+    return f" ({', '.join(found)})".replace("None", "null") if found else ""
+
+
+def _element(asked: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | None:
+    """The struct of a request about a target: that of the partition, else that of the topic."""
+    topic, partition = target.get("topic"), target.get("partition")
+    if topic is None:
+        return None
+    for topic_row in _structs(asked):
+        if _first(topic_row, _TOPIC) == topic:
+            partitions = (each for each in _structs(topic_row) if ("partition", partition) in _named(each, ()))
+            return next(partitions, topic_row)
+    return None
+
+
+def _structs(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The structs in the arrays of a struct."""
+    for value in row.values():
+        if isinstance(value, list):
+            yield from (each for each in value if isinstance(each, dict))
+
+
+def quoted(text: str, most: int) -> str:
+    """A text of a peer as one line of at most `most` characters."""
+    return printable(text if len(text) <= most else f"{text[:most]}...")

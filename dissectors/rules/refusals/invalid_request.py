@@ -1,0 +1,113 @@
+"""E003: a request that was refused as invalid, explained by the validation of Kafka's own handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.refusals.validation import Violation, violations
+from dissectors.rules import rule
+from dissectors.rules.helpers.refused import (
+    Refusal,
+    broker_text,
+    client_name,
+    quoted,
+    refusals,
+    target_text,
+    targets_text,
+    without_partition,
+)
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MOST_VIOLATIONS = 4
+_MOST_TEXT = 300
+
+
+@rule(
+    "E003",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks what is wrong with a request that a broker refused as invalid (INVALID_REQUEST, INVALID_PARTITIONS, ...).
+
+    ## Why it matters
+    The error code does not name the field, and many versions of the protocol have no message for it. This rule applies
+    the validation of Kafka's handlers to the request that was refused, and names the fields. If it finds nothing, E001
+    reports the error.
+
+    ## Usual cause
+    A client whose author took a default for valid: a field that may be null but not at the first request, counts beside
+    an assignment, or acknowledgements before there is a session.
+
+    ## Example
+    A member that joins with epoch 0 must send all fields:
+    ```story
+    > ConsumerGroupHeartbeat v0 {"group_id": "orders", "member_epoch": 0, "rebalance_timeout_ms": -1,
+      "subscribed_topic_names": null, "topic_partitions": null}
+    < {"error_code": 42}
+    ```
+    ```story
+    > CreateTopics v5 {"topics": [{"name": "orders", "num_partitions": 1, "replication_factor": -1, "assignments": [
+      {"partition_index": 0, "broker_ids": [1]}]}]}
+    < {"topics": [{"name": "orders", "error_code": 42}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > ConsumerGroupHeartbeat v0 {"group_id": "orders", "member_epoch": 0, "rebalance_timeout_ms": 300000,
+      "subscribed_topic_names": ["orders"], "topic_partitions": []}
+    < {"error_code": 42}
+    ```
+
+    ## Sources
+    https://github.com/confluentinc/librdkafka/issues/5541
+    https://github.com/tulios/kafkajs/issues/1162
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
+    """
+    reported: set[tuple[str, ...]] = set()
+    for each, found in explained(event, refusals(event)):
+        texts = tuple(violation.text for violation in found)
+        if found and texts not in reported:
+            reported.add(texts)
+            yield _problem(event, each, found, connection)
+
+
+def explained(event: ResponseReceived, refused: list[Refusal]) -> list[tuple[Refusal, list[Violation]]]:
+    """Errors of a response, each with the violations that explain it: of the same topic, if both name one."""
+    if event.request is None or event.request_body is None:
+        return [(each, []) for each in refused]
+    message = event.request.message
+    by_target: dict[int, dict[str, list[Violation]]] = {}
+    for code in {each.code for each in refused}:
+        by_target[code] = {}
+        for violation in violations(message.api, message.body, message.version, code):
+            by_target[code].setdefault(violation.target, []).append(violation)
+    explanations = []
+    for each in refused:
+        violated = by_target[each.code]
+        names = [name for _, name in each.target if name in violated] if each.target else list(violated)
+        found = [*violated.get("", ()), *(one for name in names if name for one in violated[name])]
+        explanations.append((each, found))
+    return explanations
+
+
+def _problem(event: ResponseReceived, refusal: Refusal, found: list[Violation], connection: ConnectionState) -> Problem:
+    assert event.message is not None
+    premise = f"{found[0].premise}, but " if found[0].premise else ""
+    if len(texts := [each.text for each in found]) > _MOST_VIOLATIONS:
+        texts = [*texts[:_MOST_VIOLATIONS], f"{len(texts) - _MOST_VIOLATIONS} more"]
+    return Problem(
+        f"{event.message.api} of {client_name(connection)} was refused with {refusal.name}"
+        f"{targets_text([refusal.target], connection)}: "
+        f"{quoted(premise + ', '.join(texts), _MOST_TEXT)}{broker_text(event, refusal)}",
+        **locate(event.message, *refusal.path),
+        hint="; ".join(dict.fromkeys(each.change for each in found[:_MOST_VIOLATIONS])),
+        cause=f"{refusal.name} {target_text(without_partition(refusal.target), connection)}",
+    )

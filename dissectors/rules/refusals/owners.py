@@ -1,0 +1,93 @@
+"""Which rules of other families explain an error better than the tables.
+
+The rules of this family are silent about an error if one of its owners has found a problem of the same client: in the
+response or since its request, or since a loop began. They leave owners more time for a loop. If these stay silent,
+this family speaks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Final
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.rules import Rule, rules
+from dissectors.schemas.codes import Error
+from dissectors.trackers.state import ConnectionState
+
+#: The family of rules that need several frames.
+_OVER_TIME = "S"
+#: They report a loop within this time (s).
+OWNERS_TIME = 8.5
+
+_ACLS = ("X014", "X015")
+_LOGIN = ("X007", "X008", "X012", "X017", "X021", "V014")
+#: What is wrong with the batches of a Produce request.
+_BATCHES = (
+    "R001", "R002", "R004", "R005", "R006", "R007", "R008", "R011", "R012", "R016", "R018", "R019", "R020", "R022",
+    "R023", "R024",
+)  # fmt: skip
+_FENCED = ("S032", "S035")
+
+OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
+    Error.OFFSET_OUT_OF_RANGE: ("S026", "S027"),
+    Error.CORRUPT_MESSAGE: _BATCHES,
+    Error.INVALID_RECORD: _BATCHES,
+    Error.MESSAGE_TOO_LARGE: ("R021",),
+    Error.RECORD_LIST_TOO_LARGE: ("R021",),
+    Error.UNSUPPORTED_COMPRESSION_TYPE: ("R013",),
+    Error.UNKNOWN_TOPIC_OR_PARTITION: ("S011",),
+    Error.LEADER_NOT_AVAILABLE: ("S006", "S011"),
+    Error.NOT_LEADER_OR_FOLLOWER: ("S007", "S008"),
+    Error.FETCH_SESSION_ID_NOT_FOUND: ("S029",),
+    Error.INVALID_FETCH_SESSION_EPOCH: ("S029",),
+    Error.UNKNOWN_TOPIC_ID: ("S030",),
+    Error.INCONSISTENT_TOPIC_ID: ("S030",),
+    Error.COORDINATOR_NOT_AVAILABLE: ("S023",),
+    Error.NOT_COORDINATOR: ("S022",),
+    Error.NOT_CONTROLLER: ("S040",),
+    Error.ILLEGAL_GENERATION: ("S016", "S020"),
+    Error.UNKNOWN_MEMBER_ID: ("S015", "S016"),
+    Error.MEMBER_ID_REQUIRED: ("S014",),
+    Error.OUT_OF_ORDER_SEQUENCE_NUMBER: _FENCED,
+    Error.DUPLICATE_SEQUENCE_NUMBER: _FENCED,
+    Error.INVALID_PRODUCER_EPOCH: _FENCED,
+    Error.UNKNOWN_PRODUCER_ID: _FENCED,
+    Error.PRODUCER_FENCED: _FENCED,
+    Error.UNSUPPORTED_VERSION: ("V001", "V002", "V006", "V007", "V011", "V018"),
+    Error.INVALID_REQUEST: ("V016",),
+    Error.TOPIC_AUTHORIZATION_FAILED: _ACLS,
+    Error.GROUP_AUTHORIZATION_FAILED: _ACLS,
+    Error.CLUSTER_AUTHORIZATION_FAILED: _ACLS,
+    Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _ACLS,
+    Error.DELEGATION_TOKEN_AUTHORIZATION_FAILED: _ACLS,
+    Error.UNSUPPORTED_SASL_MECHANISM: _LOGIN,
+    Error.ILLEGAL_SASL_STATE: _LOGIN,
+    Error.SASL_AUTHENTICATION_FAILED: _LOGIN,
+    Error.DELEGATION_TOKEN_AUTH_DISABLED: _LOGIN,
+    Error.DELEGATION_TOKEN_NOT_FOUND: _LOGIN,
+    Error.DELEGATION_TOKEN_OWNER_MISMATCH: _LOGIN,
+    Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: _LOGIN,
+    Error.DELEGATION_TOKEN_EXPIRED: _LOGIN,
+}
+
+
+@functools.cache
+def owners(api: str, code: int) -> tuple[str, ...]:
+    """The codes of the rules over time that may explain an error and check the responses of an API."""
+    named = OWNERS.get(code, ())
+    return tuple(
+        each.code
+        for each in rules()
+        if each.code in named and each.code.startswith(_OVER_TIME) and _checks_responses(each, api)
+    )
+
+
+def _checks_responses(rule: Rule, api: str) -> bool:
+    return any(ResponseReceived in each.events and (not each.apis or api in each.apis) for each in rule.triggers)
+
+
+def has_owner_spoken(code: int, connection: ConnectionState, *, since: int) -> bool:
+    """Whether an owner of an error has found a problem of this client at `since` (ns) or later, in any API."""
+    return any(connection.has_problem(each, since=since) for each in OWNERS.get(code, ()))

@@ -1,0 +1,233 @@
+"""E002: a retriable error that does not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.refusals import Nature
+from dissectors.rules import rule
+from dissectors.rules.helpers.refused import (
+    Pattern,
+    Refusal,
+    Target,
+    broker_text,
+    client_key,
+    client_name,
+    refusals,
+    results,
+    targets_text,
+    values_text,
+)
+from dissectors.rules.refusals.owners import OWNERS_TIME, has_owner_spoken, owners
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: Refusals in a row for one target, or of all requests of the API if each has another target.
+_IN_A_ROW = 3
+_OF_ALL = 5
+#: Two refusals that took this long each (ns) are as many as others.
+_SLOW = 5 * SECOND
+#: After this time (ns) without a refusal, counting restarts. Incremental fetches do not say that a partition is well.
+_GAP = 30 * SECOND
+_GAP_OF_FETCH = 5 * SECOND
+#: A refusal that lasts this long (ns) is an error.
+_LASTING = 15 * SECOND
+#: The rule observes successes of an API until there was no refusal for this long (ns).
+_OBSERVED = 60 * SECOND
+
+_MOST_CLIENTS = 10_000
+_MOST_TARGETS = 1_000
+_MOST_ERRORS = 16
+_MOST_PATTERNS = 8
+
+
+@dataclass(slots=True)
+class _Target:
+    """Refusals of one target in a row."""
+
+    first: int
+    last: int
+    times: int = 0
+
+
+@dataclass(slots=True)
+class _Streak:
+    """Refusals of a client's requests of one API with one error, since all its targets succeeded for the last time.
+
+    `refused` of `requests` responses had the error. `severity` is that of the last report.
+    """
+
+    first: int
+    last: int
+    refused: int = 0
+    requests: int = 0
+    severity: Severity | None = None
+    targets: BoundedDict[Target, _Target] = field(default_factory=lambda: BoundedDict(_MOST_TARGETS))
+    patterns: set[Pattern] = field(default_factory=set)
+
+    @property
+    def is_total(self) -> bool:
+        """Whether all requests since the first were refused, and these are several."""
+        return self.refused == self.requests >= _OF_ALL
+
+
+#: Client and API.
+_Key = tuple[tuple[str, str | None], str]
+
+
+class _Streaks:
+    """The current streaks by error, and when an API was last refused."""
+
+    def __init__(self) -> None:
+        self.of: BoundedDict[_Key, dict[int, _Streak]] = BoundedDict(_MOST_CLIENTS)
+        self.refused_at: dict[str, int] = {}
+
+
+@rule("E002", severity=Severity.WARNING, events=(ResponseReceived,), only=FrameFlags.REFUSED, since="0.1")
+def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that an error after which clients retry passes.
+
+    ## Why it matters
+    Clients retry these errors silently, for minutes or forever: an application that hangs is often only that. The
+    errors that a broker restart, an election, the first use of a group or a new topic cause end within seconds; this
+    one was repeated at least three times for longer, without a success between. It is an error if it lasts 15 s, or if
+    every request of the client was refused.
+
+    ## Usual cause
+    The sentence names what the error means for this API, who usually has to change something, and what the broker says
+    in `error_message`.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    +1s
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    +1s
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    ```
+
+    ## Looks alike
+    A success between:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    +1s
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    +1s
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 7}]}]}
+    +1s
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_error_codes
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-580%3A+Exponential+Backoff+for+Kafka+Clients
+    """
+    message = event.message
+    if message is None or event.request is None or message.diagnosis is not None:
+        return
+    streaks = connection.run.state(_Streaks)
+    key = client_key(connection), message.api
+    found = [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
+    if not found:
+        _note_success(event, connection, streaks, key)
+        return
+    connection.run.subscribe("E002", api=message.api)
+    streaks.refused_at[message.api] = event.at
+    by_error: dict[int, list[Refusal]] = {}
+    for each in found:
+        by_error.setdefault(each.code, []).append(each)
+    _note_success(event, connection, streaks, key)
+    errors = streaks.of.touch(key, dict)
+    for code, refused in by_error.items():
+        streak = errors.get(code)
+        if streak is None or event.request.at - streak.last > _gap(message.api):
+            if streak is None and len(errors) >= _MOST_ERRORS:
+                continue
+            streak = errors[code] = _Streak(event.at, event.at, requests=1)
+        lasting = _count(streak, refused, event)
+        if lasting and not has_owner_spoken(code, connection, since=streak.first):
+            yield _problem(event, streak, lasting, connection)
+
+
+def _note_success(event: ResponseReceived, connection: ConnectionState, streaks: _Streaks, key: _Key) -> None:
+    """Count the response, and end what its targets without an error end; stop observing what is long over."""
+    api = key[1]
+    if event.at - streaks.refused_at.get(api, event.at) > _OBSERVED:
+        del streaks.refused_at[api]
+        connection.run.unsubscribe("E002", api=api)
+    if (errors := streaks.of.get(key)) is None:
+        return
+    for code, streak in list(errors.items()):
+        streak.requests += 1
+        for pattern in streak.patterns:
+            for target, result in results(event, pattern):
+                if result == 0:
+                    streak.targets.pop(target, None)
+        if not streak.targets:
+            del errors[code]
+    if not errors:
+        del streaks.of[key]
+
+
+def _count(streak: _Streak, refused: list[Refusal], event: ResponseReceived) -> list[Refusal]:
+    """Count a response in a streak; the refusals that are reported now."""
+    assert event.request is not None
+    assert event.message is not None
+    api = event.message.api
+    streak.refused += 1
+    streak.last = event.at
+    patience = refused[0].judgement.patience
+    if owners(api, refused[0].code):
+        patience = max(patience, OWNERS_TIME)
+    lasting = []
+    for each in refused:
+        if len(streak.patterns) < _MOST_PATTERNS:
+            streak.patterns.add(each.pattern)
+        target = streak.targets.touch(each.target, lambda: _Target(event.at, event.at))
+        if event.request.at - target.last > _gap(api):
+            target.first, target.times = event.at, 0
+        target.last = event.at
+        target.times += 1
+        needed = 2 if event.at - event.request.at >= _SLOW else _IN_A_ROW
+        first = streak.first if streak.is_total else target.first
+        if (streak.is_total or target.times >= needed) and event.at - first >= patience * SECOND:
+            lasting.append(each)
+    return lasting
+
+
+def _gap(api: str) -> int:
+    return _GAP_OF_FETCH if api in ("Fetch", "ShareFetch") else _GAP
+
+
+def _problem(event: ResponseReceived, streak: _Streak, lasting: list[Refusal], connection: ConnectionState) -> Problem:
+    assert event.message is not None
+    first = lasting[0]
+    api, judgement = event.message.api, first.judgement
+    if judgement.nature is Nature.TRANSIENT and event.at - streak.first >= _LASTING:
+        streak.severity = Severity.ERROR
+    elif streak.severity is None:
+        is_error = judgement.nature is Nature.TRANSIENT and streak.is_total
+        streak.severity = Severity.ERROR if is_error else Severity.WARNING
+    return Problem(
+        f"{streak.refused} of {streak.requests} {api} requests of {client_name(connection)} were refused with "
+        f"{first.name} in {(event.at - streak.first) / 1e9:.1f} s{targets_text(list(streak.targets), connection)}"
+        f"{values_text(event, first)}: {judgement.meaning}{broker_text(event, first)}",
+        **locate(event.message, *first.path),
+        hint=judgement.change,
+        blame=judgement.blame,
+        severity=streak.severity,
+        once_per=(client_key(connection), api, first.code, streak.severity),
+    )

@@ -1,0 +1,87 @@
+"""Every error code has a judgement, and the tables agree with Kafka's own facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from dissectors import refusals, schemas
+from dissectors.refusals import Judgement, Nature
+from dissectors.refusals.errors import by_api, cluster, groups, logs, security, transactions
+from dissectors.schemas.codes import Error
+
+TABLES = (logs, groups, transactions, cluster, security)
+#: Clients of Kafka give up after these, although Kafka calls them retriable: the same call has nothing to do.
+FINAL_ALTHOUGH_RETRIABLE = {
+    Error.ELECTION_NOT_NEEDED,
+    ("DeleteTopics", Error.UNKNOWN_TOPIC_OR_PARTITION),
+    ("DeleteTopics", Error.UNKNOWN_TOPIC_ID),
+    *((api, error) for api, error in by_api.ERRORS if error == Error.UNKNOWN_TOPIC_OR_PARTITION and api != "Metadata"),
+}
+
+
+def everything() -> Iterator[tuple[Any, Judgement]]:
+    for code, judgement in refusals.generic().items():
+        yield Error(code), judgement
+    yield from by_api.ERRORS.items()
+
+
+def name_of(value: Any) -> str:
+    if isinstance(value, Judgement):
+        return ""
+    return f"{value[0]}-{value[1].name}" if isinstance(value, tuple) else str(value.name)
+
+
+def test_no_error_code_is_without_a_judgement() -> None:
+    assert {each.code for each in schemas.errors()} - {0} == set(refusals.generic())
+    assert sum(len(table.ERRORS) for table in TABLES) == len(refusals.generic()), "an error is in two tables"
+
+
+def test_unknown_codes_have_a_judgement_too() -> None:
+    assert refusals.judgement("Fetch", 503) is refusals.UNKNOWN
+    assert refusals.judgement("Fetch", -2) is refusals.UNKNOWN
+
+
+def test_an_api_may_have_an_entry_of_its_own() -> None:
+    produce = refusals.judgement("Produce", Error.CORRUPT_MESSAGE)
+    fetch = refusals.judgement("Fetch", Error.CORRUPT_MESSAGE)
+    assert (produce.blame, fetch.blame) == ("client", "broker")
+    assert refusals.judgement("ListOffsets", Error.CORRUPT_MESSAGE) is refusals.generic()[Error.CORRUPT_MESSAGE]
+
+
+@pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
+def test_what_kafka_calls_retriable_is_not_final(key: Any, judgement: Judgement) -> None:
+    error = key[1] if isinstance(key, tuple) else key
+    facts = schemas.error(error)
+    assert facts is not None
+    if facts.retriable and key not in FINAL_ALTHOUGH_RETRIABLE:
+        assert judgement.nature is not Nature.FINAL
+
+
+@pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
+def test_it_is_written_to_be_put_into_a_sentence(key: Any, judgement: Judgement) -> None:
+    assert judgement.blame in ("broker", "client")
+    for text in (judgement.meaning, judgement.change):
+        assert text
+        assert not text.endswith(".")
+        assert re.match(r"[a-z]|AC|CRC", text), text
+    assert judgement.patience > 0
+
+
+@pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
+def test_its_fields_are_fields_of_a_request(key: Any, judgement: Judgement) -> None:
+    apis = [key[0]] if isinstance(key, tuple) else [each.name for each in schemas.apis()]
+    for name in judgement.fields:
+        assert any(name in names_of(schemas.message(f"{api}Request")["fields"]) for api in apis), name
+
+
+def names_of(fields: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The names of fields at any depth, as values have them."""
+    found = set()
+    for each in fields:
+        found.add(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", each["name"]).lower())
+        found |= names_of(each.get("fields", ()))
+    return found

@@ -1,0 +1,266 @@
+"""E001 to E004: what errors of brokers mean, and when they are problems; beside the stories on their pages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dissectors import rules
+from dissectors.connections.events import FRAME_EVENTS, ResponseReceived
+from dissectors.refusals import Nature, generic, judgement
+from dissectors.rules.refusals.owners import OWNERS, owners
+from dissectors.schemas.codes import Error
+from kproxy.trace.lines import FindingEntry, FindingLine
+from tests.kproxy.stories import Teller, findings
+
+PRODUCE = '> Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"index": 0}]}]}\n'
+
+
+def family_e(story: str) -> list[FindingEntry | FindingLine]:
+    return [each for each in findings(story) if each.code.startswith("E")]
+
+
+def produced(code: int, *, partition: int = 0, topic: str = "orders", **more: Any) -> str:
+    row = {"index": partition, "error_code": code, "base_offset": -1 if code else 7, **more}
+    return PRODUCE + f"< {json.dumps({'responses': [{'name': topic, 'partition_responses': [row]}]})}\n"
+
+
+def heartbeat(code: int) -> str:
+    return f'> Heartbeat v4 {{"group_id": "g", "member_id": "m"}}\n< {{"error_code": {code}}}\n'
+
+
+def ended(code: int) -> str:
+    return f'> EndTxn v3 {{"transactional_id": "t"}}\n< {{"error_code": {code}}}\n'
+
+
+def test_a_loop_is_counted_named_and_reported_once() -> None:
+    [finding] = family_e(9 * (produced(19, error_message="ISR is {1}") + "+500ms\n"))
+    assert (finding.code, finding.severity, finding.blame) == ("E002", "warning", "broker")
+    assert finding.message == (
+        "4 of 4 Produce requests of client 'app' were refused with NOT_ENOUGH_REPLICAS in 1.5 s for orders[0]: the "
+        "partition has fewer in-sync replicas than min.insync.replicas, so that acks=all is refused; the broker says "
+        '"ISR is {1}"'
+    )
+    assert finding.hint is not None
+    assert "min.insync.replicas" in finding.hint
+    assert finding.path == "responses[0].partition_responses[0].error_code"
+
+
+def test_a_loop_of_all_requests_is_an_error_and_one_that_lasts_becomes_one() -> None:
+    [finding] = family_e(9 * (produced(7) + "+300ms\n"))
+    assert finding.severity == "error"
+    assert finding.message.startswith("6 of 6 Produce requests of client 'app' were refused with REQUEST_TIMED_OUT")
+    well = produced(0, partition=1)
+    found = family_e(20 * (produced(7) + well + "+1s\n"))
+    assert [each.severity for each in found] == ["warning", "error"]
+    assert found[0].message.startswith("3 of 5 Produce requests")
+
+
+def test_a_success_ends_it() -> None:
+    loop = 2 * (produced(19) + "+1s\n")
+    assert not family_e(4 * (loop + produced(0)))
+    assert family_e(loop + produced(0, partition=1) + loop), "that of another partition does not"
+    assert family_e(loop + produced(0).replace("> ", "> as other ") + loop), "nor that of another client"
+
+
+def test_it_restarts_after_silence() -> None:
+    assert not family_e(2 * (2 * (produced(19) + "+1s\n") + "+31s\n"))
+
+
+def test_what_lasts_is_a_problem_only_if_it_is_repeated() -> None:
+    assert not family_e(produced(19) + "+10s\n" + produced(19))
+    slow = PRODUCE + "+29s\n" + produced(7).split("\n", 1)[1]
+    assert not family_e(slow)
+    assert family_e(2 * slow), "two that took 29 s each are as many as three"
+
+
+def test_each_request_may_have_another_partition() -> None:
+    story = "".join(produced(19, partition=each) + "+400ms\n" for each in range(9))
+    [finding] = family_e(story)
+    assert finding.message.startswith("5 of 5 Produce requests")
+    assert "for orders[0], orders[1], orders[2] and 2 more" in finding.message
+
+
+@pytest.mark.parametrize("code", [14, 15, 16, 27, 79])
+def test_the_first_use_of_a_group_is_silent(code: int) -> None:
+    assert not family_e(4 * (heartbeat(code) + "+1s\n") + heartbeat(0))
+
+
+@pytest.mark.parametrize("code", sorted(generic()))
+def test_a_single_error_is_a_problem_exactly_if_it_does_not_pass(code: int) -> None:
+    found = family_e(ended(code))
+    expected = judgement("EndTxn", code).nature is Nature.FINAL
+    assert [each.code for each in found] == (["E001"] if expected and not owned(code) else [])
+
+
+def owned(code: int) -> bool:
+    """Whether another rule reports the first occurrence of an error."""
+    return any(findings(ended(code), each) for each in OWNERS.get(code, ()))
+
+
+def test_the_values_of_the_request_that_matter_are_quoted() -> None:
+    [finding] = family_e('> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 1000}\n< {"error_code": 26}\n')
+    assert finding.message.startswith(
+        "JoinGroup of client 'app' was refused with INVALID_SESSION_TIMEOUT for group 'g' (session_timeout_ms is 1000)"
+    )
+    story = (
+        '> OffsetForLeaderEpoch v4 {"topics": [{"topic": "orders", "partitions": ['
+        '{"partition": 0, "current_leader_epoch": 5}, {"partition": 1, "current_leader_epoch": 11}]}]}\n'
+        '< {"topics": [{"topic": "orders", "partitions": [{"partition": 0}, {"partition": 1, "error_code": 74}]}]}\n'
+        "+3s\n"
+    )
+    [finding] = family_e(3 * story)
+    assert "for orders[1] (current_leader_epoch is 11)" in finding.message
+
+
+def test_the_brokers_message_is_quoted_bounded_and_printable() -> None:
+    records = [{"batch_index": 3, "batch_index_error_message": "bad \u001b[31m record " + "x" * 500}]
+    [finding] = family_e(produced(87, record_errors=records))
+    assert 'the broker says "bad \\x1b[31m record xxx' in finding.message
+    assert finding.message.endswith('xxx..."')
+    assert len(finding.message) < 600
+
+
+def test_a_message_that_says_nothing_is_not_quoted() -> None:
+    for text in ("NONE", "INVALID_RECORD", "", " "):
+        [finding] = family_e(produced(87, error_message=text))
+        assert "broker says" not in finding.message
+
+
+def test_a_message_is_not_quoted_if_the_request_has_a_secret() -> None:
+    def altered(name: str) -> str:
+        [finding] = family_e(
+            '> IncrementalAlterConfigs v1 {"resources": [{"resource_type": 4, "resource_name": "1", "configs": ['
+            f'{{"name": "{name}", "value": "hunter2"}}]}}]}}\n'
+            '< {"responses": [{"error_code": 40, "error_message": "Invalid value hunter2", "resource_type": 4, '
+            '"resource_name": "1"}]}\n'
+        )
+        return finding.message
+
+    assert "Invalid value hunter2" in altered("log.retention.ms")
+    assert "hunter2" not in altered("listener.name.sasl.jaas.config")
+
+
+def test_several_topics_with_one_error_are_one_finding() -> None:
+    topics = [{"name": f"t{each}", "error_code": 44} for each in range(5)]
+    asked = [{"name": f"t{each}"} for each in range(5)]
+    [finding] = family_e(f"> CreateTopics v5 {json.dumps({'topics': asked})}\n< {json.dumps({'topics': topics})}\n")
+    assert "for topic t0, topic t1, topic t2 and 2 more" in finding.message
+    assert finding.severity == "warning"
+
+
+def test_a_topic_that_exists_is_no_harm() -> None:
+    [finding] = family_e(
+        '> CreateTopics v5 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 36}]}\n'
+    )
+    assert finding.severity == "info"
+
+
+def test_an_invalid_request_is_explained_for_the_topic_that_was_refused() -> None:
+    """Of tulios/kafkajs#1162: only one of the topics is wrong."""
+    right = {"name": "right", "num_partitions": 1, "replication_factor": 1}
+    wrong = {**right, "name": "wrong", "assignments": [{"partition_index": 0, "broker_ids": [1]}]}
+    story = (
+        f"> CreateTopics v5 {json.dumps({'topics': [right, wrong]})}\n"
+        '< {"topics": [{"name": "right", "error_code": 42}, {"name": "wrong", "error_code": 42}]}\n'
+    )
+    found = {each.code: each for each in family_e(story)}
+    assert set(found) == {"E001", "E003"}
+    assert "topic wrong: num_partitions and replication_factor must be -1 with assignments" in found["E003"].message
+    assert "for topic right" in found["E001"].message, "nothing is known to be wrong with this one"
+    assert "wrong" not in found["E001"].message
+
+
+def test_a_partial_join_is_explained() -> None:
+    """Of confluentinc/librdkafka#5541."""
+    [finding] = family_e(
+        '> ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout_ms": '
+        '-1, "subscribed_topic_names": null, "topic_partitions": null}\n'
+        '< {"error_code": 42, "error_message": "RebalanceTimeoutMs must be provided in first request."}\n'
+    )
+    assert finding.code == "E003"
+    assert finding.message == (
+        "ConsumerGroupHeartbeat of client 'app' was refused with INVALID_REQUEST for group 'g': with member_epoch 0 "
+        "the request must be complete, but rebalance_timeout_ms is -1, subscribed_topic_names and "
+        "subscribed_topic_regex "
+        'are null, topic_partitions is null; the broker says "RebalanceTimeoutMs must be provided in first request."'
+    )
+
+
+def test_owners_are_rules_about_frames() -> None:
+    found = {each.code: each for each in rules.rules()}
+    for error, named in OWNERS.items():
+        for code in named:
+            assert any(set(each.events) & set(FRAME_EVENTS) for each in found[code].triggers), (error, code)
+
+
+def test_only_those_that_check_the_responses_of_an_api_get_more_time() -> None:
+    assert owners("Metadata", Error.LEADER_NOT_AVAILABLE) == ("S006", "S011")
+    assert owners("ListOffsets", Error.LEADER_NOT_AVAILABLE) == ()
+    assert owners("EndTxn", Error.COORDINATOR_NOT_AVAILABLE) == ("S023",)
+
+
+def test_what_a_rule_found_in_the_request_explains_its_refusal() -> None:
+    batches = 2 * [{"records": [{"key": "k", "value": "v"}]}]
+    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batches}]}]
+    sent = f"> Produce v9 {json.dumps({'acks': -1, 'topic_data': topics})}\n"
+    refused = produced(87).split("\n", 1)[1]
+    assert {each.code for each in findings(sent + refused)} & {"R024", "E001"} == {"R024"}
+    assert {each.code for each in findings(PRODUCE + refused)} & {"R024", "E001"} == {"E001"}
+
+
+def test_an_owner_speaks_alone() -> None:
+    denied = '> Metadata v9 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 29}]}\n'
+    assert {each.code for each in findings(denied)} & {"X014", "E001"} == {"X014"}
+
+
+def test_if_the_owner_of_a_loop_is_silent_it_is_reported_nevertheless() -> None:
+    """A client that never looks up the coordinator is none of S022."""
+    denied = (
+        '> OffsetFetch v8 {"groups": [{"group_id": "g"}]}\n< {"groups": [{"group_id": "g", "error_code": 16}]}\n+2s\n'
+    )
+    asked = '> FindCoordinator v2 {"key": "g"}\n< {"node_id": 1, "host": "kafka-1", "port": 9092}\n'
+    assert {each.code for each in findings(6 * denied)} >= {"E002"}
+    codes = [each.code for each in findings(9 * (asked + denied))]
+    assert codes.count("S022") == 1
+    assert codes.count("E002") <= 1
+
+
+def test_another_owner_may_have_spoken_of_another_frame_of_the_loop() -> None:
+    """S008 reports the Metadata response that still names the leader which denies it."""
+    story = (
+        '> Metadata v8 {"topics": [{"name": "orders"}]}\n'
+        '< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "topics": [{"name": "orders", "partitions": '
+        '[{"partition_index": 0, "leader_id": 1}]}]}\n' + produced(6) + "+600ms\n"
+    )
+    assert {"S008", "E002"} & {each.code for each in findings(30 * story)} == {"S008"}
+
+
+def test_errors_in_a_layout_that_is_only_guessed_are_not_judged() -> None:
+    story = (
+        '> Heartbeat v1 {"group_id": "g", "member_id": "m"}\n< {"error_code": 42} with moved:throttle_time_ms:last\n'
+    )
+    assert not family_e(story)
+
+
+def test_successes_are_observed_for_the_refused_api_alone_and_not_forever() -> None:
+    teller = Teller()
+    run = teller.inspector._inspection.run_state
+    teller.tell(heartbeat(0) + produced(0))
+    assert "E002 Produce" not in run.subscribed
+    teller.tell(produced(19) + heartbeat(0))
+    observing = {each for each in run.subscribed if each.startswith("E002")}
+    assert observing == {"E002 Produce"}
+    teller.tell("+30s\n" + produced(0))
+    assert "E002 Produce" in run.subscribed, "so that a new refusal soon after does not change the plans of all frames"
+    teller.tell("+31s\n" + produced(0))
+    assert "E002 Produce" not in run.subscribed
+
+
+def test_a_subscription_to_one_api_is_no_subscription_to_others() -> None:
+    dispatch = rules._interested
+    for api, expected in (("Produce", True), ("Heartbeat", False)):
+        chosen = dispatch._choose(ResponseReceived, api, 1, True, 0, frozenset({"E002 Produce"}))
+        assert ("E002" in [each.code for each in chosen]) is expected
