@@ -129,9 +129,9 @@ def _below(location: StructLocation) -> Iterator[StructLocation]:
             (*location.path, one.name + "[]" * one.array),
             (*location.ups, (part, min(index, len(layout.fields)))),
         )
-        below = StructLocation(path, one.struct, inner.part, ups, location.above, location.outer)
+        below = StructLocation(path, one.struct, inner.part, ups, location.above)
         if isinstance(inner, Array):
-            below = below._replace(above=location.above | {inner}, outer=location.outer or inner, array=inner)
+            below = below._replace(above=location.above | {inner}, array=inner)
         elif inner.null is None and location.array is not None and one.tag is None:
             below = below._replace(array=location.array, fixed=location.fixed + part.min_size - inner.part.min_size)
         yield from _below(below)

@@ -10,6 +10,7 @@ from dissectors.collector import collector_disabled
 from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
+from dissectors.diagnosis.elements import Element, Elements
 from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.proposals import Proposal, of_other_apis
@@ -34,6 +35,9 @@ MAKE = 60
 
 #: The cost in bits of writing one element differently from the others.
 ONE_ELEMENT = 6.0
+
+#: The number of elements that are tried separately.
+MOST_SUSPECTS = 12
 
 #: The additional cost in bits of a second edit.
 SECOND = 8.0
@@ -130,7 +134,6 @@ class Search:
         version: Version of the body.
         reads: Whether the right layout decodes the frame to its last byte.
         left: The number of bytes after its last field, if it decodes otherwise.
-        elements: By array of the body: elements that may be the only ones written wrong.
         words: Strings from the request or the connection.
         usual: What `habits` gives for the edits that the same peer has made before.
         work: The most fields to read; None for `WORK`.
@@ -144,13 +147,11 @@ class Search:
         *,
         reads: bool,
         left: int = 0,
-        elements: dict[str, list[int]] | None = None,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[Habit] = frozenset(),
         work: int | None = None,
     ) -> None:
         self._reads, self._left = reads, left
-        self._elements = elements or {}
         self._usual = usual
         self._layout = layout
         self._proposals = proposals_for(layout.name, version)
@@ -164,7 +165,7 @@ class Search:
         self._best = float("inf")
         #: The cost of the right layout if it decodes the whole frame.
         self.right: float | None = None
-        self._depths: list[tuple[int, float, Proposal, int | None]] = []
+        self._depths: list[tuple[int, float, Proposal, Element | None]] = []
 
     def run(self) -> Readings:
         """The readings that fit; never none: any frame may have trailing bytes."""
@@ -247,7 +248,7 @@ class Search:
             if edit is None or edit.kind not in LOOSE
         )
 
-    def _try(self, base: _Base, choice: Choice, element: int | None = None) -> None:
+    def _try(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
         """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""
         prior, proposal, location = choice
         if element is not None:
@@ -262,7 +263,7 @@ class Search:
             elif element is None:
                 end = base.trace.resume(location, proposal, limit)
             else:
-                end = base.trace.resume_in_one(location, proposal, element, limit)
+                end = self._elements.resume(element, location, proposal, limit)
             cost = frame.cost
         except TooExpensive:
             return
@@ -292,13 +293,16 @@ class Search:
                 self._try(base, choice)
 
     def _in_one_element(self, base: _Base, tried: list[Choice]) -> None:
-        for choice in tried:
-            location = choice[2]
-            for element in (
-                self._elements.get(location.path[0].removesuffix("[]"), ()) if location and location.outer else ()
-            ):
-                if self._frame.work > 0:
-                    self._try(base, choice, element)
+        """Apply edits only in one element, first those of its own struct, then those of arrays in it."""
+        self._elements = Elements(self._frame, self._pair, self._horizon)
+        suspects = self._elements.suspects(MOST_SUSPECTS)
+        for is_in in (Element.has, Element.encloses):
+            for element in suspects:
+                for choice in tried:
+                    if choice[2] is not None and is_in(element, choice[2]) and self._frame.work > 0:
+                        self._try(base, choice, element)
+            if self._convincing(FINE, FINE_BYTE):
+                return
 
     def _try_other_apis(self, base: _Base) -> None:
         """Read a small frame with the bodies of other APIs, which are no bases of further edits."""
@@ -326,7 +330,7 @@ class Search:
             if self._frame.work <= 0:
                 return
 
-    def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, int | None, float]]:
+    def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, Element | None, float]]:
         """The edits that are combined with a second one: those of the whole frame, then those that read furthest."""
         for prior, proposal, _ in tried:
             if proposal.kind in _KINDS and proposal.field in ALL:
@@ -337,6 +341,8 @@ class Search:
                 yield proposal, element, prior
 
 
-def _edit(proposal: Proposal, element: int | None) -> Edit:
+def _edit(proposal: Proposal, element: Element | None) -> Edit:
     edit = proposal.edit
-    return edit if element is None else replace(edit, field=edit.field.replace("[]", f"[{element}]", 1))
+    for index in element.indexes if element is not None else ():
+        edit = replace(edit, field=edit.field.replace("[]", f"[{index}]", 1))
+    return edit
