@@ -17,11 +17,14 @@ from dissectors.wire.layout import Field, Layout
 #: The bits that one value contradicts a reading with, and at most all of them.
 ABSURD = 24.0
 UNLIKELY = 16.0
-MOST = 30.0
+MOST = 25.0
 
 #: Fields that tell the elements of an array apart, and those of them that count from 0.
 _INDEXES = frozenset({"partition_index", "partition", "partition_id", "index"})
 _KEYS = _INDEXES | {"node_id", "broker_id", "topic_id", "topic", "topic_name", "name", "api_key", "group_id"}
+
+#: The largest frame whose values are examined.
+SMALL = 32 << 10
 
 #: An index is far from the others if it is so many times the next smaller one.
 FAR = 8
@@ -30,8 +33,8 @@ FAR = 8
 _CODES = ("error_code", "is_internal")
 
 
-def absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
-    """By how many bits the values of a frame contradict the layout that they were read in."""
+def frame_absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
+    """By how many bits the values of a frame contradict the layout that they were read in, at most `MOST`."""
     return min(sum(_of_struct(layout, values)), MOST)
 
 
@@ -61,7 +64,7 @@ def _is_absurd(one: Field, value: Any) -> bool:
 
 
 def _of_keys(elements: list[Mapping[str, Any]]) -> Iterator[float]:
-    """The elements of an array differ in their keys, and indexes are near each other."""
+    """The elements of an array differ in their keys; indexes are near each other, and not multiples of 256."""
     for key in _KEYS.intersection(elements[0]) if len(elements) > 1 else ():
         found = [each[key] for each in elements if each.get(key) is not None]
         if len(set(found)) < len(found):
@@ -70,3 +73,5 @@ def _of_keys(elements: list[Mapping[str, Any]]) -> Iterator[float]:
             *_, next_greatest, greatest = sorted(found)
             if greatest > FAR * (next_greatest + FAR):
                 yield UNLIKELY
+            elif greatest >> 8 and not greatest & 0xFF and next_greatest != greatest - 1:
+                yield UNLIKELY  # read a byte too late

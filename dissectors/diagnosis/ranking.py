@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.diagnosis.absurd_values import absurdity
+from dissectors.diagnosis.absurd_values import SMALL, frame_absurdity
 from dissectors.diagnosis.best_explanation import writes_same_bytes
 from dissectors.diagnosis.relation_costs import relation_cost
 from dissectors.diagnosis.restored import restored
@@ -17,9 +17,8 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
 
-#: The number of readings that get a second look, and the largest frame for which that is worthwhile.
+#: The number of readings that get a second look.
 FINALISTS = 16
-SMALL = 32 << 10
 
 #: The distance in bits from the best reading within which another one is a finalist.
 CLOSE = 16.0
@@ -90,7 +89,7 @@ def _absurdity(best: Ranked) -> float:
     """The bits that the best reading contradicts itself with: all that speaks for none of those that were tried."""
     if best.edit is None or best.loose or best.values is None:
         return 0.0
-    return sum(absurdity(one.struct, best.values.get(one.name) or {}) for one in best.layout.fields if one.struct)
+    return frame_absurdity(best.layout, best.values)
 
 
 def _share(first: Ranked, others: list[Ranked], explained: float) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dissectors.collector import collector_disabled
+from dissectors.diagnosis.absurd_values import MOST, SMALL, UNLIKELY, frame_absurdity
 from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
@@ -18,6 +19,7 @@ from dissectors.diagnosis.struct_edits import proposals_for
 from dissectors.diagnosis.struct_reader import read_whole
 from dissectors.edits import LOOSE, Edit, EditError
 from dissectors.wire.layout import Layout
+from dissectors.wire.walk import walk
 
 #: The most fields read per frame (a microsecond or less each). Of large frames only the beginning is read, which shows
 #: how they depart, and pairs of edits are hardly tried.
@@ -172,9 +174,9 @@ class Search:
         base = _Base(None, self._pair, self._try_right_layout(), 0.0)
         tried = choices(self._pair, self._proposals)
         self._try_all(base, tried)
+        if self._size < LARGE and not self._convincing(FINE, FINE_BYTE, RARE, UNLIKELY):
+            self._in_one_element(base, tried)
         if self.right is None and not self._reads:
-            if self._size < LARGE and not self._convincing(FINE, FINE_BYTE, RARE):
-                self._in_one_element(base, tried)
             if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_other_apis(base)
             if not self._convincing(GOOD, GOOD_BYTE):
@@ -239,14 +241,21 @@ class Search:
         self._found.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
-    def _convincing(self, fixed: float, per_byte: float, rarity: float = float("inf")) -> bool:
+    def _convincing(self, fixed: float, per_byte: float, rarity: float = float("inf"), absurd: float = MOST) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
         most = fixed + per_byte * self._size
-        return any(
-            cost < most and prior < rarity
-            for cost, prior, edit in self._found
-            if edit is None or edit.kind not in LOOSE
-        )
+        found = [
+            each
+            for each in self._found
+            if each[0] < most and each[1] < rarity and (each[2] is None or each[2].kind not in LOOSE)
+        ]
+        return bool(found) and (absurd >= MOST or self._absurdity(min(found, key=lambda each: each[0])[2]) < absurd)
+
+    def _absurdity(self, edit: Edit | None) -> float:
+        """The bits that the values read under an edit contradict it with."""
+        if self._size > SMALL or (layout := self._edited(edit)) is None:
+            return 0.0
+        return frame_absurdity(layout, walk(layout, self._frame.data, 4).values)
 
     def _try(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
         """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""

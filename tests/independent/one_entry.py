@@ -29,9 +29,13 @@ from tests.independent.ordinary import leaves_no_trace
 #: From which confidence a diagnosis counts as sure.
 SURE = 0.95
 
-_BATCH = bytes.fromhex(
-    "0000000000000000 0000003a ffffffff 02 a7a1b2c3 0000 00000000 00000190a1b2c3d4 00000190a1b2c3d4"
-    "ffffffffffffffff ffff ffffffff 00000001 10 00 00 00 01 04 68 69 00".replace(" ", "")
+#: Batches of one record, whose CRC and value differ.
+_BATCHES = tuple(
+    bytes.fromhex(
+        f"0000000000000000 0000003a ffffffff 02 {crc} 0000 00000000 00000190a1b2c3d4 00000190a1b2c3d4"
+        f"ffffffffffffffff ffff ffffffff 00000001 10 00 00 00 01 04 {value} 00"
+    )
+    for crc, value in (("a7a1b2c3", "6869"), ("01f3d27b", "796f"), ("5c0d9e11", "6f6b"))
 )
 
 
@@ -57,7 +61,7 @@ _NO_ERROR = {"throttle_time_ms": 0, "error_code": 0}
 MESSAGES: list[tuple[str, tuple[int, ...], Values]] = [
     ("ProduceRequest", (3, 9, 12), {
         "transactional_id": None, "acks": -1, "timeout_ms": 30_000,
-        "topic_data": _topics(_partitions("index", records=_BATCH), inside="partition_data")}),
+        "topic_data": _topics(_partitions("index", records=_BATCHES), inside="partition_data")}),
     ("ProduceResponse", (7, 9, 12), {
         "throttle_time_ms": 0,
         "responses": _topics(_partitions(
@@ -73,7 +77,7 @@ MESSAGES: list[tuple[str, tuple[int, ...], Values]] = [
         **_NO_ERROR, "session_id": 0,
         "responses": _topics(_partitions(
             error_code=0, high_watermark=(51_124, 88_002, 8), last_stable_offset=(51_124, 88_002, 8),
-            log_start_offset=(0, 20, 0), aborted_transactions=None, preferred_read_replica=-1, records=_BATCH),
+            log_start_offset=(0, 20, 0), aborted_transactions=None, preferred_read_replica=-1, records=_BATCHES),
             topic="topic")}),
     ("OffsetCommitRequest", (7, 9), _GROUP | {
         "topics": _topics(_partitions(**_OFFSETS, committed_metadata=""))}),
