@@ -9,8 +9,9 @@ from typing import Any
 from msgspec import structs
 
 from dissectors.diagnosis import wording
+from dissectors.diagnosis.absurd_values import SMALL
 from dissectors.diagnosis.first_difference import Difference, first_departure
-from dissectors.diagnosis.ranking import SMALL, Ranked, rank
+from dissectors.diagnosis.ranking import Ranked, rank
 from dissectors.diagnosis.search import Habit, search
 from dissectors.diagnosis.shift_signs import shows_shift
 from dissectors.diagnosis.tag_sizes import with_sizes

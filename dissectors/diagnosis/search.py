@@ -35,8 +35,10 @@ BETTER = 0.8
 TRY = 8
 MAKE = 60
 
-#: The cost in bits of writing one element differently from the others.
+#: The cost in bits of writing one element differently from the others, and of forgetting its tag buffer: code for one
+#: case writes its fields, but no serializer does the rest.
 ONE_ELEMENT = 6.0
+ONE_TAG_BUFFER = 1.0
 
 #: The number of elements that are tried separately.
 MOST_SUSPECTS = 12
@@ -261,7 +263,7 @@ class Search:
         """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""
         prior, proposal, location = choice
         if element is not None:
-            prior += ONE_ELEMENT
+            prior += ONE_TAG_BUFFER if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT
         rarity = prior + base.prior - (self._bonus(proposal) if self._usual else 0.0)
         frame, limit = self._frame, self._best + WINDOW - rarity
         frame.work -= TRY
