@@ -228,25 +228,20 @@ class Connection:
 
     def incomplete_frame(self, direction: Direction, *, at: int) -> FrameIncomplete:
         """The event for the incomplete frame of a direction."""
-        return FrameIncomplete(at, direction, *self.partial_frame(direction), self._whole_message(direction))
+        return FrameIncomplete(at, direction, *self.partial_frame(direction), self._nearly_whole_message(direction))
 
-    def _whole_message(self, direction: Direction) -> Message | None:
-        """The message that the bytes of an incomplete frame are already, to the last one: its length prefix is wrong.
-
-        None if more than a few bytes are missing, and while SASL tokens are expected.
-        """
+    def _nearly_whole_message(self, direction: Direction) -> Message | None:
+        """The message in an incomplete frame; None if many bytes are missing, or SASL tokens are expected."""
         frame = self._framers[direction].nearly_whole
         if frame is None or self._raw_sasl or self._tokens:
             return None
         if direction is Direction.REQUEST:
-            message = read_request(frame)
-        else:
-            found = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
-            if found is None:
-                return None
-            asked = found[1].message
-            message = read_response(frame, asked.api_key, asked.version)
-        return message if message.well_formed else None
+            return read_request(frame)
+        found = self._in_flight.find(_RESPONSE_HEAD(frame, 0)[1])
+        if found is None:
+            return None
+        asked = found[1].message
+        return read_response(frame, asked.api_key, asked.version)
 
     def _take(self, direction: Direction, item: Item, at: int, events: list[Event]) -> None:
         if isinstance(item, Frame):

@@ -222,15 +222,20 @@ class BytesDiffer:
 class FrameIncomplete:
     """A frame is still incomplete `INCOMPLETE_AFTER` its last bytes: `have` of them were received.
 
-    `size` is its total size, 0 while that is unknown. `whole` is the message that the bytes are already, to the last
-    one, if only a few bytes are missing.
+    `size` is its total size, 0 while that is unknown. `nearly_whole` is the message in it if only a few
+    bytes are missing.
     """
 
     at: int
     direction: Direction
     have: int
     size: int
-    whole: Message | None = None
+    nearly_whole: Message | None = None
+
+    @property
+    def whole(self) -> Message | None:
+        """The message that the bytes are already, to the last one, if any: the length prefix is wrong."""
+        return self.nearly_whole if self.nearly_whole is not None and self.nearly_whole.well_formed else None
 
 
 @dataclass(slots=True)
@@ -238,7 +243,8 @@ class ConnectionEnded:
     """The end of a connection. `unanswered` are the requests in flight, oldest first.
 
     `incomplete_frames` are the bytes of incomplete frames, by direction. `by` is the side that ended it (``client``,
-    ``server``, ``proxy``) and `how` is ``fin``, ``reset`` or a description; both are None if unknown.
+    ``server``, ``proxy``) and `how` is ``fin``, ``reset`` or a description; both are None if unknown. `unacknowledged`:
+    TCP has sent the last bytes of a direction so many times, and the other side has not acknowledged them.
     """
 
     at: int
@@ -246,6 +252,7 @@ class ConnectionEnded:
     incomplete_frames: tuple[int, int] = (0, 0)
     by: str | None = None
     how: str | None = None
+    unacknowledged: tuple[Direction, int] | None = None
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from dissectors.diagnosis.checkpoints import StructLocation, Trace
 from dissectors.diagnosis.frame_layouts import FrameLayouts
-from dissectors.diagnosis.proposals import Proposal, of_body, of_header
+from dissectors.diagnosis.proposals import OF_FIELD, Proposal, of_body, of_header
 from dissectors.diagnosis.struct_edits import Proposals, of_struct
 from dissectors.diagnosis.struct_reader import Array, compiled_struct, inner_of
 from dissectors.edits import Edit
@@ -19,6 +19,9 @@ COMMON = 6.0
 
 #: The largest prior, in bits, of an edit that is tried as a second one.
 SECOND_MOST = 7.5
+
+#: The prior, in bits, of writing a field of the same name in another struct in the same wrong way.
+AGAIN = 1.0
 
 #: The `field` of edits of a whole frame, and of those that change all of header or body.
 WHOLE = (*SCOPES, "header")
@@ -80,8 +83,17 @@ def second_edits(
         else:
             local = of_struct(pair.body.name, proposals.version, location.path, location.layout, SECOND_MOST, reach)
         made += [(each.prior, each, location) for each in local if each.step < reach]
+        if on.kind in OF_FIELD and id(location.layout) in right_ids:
+            made += [
+                (AGAIN, each, location) for each in proposals.of(location) if _repeats(each, on) and each.step < reach
+            ]
     made.sort(key=_prior)
     return made
+
+
+def _repeats(one: Proposal, first: Proposal) -> bool:
+    """Whether a proposal writes a field of the same name in the same way, in another struct."""
+    return (one.kind, one.arguments, one.name) == (first.kind, first.arguments, first.name) and one.field != first.field
 
 
 def whole_frame_choices(pair: FrameLayouts, proposed: Iterable[Proposal], most: float) -> list[Choice]:
@@ -129,9 +141,9 @@ def _below(location: StructLocation) -> Iterator[StructLocation]:
             (*location.path, one.name + "[]" * one.array),
             (*location.ups, (part, min(index, len(layout.fields)))),
         )
-        below = StructLocation(path, one.struct, inner.part, ups, location.above, location.outer)
+        below = StructLocation(path, one.struct, inner.part, ups, location.above)
         if isinstance(inner, Array):
-            below = below._replace(above=location.above | {inner}, outer=location.outer or inner, array=inner)
+            below = below._replace(above=location.above | {inner}, array=inner)
         elif inner.null is None and location.array is not None and one.tag is None:
             below = below._replace(array=location.array, fixed=location.fixed + part.min_size - inner.part.min_size)
         yield from _below(below)

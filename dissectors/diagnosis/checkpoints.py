@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.costs import FrameReading, Replacement, Step
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.struct_reader import Array, Nested, StructSteps, compiled_struct
@@ -47,7 +46,7 @@ class StructLocation(NamedTuple):
     """A struct of a body: its path, and its position in the compiled layout.
 
     `ups` are the enclosing structs with the index of the step in each, outermost first. `above` are the enclosing
-    arrays, `outer` is the first of them. `array` is the array whose elements have at least `fixed` bytes besides this
+    arrays. `array` is the array whose elements have at least `fixed` bytes besides this
     struct.
     """
 
@@ -56,7 +55,6 @@ class StructLocation(NamedTuple):
     part: StructSteps
     ups: tuple[tuple[StructSteps, int], ...] = ()
     above: frozenset[Array] = frozenset()
-    outer: Array | None = None
     array: Array | None = None
     fixed: int = 0
 
@@ -80,16 +78,6 @@ class _Entry(NamedTuple):
     number: int
 
 
-class _Opened(NamedTuple):
-    """An array in the body: its count of elements, and a checkpoint at each of them."""
-
-    entry: _Entry
-    at: int
-    number: int
-    first: Checkpoint
-    starts: list[Checkpoint]
-
-
 class Trace:
     """A reading of a frame under one layout.
 
@@ -100,7 +88,6 @@ class Trace:
     def __init__(self, frame: FrameReading, pair: Layouts, limit: float, horizon: int) -> None:
         self._frame = frame
         self._entries: dict[StructSteps, _Entry] = {}
-        self._opened: dict[Array, _Opened] = {}
         #: Arrays whose elements would fit into the frame if they were as small as possible.
         self._openable: set[Array | Nested] = set()
         self._horizon = horizon
@@ -169,33 +156,6 @@ class Trace:
                 return entry, at
         return None, 0
 
-    def resume_in_one(self, location: StructLocation, proposal: Proposed, element: int, limit: float) -> int:
-        """As `resume`, but apply the proposal only in one element of the array that contains the struct."""
-        array, frame = location.outer, self._frame
-        opened = self._opened.get(array) if array else None
-        if opened is None or array is None or element >= opened.number:
-            raise self._earlier_misfit(limit)
-        number = opened.number
-        begin = element
-        if not opened.starts:  # the count of elements only fits if one of them is smaller
-            begin = 0
-            if number > frame.end - opened.first.pos:
-                raise Misfit(opened.entry.points[opened.at].pos)
-        elif element >= len(opened.starts):
-            raise self._earlier_misfit(limit)
-        exchange = proposal.exchange(location)
-        pos = self._resume_at(opened.starts[begin] if opened.starts else opened.first, limit)
-        try:
-            for index in range(begin, number):
-                frame.exchange = exchange if index == element else None
-                pos = array.part.read(frame, pos)
-            frame.exchange = None
-            for each in opened.entry.part.steps[opened.at + 1 :]:
-                pos = each(frame, pos)
-            return self._finish(opened.entry, pos)
-        finally:
-            frame.exchange = None
-
     def _earlier_misfit(self, limit: float) -> Misfit:
         self._frame.cost = self.cost
         if self.stopped is None:
@@ -260,14 +220,8 @@ class Trace:
             number, pos = array.count(frame, start)
             if 0 < number <= frame.end - pos:
                 self._openable.add(array)
-            starts: list[Checkpoint] = []
-            if entry.up is None and number > 0:
-                first = Checkpoint(pos, frame.cost + value_costs.count(number), frame.work)
-                self._opened[array] = _Opened(entry, at, number, first, starts)
             pos = array.check_count(frame, start, number, pos, array.min_size)
             for index in range(number):
-                if entry.up is None:
-                    starts.append(Checkpoint(pos, frame.cost, frame.work))
                 if index == 0 and array.exception_index != 0:
                     pos = self._struct(array.part, pos, entry, at, array, number)
                 else:

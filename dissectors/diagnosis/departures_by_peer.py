@@ -17,7 +17,7 @@ MOST_EACH = 4
 PATIENCE = 8
 
 #: Decode warnings that result from reading at a wrong offset.
-SUSPICIOUS = frozenset({"null", "bool", "utf8", "length", "tag_size", "implausible"})
+SUSPICIOUS = frozenset({"null", "bool", "utf8", "length", "tag_size", "tag_order", "implausible"})
 
 _Key = tuple[str, int, int, bool]
 

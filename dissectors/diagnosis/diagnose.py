@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
 from dissectors.diagnosis import wording
+from dissectors.diagnosis.absurd_values import SMALL
 from dissectors.diagnosis.first_difference import Difference, first_departure
-from dissectors.diagnosis.ranking import SMALL, Ranked, rank
+from dissectors.diagnosis.ranking import Ranked, rank
 from dissectors.diagnosis.search import Habit, search
 from dissectors.diagnosis.shift_signs import shows_shift
 from dissectors.diagnosis.tag_sizes import with_sizes
@@ -54,9 +55,6 @@ MOST_LOOSE = 0.6
 #: The highest confidence of an edit of a frame that the right layout decodes to its last byte.
 MOST_DOUBTFUL = 0.9
 
-#: The number of elements of an array that are tried separately.
-MOST_SUSPECTS = 3
-
 
 def right_layout(message: Message) -> Layout | None:
     """Kafka's layout of a message, None if the schemas do not know its version."""
@@ -90,9 +88,8 @@ def diagnose(
         return None
     words = frozenset(_words(request.body)) if request is not None and request.error is None else frozenset()
     found, fits = search(
-        message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual,
-        elements=_elements(message),
-    )  # fmt: skip
+        message.frame, right, message.version, reads=reads, left=message.trailing, words=words, usual=usual
+    )
     ranked = rank(message.frame, found, right)
     best = ranked[0]
     if best.edit is None:
@@ -116,32 +113,6 @@ def _is_doubtful(message: Message) -> bool:
     if any(warning.kind != "implausible" for warning in message.decode_warnings):
         return True
     return message.layout is not None and shows_shift(message.layout, message.body)
-
-
-def _elements(message: Message) -> dict[str, list[int]]:
-    """Elements that may be the only ones written wrong: those before the first odd byte, and where decoding stopped."""
-    error = message.error.path if message.error is not None else ()
-    odd = message.decode_warnings[0].path if message.decode_warnings else ()
-    found: dict[str, list[int]] = {}
-    for one in message.layout.fields if message.layout else ():
-        value = message.body.get(one.name)
-        if not one.array or one.struct is None or not isinstance(value, list):
-            continue
-        end = len(value)
-        if error[:1] == (one.name,):
-            end = max(end, _index(error) + 1)  # of an element without any field, nothing is kept
-        elif end < 2:
-            continue
-        suspects = {*range(end - MOST_SUSPECTS, end)}
-        if odd[:1] == (one.name,):
-            suspects |= {_index(odd) - 1, _index(odd)}
-        found[one.name] = sorted(each for each in suspects if 0 <= each < end)
-    return found
-
-
-def _index(path: Sequence[str | int]) -> int:
-    """The index of the element in the path of a field, -1 if it is the count."""
-    return int(path[1]) if len(path) > 1 else -1
 
 
 def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnosis:

@@ -27,7 +27,7 @@ ALIKE = 2.0
 _IN_STEPS = ("field_moved", "field_missing", "field_duplicated", "field_from_version")
 
 #: Edits that write a field in another way.
-_OF_FIELD = ("int_width", "length_encoding", "length_off_by_one", "length_missing", "null_in_non_nullable")
+OF_FIELD = ("int_width", "length_encoding", "length_off_by_one", "length_missing", "null_in_non_nullable")
 
 
 class Proposal:
@@ -55,6 +55,11 @@ class Proposal:
         """The edit."""
         return Edit(self.kind, self.field, tuple(zip(KINDS[self.kind].details, self.arguments, strict=True)))
 
+    @property
+    def name(self) -> str:
+        """The name of the field."""
+        return _name(self.field)
+
     def tail(self, location: StructLocation) -> tuple[Step, ...]:
         """The steps that read a struct under the edit, from the first that differs on.
 
@@ -66,7 +71,7 @@ class Proposal:
                 return steps[at + 1 :]
             if self.kind == "field_from_version":
                 return step_of(self._field), *steps[at:]
-            if self.kind in _OF_FIELD:
+            if self.kind in OF_FIELD:
                 return step_of(self._written(self._field)), *steps[at + 1 :]
         return self.exchange(location).steps[self.step :]
 
@@ -86,11 +91,11 @@ class Proposal:
 
     def _in_steps(self, part: StructSteps) -> tuple[tuple[Step, ...], int] | None:
         """The steps for the most frequent edits, derived without a layout."""
-        if part.copies or self.kind not in (*_IN_STEPS, *_OF_FIELD):
+        if part.copies or self.kind not in (*_IN_STEPS, *OF_FIELD):
             return None
         steps, min_size = list(part.steps), part.min_size
         at = self.arguments[-1]
-        if self.kind in _OF_FIELD:
+        if self.kind in OF_FIELD:
             written = self._written(self._field)
             steps[self.step] = step_of(written)
             return tuple(steps), min_size + least_of(written) - least_of(self._field)
@@ -117,7 +122,7 @@ class Proposal:
         if one is None:
             if self.kind == "field_moved":
                 return moved_in(struct, *arguments)
-            return replace(self.edit, field=_name(self.field)).apply(struct)
+            return replace(self.edit, field=self.name).apply(struct)
         if self.kind == "tag_below_version":
             return with_tag(struct, one)
         if self.kind in ("field_duplicated", "field_from_version"):
@@ -131,7 +136,7 @@ class Proposal:
         results = _written_fields(one)
         result = results.get(key)
         if result is None:
-            edit = replace(self.edit, field=_name(self.field))
+            edit = replace(self.edit, field=self.name)
             result = results[key] = edit.apply(Layout("", (one,))).fields[0]
         return result
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dissectors.diagnosis.absurd_values import SMALL, frame_absurdity
 from dissectors.diagnosis.best_explanation import writes_same_bytes
 from dissectors.diagnosis.relation_costs import relation_cost
 from dissectors.diagnosis.restored import restored
@@ -16,9 +17,8 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.node import Node
 from dissectors.wire.walk import walk
 
-#: The number of readings that get a second look, and the largest frame for which that is worthwhile.
+#: The number of readings that get a second look.
 FINALISTS = 16
-SMALL = 32 << 10
 
 #: The distance in bits from the best reading within which another one is a finalist.
 CLOSE = 16.0
@@ -31,6 +31,9 @@ STANDS_FOR = 4.0
 #: The part of the confidence of a reading that goes to the edit that explains it: a confidence says how likely an edit
 #: writes these bytes. Not all, because the writer may have made the other error: the rest keeps it among the rivals.
 EXPLAINED = 0.8
+
+#: The prior, in bits, of what no edit describes: that the writer did none of what was tried.
+NONE = 24.0
 
 
 @dataclass(slots=True)
@@ -71,8 +74,9 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
             each.cost += more
     ranked = sorted(close, key=lambda each: each.cost) + rest
     weights = [2.0 ** ((ranked[0].cost - each.cost) * TEMPER) for each in ranked]
+    total = sum(weights) + 2.0 ** ((_absurdity(ranked[0]) - NONE) * TEMPER)
     for each, weight in zip(ranked, weights, strict=True):
-        each.confidence = weight / sum(weights)
+        each.confidence = weight / total
     if len(frame) <= NAMED:
         first = _first(ranked, right)
         others = [each for each in ranked if each is not first]
@@ -81,13 +85,20 @@ def rank(frame: bytes, found: list[Found], right: Layout) -> list[Ranked]:
     return ranked
 
 
+def _absurdity(best: Ranked) -> float:
+    """The bits that the best reading contradicts itself with: all that speaks for none of those that were tried."""
+    if best.edit is None or best.loose or best.values is None:
+        return 0.0
+    return frame_absurdity(best.layout, best.values)
+
+
 def _share(first: Ranked, others: list[Ranked], explained: float) -> None:
     """Give the first reading a part of the confidences of those that it explains, and the others what remains."""
-    left = max(1.0 - first.confidence - EXPLAINED * (explained - first.confidence), 0.0)
-    total = sum(each.confidence for each in others) or 1.0
+    more = EXPLAINED * (explained - first.confidence)
+    total = sum(each.confidence for each in others)
     for each in others:
-        each.confidence *= left / total
-    first.confidence = 1.0 - left
+        each.confidence *= max(total - more, 0.0) / (total or 1.0)
+    first.confidence += more
 
 
 def _second_look(frame: bytes, close: list[Ranked], right: Layout) -> list[Ranked]:

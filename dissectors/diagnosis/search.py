@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dissectors.collector import collector_disabled
+from dissectors.diagnosis.absurd_values import MOST, SMALL, UNLIKELY, frame_absurdity
 from dissectors.diagnosis.candidates import ALL, WHOLE, Choice, choices, second_edits
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
+from dissectors.diagnosis.elements import Element, Elements
 from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.proposals import Proposal, of_other_apis
@@ -17,6 +19,7 @@ from dissectors.diagnosis.struct_edits import proposals_for
 from dissectors.diagnosis.struct_reader import read_whole
 from dissectors.edits import LOOSE, Edit, EditError
 from dissectors.wire.layout import Layout
+from dissectors.wire.walk import walk
 
 #: The most fields read per frame (a microsecond or less each). Of large frames only the beginning is read, which shows
 #: how they depart, and pairs of edits are hardly tried.
@@ -32,8 +35,13 @@ BETTER = 0.8
 TRY = 8
 MAKE = 60
 
-#: The cost in bits of writing one element differently from the others.
+#: The cost in bits of writing one element differently from the others, and of forgetting its tag buffer: code for one
+#: case writes its fields, but no serializer does the rest.
 ONE_ELEMENT = 6.0
+ONE_TAG_BUFFER = 1.0
+
+#: The number of elements that are tried separately.
+MOST_SUSPECTS = 12
 
 #: The additional cost in bits of a second edit.
 SECOND = 8.0
@@ -130,7 +138,6 @@ class Search:
         version: Version of the body.
         reads: Whether the right layout decodes the frame to its last byte.
         left: The number of bytes after its last field, if it decodes otherwise.
-        elements: By array of the body: elements that may be the only ones written wrong.
         words: Strings from the request or the connection.
         usual: What `habits` gives for the edits that the same peer has made before.
         work: The most fields to read; None for `WORK`.
@@ -144,13 +151,11 @@ class Search:
         *,
         reads: bool,
         left: int = 0,
-        elements: dict[str, list[int]] | None = None,
         words: frozenset[bytes] = frozenset(),
         usual: frozenset[Habit] = frozenset(),
         work: int | None = None,
     ) -> None:
         self._reads, self._left = reads, left
-        self._elements = elements or {}
         self._usual = usual
         self._layout = layout
         self._proposals = proposals_for(layout.name, version)
@@ -164,16 +169,16 @@ class Search:
         self._best = float("inf")
         #: The cost of the right layout if it decodes the whole frame.
         self.right: float | None = None
-        self._depths: list[tuple[int, float, Proposal, int | None]] = []
+        self._depths: list[tuple[int, float, Proposal, Element | None]] = []
 
     def run(self) -> Readings:
         """The readings that fit; never none: any frame may have trailing bytes."""
         base = _Base(None, self._pair, self._try_right_layout(), 0.0)
         tried = choices(self._pair, self._proposals)
         self._try_all(base, tried)
+        if self._size < LARGE and not self._convincing(FINE, FINE_BYTE, RARE, UNLIKELY):
+            self._in_one_element(base, tried)
         if self.right is None and not self._reads:
-            if self._size < LARGE and not self._convincing(FINE, FINE_BYTE, RARE):
-                self._in_one_element(base, tried)
             if not self._convincing(GOOD, GOOD_BYTE):
                 self._try_other_apis(base)
             if not self._convincing(GOOD, GOOD_BYTE):
@@ -238,20 +243,27 @@ class Search:
         self._found.append((cost, prior, edit))
         self._best = min(self._best, cost)
 
-    def _convincing(self, fixed: float, per_byte: float, rarity: float = float("inf")) -> bool:
+    def _convincing(self, fixed: float, per_byte: float, rarity: float = float("inf"), absurd: float = MOST) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
         most = fixed + per_byte * self._size
-        return any(
-            cost < most and prior < rarity
-            for cost, prior, edit in self._found
-            if edit is None or edit.kind not in LOOSE
-        )
+        found = [
+            each
+            for each in self._found
+            if each[0] < most and each[1] < rarity and (each[2] is None or each[2].kind not in LOOSE)
+        ]
+        return bool(found) and (absurd >= MOST or self._absurdity(min(found, key=lambda each: each[0])[2]) < absurd)
 
-    def _try(self, base: _Base, choice: Choice, element: int | None = None) -> None:
+    def _absurdity(self, edit: Edit | None) -> float:
+        """The bits that the values read under an edit contradict it with."""
+        if self._size > SMALL or (layout := self._edited(edit)) is None:
+            return 0.0
+        return frame_absurdity(layout, walk(layout, self._frame.data, 4).values)
+
+    def _try(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
         """Read the frame under a choice on top of a base; with `element`, apply it only in that element of an array."""
         prior, proposal, location = choice
         if element is not None:
-            prior += ONE_ELEMENT
+            prior += ONE_TAG_BUFFER if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT
         rarity = prior + base.prior - (self._bonus(proposal) if self._usual else 0.0)
         frame, limit = self._frame, self._best + WINDOW - rarity
         frame.work -= TRY
@@ -262,7 +274,7 @@ class Search:
             elif element is None:
                 end = base.trace.resume(location, proposal, limit)
             else:
-                end = base.trace.resume_in_one(location, proposal, element, limit)
+                end = self._elements.resume(element, location, proposal, limit)
             cost = frame.cost
         except TooExpensive:
             return
@@ -292,13 +304,16 @@ class Search:
                 self._try(base, choice)
 
     def _in_one_element(self, base: _Base, tried: list[Choice]) -> None:
-        for choice in tried:
-            location = choice[2]
-            for element in (
-                self._elements.get(location.path[0].removesuffix("[]"), ()) if location and location.outer else ()
-            ):
-                if self._frame.work > 0:
-                    self._try(base, choice, element)
+        """Apply edits only in one element, first those of its own struct, then those of arrays in it."""
+        self._elements = Elements(self._frame, self._pair, self._horizon)
+        suspects = self._elements.suspects(MOST_SUSPECTS)
+        for is_in in (Element.has, Element.encloses):
+            for element in suspects:
+                for choice in tried:
+                    if choice[2] is not None and is_in(element, choice[2]) and self._frame.work > 0:
+                        self._try(base, choice, element)
+            if self._convincing(FINE, FINE_BYTE):
+                return
 
     def _try_other_apis(self, base: _Base) -> None:
         """Read a small frame with the bodies of other APIs, which are no bases of further edits."""
@@ -326,7 +341,7 @@ class Search:
             if self._frame.work <= 0:
                 return
 
-    def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, int | None, float]]:
+    def _bases(self, tried: list[Choice]) -> Iterator[tuple[Proposal, Element | None, float]]:
         """The edits that are combined with a second one: those of the whole frame, then those that read furthest."""
         for prior, proposal, _ in tried:
             if proposal.kind in _KINDS and proposal.field in ALL:
@@ -337,6 +352,8 @@ class Search:
                 yield proposal, element, prior
 
 
-def _edit(proposal: Proposal, element: int | None) -> Edit:
+def _edit(proposal: Proposal, element: Element | None) -> Edit:
     edit = proposal.edit
-    return edit if element is None else replace(edit, field=edit.field.replace("[]", f"[{element}]", 1))
+    for index in element.indexes if element is not None else ():
+        edit = replace(edit, field=edit.field.replace("[]", f"[{index}]", 1))
+    return edit

@@ -27,7 +27,7 @@ _BLANKS = frozenset("\t\n\r")
 
 def shows_shift(layout: Layout, values: Mapping[str, Any]) -> bool:
     """Whether any value of a body looks as if it were read at a wrong offset."""
-    return any(_is_shifted(one, value) for one, value in _leaves(layout, values))
+    return any(is_shifted(one, value) for one, value in _leaves(layout, values))
 
 
 def _leaves(layout: Layout, values: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
@@ -42,7 +42,8 @@ def _leaves(layout: Layout, values: Mapping[str, Any]) -> Iterator[tuple[Field, 
                 yield one, each
 
 
-def _is_shifted(one: Field, value: Any) -> bool:
+def is_shifted(one: Field, value: Any) -> bool:
+    """Whether the value of a field looks as if it were read at a wrong offset."""
     if isinstance(value, str):
         return one.type == "string" and any(each < " " and each not in _BLANKS for each in value)
     if not isinstance(value, int) or isinstance(value, bool) or one.name in FREE or one.type not in WIDTHS:

@@ -23,6 +23,7 @@ _XERIAL_HEADER = _XERIAL + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _SNAPPY_RATIO = 22  # three bytes copy at most 64
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_MAGICS = {1: b"\x1f\x8b\x08", 2: _XERIAL, 3: _LZ4_MAGIC, 4: b"\x28\xb5\x2f\xfd"}
 _STREAMS = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
 _BUFFER_FULL = "failed to write whole buffer"  # the error text of cramjam's Rust library
 
@@ -135,6 +136,11 @@ class Decompressor:
         except cramjam.DecompressionError as error:
             raise _Undecodable(f"not {error}") from None
         return out
+
+
+def codec_of(data: bytes) -> tuple[int, bytes] | None:
+    """The codec whose magic compressed data begins with, and the magic; None for other data, such as raw snappy."""
+    return next(((codec, magic) for codec, magic in _MAGICS.items() if data.startswith(magic)), None)
 
 
 def snappy_versions(data: bytes) -> tuple[int, int] | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dissectors.records import batch as batches
 from dissectors.records import message_set
-from dissectors.records.compression import CODECS, Decompressor, codec_name, snappy_versions
+from dissectors.records.compression import CODECS, Decompressor, codec_name, codec_of, snappy_versions
 from dissectors.records.cursor import Cursor
 from dissectors.records.fast_path import read_records
 from dissectors.records.faults import Fault, FaultKind
@@ -115,7 +115,7 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
         payload = Payload(data, batch, decompressor)
     except DecodeError as error:
         if decompressor.left:  # else the limit was exceeded
-            yield _undecompressed(index, batch, batches.HEADER.size, error)
+            yield _other_codec(data, index, batch) or _undecompressed(index, batch, batches.HEADER.size, error)
         elif (batch.end - batch.start) * BOMB_RATIO < MOST_BYTES and error.message.startswith("decompresses to more"):
             yield _bomb(index, batch)
         return
@@ -124,7 +124,7 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
     try:
         records = payload.records(batch.records_count)
     except (Irregularity, IndexError):
-        if fault := _unreadable(data, index, batch, payload):
+        if fault := _other_codec(data, index, batch) or _unreadable(data, index, batch, payload):
             yield fault
         return
     yield from _deltas(index, batch, payload, records, produced=produced)
@@ -158,6 +158,22 @@ def _undecompressed(index: int, batch: BatchSpan, start: int, error: DecodeError
     text = f"the attributes say {codec}, the payload is {error.message}"
     path = (str(index), "records" if batch.magic == 2 else "value")
     return Fault(FaultKind.COMPRESSION, path, batch.start + start, batch.end, text, expected=codec)
+
+
+def _other_codec(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:
+    """The fault of records that begin with the magic of another codec than the attributes say."""
+    start = batch.start + batches.HEADER.size
+    codec, magic = codec_of(bytes(data[start : start + 16])) or (0, b"")
+    if codec in (0, batch.attributes & 7):
+        return None
+    says = f"say {codec_name(batch.attributes)}" if batch.attributes & 7 else "say no compression"
+    text = (
+        f"the attributes {says}, but the records begin with {magic.hex(' ')}: they are {CODECS[codec]}, codec {codec}"
+    )
+    place = batch.start + batches.CRC_START, batch.start + batches.CRC_START + 2
+    expected = f"{CODECS[codec]} ({codec})"
+    got = f"{codec_name(batch.attributes)} ({batch.attributes & 7})"
+    return Fault(FaultKind.COMPRESSION, (str(index), "attributes"), *place, text, expected, got)
 
 
 def _snappy_header(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.connections.events import ConnectionEnded, RequestReceived
+from dissectors.connections.events import ConnectionEnded, Direction, RequestReceived
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
 from dissectors.trackers.answered_apis import AnsweredApis
@@ -28,6 +28,10 @@ MIN_TIMES = 2
 CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST, CLOSED_WHILE_IDLE = "in flight", "upon request", "while idle"
 TURNED_AWAY, LEFT_OPEN = "turned away", "left open"
 
+#: Nothing on the path to the server answered: TCP has sent the requests at least so many times. Fewer are usual loss.
+UNREACHABLE = "unreachable"
+MIN_SENT = 4
+
 
 class _Refused(Recurrence):
     """Key: server, client id, API and version."""
@@ -42,7 +46,7 @@ class ConnectionEndings:
 
     `unanswered` are its requests in flight and `cause` is why they have no response: None if another rule explains it,
     or if kproxy or a failure of TLS ended the connection. `times` counts the connections that ended after such a
-    request.
+    request; if the server was unreachable, how often TCP has sent it.
     """
 
     def __init__(self) -> None:
@@ -55,6 +59,10 @@ class ConnectionEndings:
         flight = connection.state(InFlight)
         self.unanswered = list(flight.waiting.values())
         self.cause = None
+        sent = event.unacknowledged
+        if event.unanswered and sent is not None and sent[0] is Direction.REQUEST and sent[1] >= MIN_SENT:
+            self.unanswered, self.cause, self.times = event.unanswered, UNREACHABLE, sent[1]
+            return
         if not self.unanswered or event.by == "proxy" or event.how == "tls" or flight.explains_problems(event.at):
             return
         if event.by != "server":

@@ -9,6 +9,7 @@ from kproxy.capture.flows import (
     FlowOpened,
     NameNotFound,
     SegmentDiffers,
+    Unacknowledged,
 )
 from kproxy.capture.packet import CaptureError, Packet
 from kproxy.capture.source import Capture, open_capture
@@ -27,5 +28,6 @@ __all__ = [
     "Packet",
     "Reassembler",
     "SegmentDiffers",
+    "Unacknowledged",
     "open_capture",
 ]

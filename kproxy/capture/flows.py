@@ -75,6 +75,13 @@ class SegmentDiffers(NamedTuple):
     differing: int
 
 
+class Unacknowledged(NamedTuple):
+    """Bytes at the end of a direction that TCP has sent `times` times, without an acknowledgement."""
+
+    direction: int
+    times: int
+
+
 class FlowEnded(NamedTuple):
     """The flow ended. `by` is the direction that sent the first FIN or the reset, None for other ends.
 
@@ -86,6 +93,7 @@ class FlowEnded(NamedTuple):
     how: How
     by: int | None
     attempts: int = 0
+    unacknowledged: Unacknowledged | None = None
 
 
 class NameNotFound(NamedTuple):

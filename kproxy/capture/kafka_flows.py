@@ -247,7 +247,14 @@ class Dissector:
             lines += self._start_inspection(state)
         if state.inspected:
             by = None if event.by is None else _BY[event.by if state.server_side == 1 else 1 - event.by]
-            lines += self._inspector.close(state.flow.id, at=event.at, by=by, how=event.how)
+            unacknowledged = None
+            if event.unacknowledged is not None:
+                direction, times = event.unacknowledged
+                is_request = direction != state.server_side
+                unacknowledged = Direction.REQUEST if is_request else Direction.RESPONSE, times
+            lines += self._inspector.close(
+                state.flow.id, at=event.at, by=by, how=event.how, unacknowledged=unacknowledged
+            )
         return lines
 
     def _fail(self, state: _Flow, event: FlowEnded) -> list[Line]:

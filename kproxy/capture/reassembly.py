@@ -7,7 +7,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import TypeAlias
 
-from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, SegmentDiffers
+from kproxy.capture.flows import BytesCaptured, BytesLost, Event, Flow, SegmentDiffers, Unacknowledged
 from kproxy.capture.links import FIN, SYN, Segment
 from kproxy.capture.recent_bytes import RecentBytes, delivered_since, difference
 
@@ -25,7 +25,9 @@ class Half:
 
     Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;
     `next` that of the next byte to deliver; `fin` that of the end. `acked` is the last sequence number that the other
-    side acknowledged. `waiting` has pieces after a gap, sorted, without overlap. `recent` and `older`
+    side acknowledged. `resent` is the position of the bytes that were sent again last, and `times` how often since the
+    other side was seen.
+    `waiting` has pieces after a gap, sorted, without overlap. `recent` and `older`
     have the payloads before `next` that `RecentBytes` still keeps, and numbers of lost bytes between them.
     """
 
@@ -38,7 +40,9 @@ class Half:
         "next",
         "older",
         "recent",
+        "resent",
         "start",
+        "times",
         "waiting",
         "waiting_bytes",
     )
@@ -53,6 +57,8 @@ class Half:
         self.next = 0
         self.fin: int | None = None
         self.acked: int | None = None
+        self.resent = -1
+        self.times = 0
         self.waiting: list[Piece] = []
         self.waiting_bytes = 0
 
@@ -62,13 +68,20 @@ class Half:
 
     @property
     def in_order(self) -> bool:
-        """Whether the next byte is known, there is no gap, and no FIN was sent."""
-        return self.start is not None and not self.waiting and self.fin is None
+        """Whether the next byte is known, there is no gap, no FIN was sent, and no packet was sent again in vain."""
+        return self.start is not None and not self.waiting and self.fin is None and not self.times
 
     @property
     def finished(self) -> bool:
         """Whether all bytes up to the FIN were delivered."""
         return self.fin is not None and self.next >= self.fin
+
+    @property
+    def unacknowledged(self) -> Unacknowledged | None:
+        """The bytes that were sent again and again until the end; None if there are none, or one packet is missing."""
+        if self.acked is None or not self.times or self.position(self.acked) > self.resent:
+            return None
+        return Unacknowledged(self.direction, self.times + 1)
 
     def receive(self, segment: Segment, at: int, events: list[Event]) -> None:
         """Process a segment of this side, in any order. It must not be a reset."""
@@ -93,6 +106,7 @@ class Half:
     def acknowledge(self, acked: int, at: int, events: list[Event]) -> None:
         """Process an acknowledgement of the other side: the sequence number that it expects next."""
         self.acked = acked
+        self.times = 0  # also if it acknowledges nothing new: the other side is there, perhaps without room
         if self.start is not None:
             self._skip_received(at, events)
         elif not self.flow.midstream:  # the SYN was not captured: this is the first byte after it
@@ -141,6 +155,8 @@ class Half:
         if piece[0] < self.next or self.waiting:
             self._compare(piece, at, events)
         if piece[0] < self.next:
+            self.times = self.times + 1 if piece[0] == self.resent else 1
+            self.resent = piece[0]
             piece = _cut(piece, self.next, None)
         position, payload, missing = piece
         if position == self.next and not self.waiting:
@@ -197,6 +213,7 @@ class Half:
             events.append(BytesCaptured(self.flow, self.direction, at, payload))
             self.kept.keep(self, payload)
             self.next += len(payload)
+            self.times = 0
         if missing:
             self._lose(missing, at, events)
 

@@ -249,7 +249,8 @@ class Reassembler:
         connection.in_order = False
         if connection.attempts > 1 and how != "refused":
             how = "no answer"
-        events.append(FlowEnded(connection.flow, at, how, by, connection.attempts))
+        unacknowledged = next((each for half in connection.halves if (each := half.unacknowledged)), None)
+        events.append(FlowEnded(connection.flow, at, how, by, connection.attempts, unacknowledged))
 
     def _forget(self, connection: _Connection, at: int, how: How, events: list[Event]) -> None:
         self._end(connection, at, how, None, events)

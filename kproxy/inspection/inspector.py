@@ -261,8 +261,19 @@ class Inspector:
             return self.flush() + self._start_over(state, direction, size + 4, error, at=at)
         return self._judge(state, events)
 
-    def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
-        """End a connection, closed `by` client, server or proxy, and `how` (fin, reset, ...)."""
+    def close(
+        self,
+        number: int,
+        *,
+        at: int,
+        by: str | None = None,
+        how: str | None = None,
+        unacknowledged: tuple[Direction, int] | None = None,
+    ) -> list[Line]:
+        """End a connection, closed `by` client, server or proxy, and `how` (fin, reset, ...).
+
+        `unacknowledged`: TCP has sent the last bytes of a direction so many times, without an acknowledgement.
+        """
         lines = self.tick(at=at)
         state = self._connections.pop(number)
         try:
@@ -272,7 +283,7 @@ class Inspector:
             events = [ConnectionEnded(at)]
         ended = events[-1]
         assert isinstance(ended, ConnectionEnded)
-        ended.by, ended.how = by, how
+        ended.by, ended.how, ended.unacknowledged = by, how, unacknowledged
         lines += self._judge(state, events)
         closed = close_line(state, ended)
         return [*lines, closed, *self._inspection.observe_stalls(closed, at=at)]

@@ -217,7 +217,7 @@ def _member(one: Member, value: Any) -> bytes:
 
 def _one(one: Member, length: str, value: Any) -> bytes:
     if one.inner:
-        return write(one.inner, value)
+        return value if isinstance(value, bytes) else write(one.inner, value)  # written wrongly by the caller
     if length:
         raw = value.encode() if isinstance(value, str) else value
         return _length(length, None if raw is None else len(raw)) + (raw or b"")

@@ -9,7 +9,7 @@
     2< #7 {...}                                          the response with that correlation id
     < as ApiVersions v0 {...}                            written in the layout of another version
     < {...} with moved:throttle_time_ms:last             written with an edit, in the notation of quirks
-    < hex 00 00 00 06 00 00 00 07 00 00                  bytes as they are
+    < hex 00 00 00 06 00 00 00 07 00*2                   bytes as they are
     open 3 client=10.0.0.9:50000 server=10.0.0.1:9092 listener=127.0.0.1:9092 tls midstream
                                                          (`plaintext_upstream`: a relay ends its TLS)
     lose < 100 frames=2                                  the next 100 bytes go by unseen ("2 lose > 5" on connection 2)
@@ -22,6 +22,8 @@
                                                          records are decoded then. Others: `... PROTOBUF syntax = ...`
     fail LookupError                                     a step of the inspection raises this exception
     close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
+    close sent=8                                         the same; TCP had sent the last request 8 times, without an
+                                                         acknowledgement
 
 Values are JSON; what is left out has the schema's default. A field of bytes takes hex (``"00 ff"``), a list of batches
 (``[{"records": [{"key": "k", "value": "v"}]}]``, as `dissectors.records.encode` takes them, keys and values as text,
@@ -130,7 +132,10 @@ class Teller:
         elif found := re.fullmatch(r"(\d*)\s*close(.*)", line):
             number = self._connection(found[1])
             del self.talks[number]
-            self.lines += self.inspector.close(number, at=self._now(), **_options(found[2]))
+            options = _options(found[2])
+            if (sent := options.pop("sent", None)) is not None:
+                options["unacknowledged"] = Direction.REQUEST, int(sent)
+            self.lines += self.inspector.close(number, at=self._now(), **options)
         elif found := _FRAME.fullmatch(line):
             self._frame(found)
         else:
@@ -156,7 +161,8 @@ class Teller:
         talk = self.talks[number]
         way = Direction.REQUEST if found["way"] == ">" else Direction.RESPONSE
         if found["hex"]:
-            frame = bytes.fromhex(re.sub(r"\s", "", found["bytes"]))
+            data = re.sub(r"\b(\w\w)\*(\d+)\b", lambda times: times[1] * int(times[2]), found["bytes"])
+            frame = bytes.fromhex(re.sub(r"\s", "", data))
         elif way is Direction.REQUEST:
             frame = self._request(talk, found)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import INCOMPLETE_AFTER, FrameIncomplete
+from dissectors.diagnosis.cast_lengths import CastLength, cast_length
 from dissectors.findings import Problem, Severity
 from dissectors.messages.message import Message
 from dissectors.records.formats import counted
@@ -30,6 +31,20 @@ def _wrong_prefix(message: Message, surplus: int) -> Problem:
     )
 
 
+def _cast_length(message: Message, found: CastLength, missing: int) -> Problem:
+    kind = KINDS[not message.is_request]
+    return Problem(
+        f"{message.api} v{message.version} {kind}: {found.sentence}; the frame ends {counted(missing, 'byte')} early "
+        "for that reason",
+        hint=found.hint,
+        severity=Severity.ERROR,
+        blame=WRITERS[not message.is_request],
+        expected=str(found.size),
+        got=str(found.written),
+        cause=f"{message.api} v{message.version} {kind} cast",
+    )
+
+
 @rule(
     "M005",
     severity=Severity.INFO,
@@ -47,7 +62,8 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     Large packets are lost: the path's MTU is smaller than configured (a VPN, an overlay network) and ICMP messages
     that would report this are dropped, so small requests work and large ones hang. A receiver that does not read its
     socket, such as a consumer that is busy with records, looks the same and is fine; hence the severity info. If the
-    bytes are a complete message already, its length prefix is too large; that is an error.
+    bytes are a complete message already, its length prefix is too large; that is an error. So is a length of records
+    that was cast to 16 bits: it takes fewer bytes than the writer counted.
 
     ## Example
     ```story
@@ -80,6 +96,9 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     have, size, kind = event.have, event.size, KINDS[event.direction]
     if event.whole is not None:
         yield _wrong_prefix(event.whole, size - have)
+        return
+    if event.nearly_whole is not None and (found := cast_length(event.nearly_whole)):
+        yield _cast_length(event.nearly_whole, found, size - have)
         return
     of = f"{have} of {size} bytes" if size else f"{have} bytes"
     yield Problem(

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.diagnosis import Diagnosis, certain
+from dissectors.diagnosis.cast_lengths import cast_length
 from dissectors.diagnosis.diagnose import LIKELY
 from dissectors.diagnosis.payloads import PayloadDiagnosis
 from dissectors.edits import Edit
@@ -25,6 +26,8 @@ def layout_problems(
     diagnosis = message.diagnosis if message is not None else None
     if message is None or diagnosis is None or diagnosis.edit.kind not in kinds or not only(diagnosis.edit):
         return
+    if cast_length(message) is not None:
+        return  # L042
     yield Problem(
         diagnosis.sentence,
         diagnosis.start,

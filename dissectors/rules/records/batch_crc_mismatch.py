@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.connections.inner_requests import inner_request
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
@@ -58,7 +59,10 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
     https://github.com/apache/kafka/issues/7124
     https://github.com/confluentinc/librdkafka/issues/1056
     """
-    for part, fault in faults(event, connection, FaultKind.CRC):
+    found = faults(event, connection, FaultKind.CRC)
+    if found and event.message is not None and inner_request(event.message):
+        return  # M009: other bytes than those of the batch follow
+    for part, fault in found:
         yield fault_problem(
             event,
             connection,

@@ -32,14 +32,21 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
     versions in a snappy header matter only to clients that check them: they take the data for raw snappy.
 
     ## Usual cause
-    Snappy or LZ4 in another framing than Kafka's, attributes that name a codec for uncompressed records, or a payload
-    that was truncated or compressed twice.
+    Snappy or LZ4 in another framing than Kafka's, attributes that name another codec than the one that was used (zstd,
+    which is 4, masked with 3 is 0), or a payload that was truncated or compressed twice.
 
     ## Example
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
       "000000000000000000000039ffffffff02312ae3ae0001000000000000019b76daa8000000019b76daa800ffffffffff
       ffffffffffffffffff000000010e00000001026100"}]}]}
+    ```
+
+    Records compressed with zstd, in a batch whose attributes say that they are not compressed:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records":
+      "000000000000000000000042ffffffff026688a72c0000000000000000019b76daa8000000019b76daa800ffffffffff
+      ffffffffffffffffff0000000128b52ffd20084100000e00000001026100"}]}]}
     ```
 
     Snappy with little-endian versions in its header:
@@ -63,16 +70,20 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/149
     https://github.com/dpkp/kafka-python/issues/2414
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/59
+    https://github.com/tulios/kafkajs/issues/911
     """
     for part, fault in faults(event, connection, FaultKind.SNAPPY_HEADER):
         hint = "write the versions in the snappy header as big-endian numbers, as snappy-java does"
         yield fault_problem(event, connection, part, fault, hint, Severity.WARNING)
     for part, fault in faults(event, connection, FaultKind.COMPRESSION):
-        yield fault_problem(
-            event,
-            connection,
-            part,
-            fault,
-            "compress the records with the codec in the low three bits of the attributes, in Kafka's framing, "
-            "or set them to 0",
-        )
+        if fault.path[-1] == "attributes":
+            hint = (
+                f"set the codec in the attributes to {fault.expected}: it has three bits, so mask it with 7; or do not "
+                "compress the records"
+            )
+        else:
+            hint = (
+                "compress the records with the codec in the low three bits of the attributes, in Kafka's framing, "
+                "or set them to 0"
+            )
+        yield fault_problem(event, connection, part, fault, hint)

@@ -11,6 +11,7 @@ from dissectors.diagnosis.candidates import SECOND_MOST, Choice, choices, second
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.diagnose import right_layout
+from dissectors.diagnosis.elements import Elements
 from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.misfit import Misfit
 from dissectors.diagnosis.struct_edits import Proposals
@@ -109,15 +110,17 @@ def test_no_edit_of_a_struct_that_is_not_reached_fits(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(200, 230))
 def test_an_edit_of_one_element_is_read_so_too(seed: int) -> None:
     data, pair, proposals = broken(seed)
-    frame, trace = traced(data, pair)
-    for _, proposal, location in choices(pair, proposals):
-        if location is None or location.outer is None or not location.path[0].endswith("[]"):
-            continue
-        for element in range(3):
-            found = outcome(lambda: trace.resume_in_one(location, proposal, element, ANY), frame)  # noqa: B023
-            path = proposal.field.replace("[]", f"[{element}]", 1)
-            whole = from_the_start(data, pair.changed(replace(proposal.edit, field=path)))
-            assert found == whole or (found is None and whole == from_the_start(data, pair)), path  # there is no such
+    frame = FrameReading(data, frozenset(), ENOUGH)
+    elements = Elements(frame, pair, ENOUGH)
+    for element in elements.suspects(4):
+        for _, proposal, location in choices(pair, proposals):
+            if location is None or not (element.has(location) or element.encloses(location)):
+                continue
+            found = outcome(lambda: elements.resume(element, location, proposal, ANY), frame)  # noqa: B023
+            path = proposal.field
+            for index in element.indexes:
+                path = path.replace("[]", f"[{index}]", 1)
+            assert found == from_the_start(data, pair.changed(replace(proposal.edit, field=path))), path
 
 
 def test_what_a_second_edit_would_undo_is_not_tried() -> None:

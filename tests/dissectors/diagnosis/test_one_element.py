@@ -8,7 +8,7 @@ import pytest
 
 from dissectors.diagnosis import Diagnosis, diagnose
 from dissectors.edits import Edit, frame_layout, parse, write
-from dissectors.messages.message import read_response
+from dissectors.messages.message import read_request, read_response
 from dissectors.wire.layout import layout
 
 TOPICS = [
@@ -72,6 +72,51 @@ def test_two_edits_at_once_are_both_named(first: Edit, then: Edit) -> None:
     assert found.confidence > 0.5
 
 
+def test_a_placeholder_without_its_tag_buffer_is_named() -> None:
+    """franz-go#1359: a failed batch becomes null, and the tag buffer of its partition is left out."""
+    batch = bytes.fromhex(
+        "0000000000000000 0000003a ffffffff 02 a7a1b2c3 0000 00000000 00000190a1b2c3d4 00000190a1b2c3d4"
+        "ffffffffffffffff ffff ffffffff 00000001 10 00 00 00 01 04 6869 00"
+    )
+    partitions = [{"index": index, "records": None if index == 1 else batch} for index in range(3)]
+    body = {"acks": -1, "timeout_ms": 30_000, "topic_data": [{"name": "orders", "partition_data": partitions}]}
+    edit = Edit.of("tag_buffer_missing", "topic_data[0].partition_data[1]._tags")
+    right = frame_layout(layout("RequestHeader", 2), layout("ProduceRequest", 11))
+    header = {"request_api_key": 0, "request_api_version": 11, "correlation_id": 7, "client_id": "a"}
+    found = diagnose(read_request(write(edit, right, {"header": header, "body": body})))
+    assert found is not None
+    assert found.edit == edit
+    assert "topic_data[0].partition_data[1] has no tag buffer" in found.sentence
+
+
+def test_the_same_field_in_two_structs_is_one_habit() -> None:
+    """franz-go#1265: both error codes of DescribeTopicPartitions are int32."""
+    edit = Edit.of("int_width", "topics[].error_code", written="int32").followed_by(
+        Edit.of("int_width", "topics[].partitions[].error_code", written="int32")
+    )
+    partitions = [
+        {"partition_index": index, "leader_id": 1, "leader_epoch": 4, "replica_nodes": [1, 2, 3],
+         "isr_nodes": [1, 2, 3], "eligible_leader_replicas": None, "last_known_elr": None, "offline_replicas": []}
+        for index in range(3)
+    ]  # fmt: skip
+    topic = {"name": "orders", "topic_id": "J8mAkzRyS6yJkB4mHqQxVA", "partitions": partitions}
+    right = frame_layout(layout("ResponseHeader", 1), layout("DescribeTopicPartitionsResponse", 0))
+    frame = write(edit, right, {"header": {"correlation_id": 7}, "body": {"topics": [topic]}})
+    found = diagnose(read_response(frame, 75, 0))
+    assert found is not None
+    assert found.edit == edit
+
+
+def test_a_reading_with_absurd_values_is_not_sure() -> None:
+    right = frame_layout(layout("ResponseHeader", 1), layout("OffsetCommitResponse", 9))
+    partitions = [{"partition_index": index, "error_code": 0} for index in (1, 4001, 2)]
+    body = {"topics": [{"name": "orders", "partitions": partitions}]}
+    frame = write(Edit.of("tag_buffer_missing", "_tags"), right, {"header": {"correlation_id": 7}, "body": body})
+    found = diagnose(read_response(frame, 8, 9))
+    assert found is not None
+    assert found.confidence < 0.95
+
+
 def test_an_edit_that_hides_in_an_empty_array_is_not_seen() -> None:
     edit = Edit.of("field_missing", "topics[].name", where=1)
     assert diagnosed(edit, body=METADATA | {"topics": []}) is None
@@ -90,5 +135,4 @@ def test_what_could_be_one_of_several_is_not_certain() -> None:
     found = diagnose(read_response(frame, 12, 4))
     assert found is not None
     assert found.confidence < 0.95  # or L034 would not list the others
-    assert found.rivals
     assert found.rivals

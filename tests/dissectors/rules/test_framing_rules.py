@@ -2,9 +2,11 @@
 
 import pytest
 
+from dissectors import records
 from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingLine
+from tests.kproxy.frames import request
 from tests.kproxy.stories import BEGIN, Teller, findings
 
 MISREAD = "> hex 00 00 00 08 00 12 00 00 00 00 00 2a\n"  # two bytes too few for its client_id
@@ -159,3 +161,31 @@ def test_stalls_of_many_connections_leave_nothing_behind() -> None:
         teller.tell(f"{number}> hex 00 00 00 0a\n{number} close")
     assert not len(teller.inspector._inspection.run_state.deadlines)
     assert not any(isinstance(line, FindingLine) and line.code == "M005" for line in teller.lines)
+
+
+def test_a_request_inside_another_one_is_the_cause_of_a_wrong_crc() -> None:
+    """librdkafka#756: the frame reads, but its batch ends in the next request."""
+    batch = records.encode([{"records": [{"value": b"v" * 200}]}])
+    topics = [{"name": "orders", "partition_data": [{"records": batch}]}]
+    frame = request("Produce", 3, {"acks": -1, "topic_data": topics})
+    inner = frame[:8] + (int.from_bytes(frame[8:12], "big") + 1).to_bytes(4, "big") + frame[12:]
+    mixed = frame[:120] + inner[: len(frame) - 120]
+    found = [each for each in findings(f"> hex {mixed.hex()}") if each.severity == "error"]
+    assert [each.code for each in found] == ["M009"]
+    assert "at byte 120 another request begins inside it: Produce v3 (correlation id 2)" in found[0].message
+
+
+def test_a_frame_that_ends_early_because_a_length_was_cast_is_an_error() -> None:
+    """kafka-api#10: 65536 became 0, which takes one byte instead of three."""
+    body = "00000001 00 00000000 0000 00000000 02 07 6f7264657273 02 00000000 0000" + " 00*24" + " 00 ffffffff"
+    batch = "00*8 0000fff4 ffffffff 02 00*65519"
+    size = 4 + 1 + 4 + 2 + 4 + 1 + 7 + 1 + 6 + 24 + 5 + 1 + 65536 + 3
+    story = f"""
+        > Fetch v12 {{"topics": [{{"topic": "orders", "partitions": [{{"partition": 0}}]}}]}}
+        < hex {size + 2:08x} {body} 01 {batch} 00 00 00
+        +31s
+    """
+    [found] = findings(story, "M005")
+    assert found.severity == "error"
+    assert "has length 0, but records of 65536 bytes follow" in found.message
+    assert "2 bytes early" in found.message

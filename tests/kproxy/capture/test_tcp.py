@@ -559,3 +559,26 @@ def test_an_unusual_packet_amid_usual_ones(unusual: Packet, expected: list[objec
         reassembler.receive_all(each.link_type, data, iter([(each.at, start, end, each.wire_length)]), events)
     assert [value for _, value in told(events)] == [b"ok", *expected, b"xyz"]
     assert reassembler.skipped == ({} if skipped is None else {skipped: 1})
+
+
+RETRIES = [sent(100, b"ask", ack=500)] * 4
+
+
+@pytest.mark.parametrize(
+    ("packets", "times"),
+    [
+        (RETRIES, (0, 4)),
+        ([*RETRIES, sent(500, ack=103, server=True)], None),
+        ([*RETRIES[:2], sent(500, ack=100, server=True), *RETRIES[:1]], (0, 2)),  # the server has no room
+        ([*RETRIES, sent(103, b"more", ack=500)], None),
+        ([sent(100, b"ask", ack=500), sent(500, ack=103, server=True), *[sent(102, b"k", ack=500)] * 4], None),
+        ([sent(500, b"answer", ack=100, server=True)] * 3, (1, 3)),
+    ],
+    ids=["never", "acknowledged at last", "seen meanwhile", "goes on", "keep-alive probes", "of the server"],
+)
+def test_packets_that_are_sent_again_and_never_acknowledged_are_counted(
+    packets: list[Packet], times: tuple[int, int] | None
+) -> None:
+    ended = run([*HANDSHAKE, *packets])[-1]
+    assert isinstance(ended, FlowEnded)
+    assert ended.unacknowledged == times

@@ -1,0 +1,54 @@
+"""Requests that begin inside another one: it was sent only partly, and the client went on with the next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dissectors import schemas
+from dissectors.connections.connection import plausible_request
+from dissectors.messages.message import Message
+
+#: The bytes of a request before its client id, with its length prefix.
+_HEAD = 14
+
+#: By how much the correlation id of the next request may be greater.
+_NEXT = 16
+
+#: The occurrences of the client id that are examined.
+_MOST = 64
+
+
+class InnerRequest(NamedTuple):
+    """A request inside another one: its offset in that frame, its API and its correlation id."""
+
+    start: int
+    api: str
+    version: int
+    correlation_id: int
+
+
+def inner_request(message: Message) -> InnerRequest | None:
+    """The first request of the same client that begins inside a request, if any.
+
+    Its header has the same client id, a plausible length prefix, and a correlation id that follows the outer one.
+    """
+    client_id, outer_id = message.header.get("client_id"), message.header.get("correlation_id")
+    if not message.is_request or not client_id or outer_id is None:
+        return None
+    frame = message.frame
+    text = client_id.encode()
+    text = len(text).to_bytes(2, "big") + text
+    at = _HEAD
+    for _ in range(_MOST):
+        at = frame.find(text, at + 1)
+        if at < 0:
+            return None
+        start = at + 2 - _HEAD
+        if start < _HEAD or not plausible_request(frame, start):
+            continue
+        inner_id = int.from_bytes(frame[start + 8 : start + 12], "big", signed=True)
+        key, version = (int.from_bytes(frame[start + by : start + by + 2], "big") for by in (4, 6))
+        api = schemas.api(key)
+        if api is not None and 0 < inner_id - outer_id <= _NEXT:
+            return InnerRequest(start, api.name, version, inner_id)
+    return None

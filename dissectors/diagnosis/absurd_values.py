@@ -1,0 +1,77 @@
+"""Values that contradict a reading: read at a wrong offset, no code of Kafka, an index far from the others.
+
+A correct reading of a broken frame rarely has any. So a reading with such values may be the best that was tried, and
+still not be what the writer did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.diagnosis.integer_costs import WRONG, integer
+from dissectors.diagnosis.shift_signs import is_shifted
+from dissectors.diagnosis.value_costs import FREE
+from dissectors.wire.layout import Field, Layout
+
+#: The bits that one value contradicts a reading with, and at most all of them.
+ABSURD = 24.0
+UNLIKELY = 16.0
+MOST = 25.0
+
+#: Fields that tell the elements of an array apart, and those of them that count from 0.
+_INDEXES = frozenset({"partition_index", "partition", "partition_id", "index"})
+_KEYS = _INDEXES | {"node_id", "broker_id", "topic_id", "topic", "topic_name", "name", "api_key", "group_id"}
+
+#: The largest frame whose values are examined.
+SMALL = 32 << 10
+
+#: An index is far from the others if it is so many times the next smaller one.
+FAR = 8
+
+#: Codes are in their tables, or read at a wrong offset.
+_CODES = ("error_code", "is_internal")
+
+
+def frame_absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
+    """By how many bits the values of a frame contradict the layout that they were read in, at most `MOST`."""
+    return min(sum(_of_struct(layout, values)), MOST)
+
+
+def _of_struct(layout: Layout, values: Mapping[str, Any]) -> Iterator[float]:
+    for one in layout.fields:
+        value = values.get(one.name)
+        if value is None:
+            continue
+        if one.struct is None:
+            for each in value if one.array else (value,):
+                if _is_absurd(one, each):
+                    yield ABSURD
+        elif one.array:
+            yield from _of_keys(value)
+            for each in value:
+                yield from _of_struct(one.struct, each)
+        else:
+            yield from _of_struct(one.struct, value)
+
+
+def _is_absurd(one: Field, value: Any) -> bool:
+    if isinstance(value, bool) or one.name in FREE:
+        return False
+    if isinstance(value, int) and one.name.endswith(_CODES):
+        return integer(one)(value) >= WRONG
+    return is_shifted(one, value)
+
+
+def _of_keys(elements: list[Mapping[str, Any]]) -> Iterator[float]:
+    """The elements of an array differ in their keys; indexes are near each other, and not multiples of 256."""
+    for key in _KEYS.intersection(elements[0]) if len(elements) > 1 else ():
+        found = [each[key] for each in elements if each.get(key) is not None]
+        if len(set(found)) < len(found):
+            yield UNLIKELY
+        if key in _INDEXES and len(found) > 1:
+            *_, next_greatest, greatest = sorted(found)
+            if greatest > FAR * (next_greatest + FAR):
+                yield UNLIKELY
+            elif greatest >> 8 and not greatest & 0xFF and next_greatest != greatest - 1:
+                yield UNLIKELY  # read a byte too late

@@ -1,0 +1,74 @@
+"""Lengths of records that were cast to 16 bits: the batches behind such a length are longer than it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dissectors.diagnosis.diagnose import right_layout
+from dissectors.messages.message import Message
+from dissectors.wire.node import Node
+from dissectors.wire.paths import render
+from dissectors.wire.walk import walk
+
+#: The greatest length that a signed integer of 16 bits keeps.
+_MOST = (1 << 15) - 1
+
+#: The header of a batch up to its length, its smallest size, and its newest format, which is at `_MAGIC_AT`.
+_LOG_OVERHEAD, _SMALLEST, _MAGIC_AT, _NEWEST = 12, 14, 16, 2
+
+
+class CastLength(NamedTuple):
+    """A length of records: its field, its bytes in the frame, what it says and the bytes of the batches behind it."""
+
+    path: str
+    start: int
+    end: int
+    written: int
+    size: int
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong."""
+        count = f"records of {self.size} bytes follow"
+        return (
+            f"{self.path} has length {self.written}, but {count}: the length was cast to int16 ({self.size} & 0xffff)"
+        )
+
+    @property
+    def hint(self) -> str:
+        """What to change."""
+        return "write the length of records with all its bits: the length of strings has 16, that of records has 32"
+
+
+def cast_length(message: Message) -> CastLength | None:
+    """The records of a frame that does not decode whose length lost its upper bits, if any."""
+    if message.error is None and not message.trailing and message.diagnosis is None:
+        return None
+    layout, frame = right_layout(message), message.frame
+    for path, node in _records(walk(layout, frame, 4).nodes, ()) if layout is not None else ():
+        written = len(node.value) if node.value is not None else -1
+        start = node.end - max(written, 0)
+        size = _batches(frame, start)
+        if size > _MOST and size != written and (size - written) % (1 << 16) == 0:
+            return CastLength(render(path[1:]), node.start, start, written, size)
+    return None
+
+
+def _records(nodes: list[Node], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node]]:
+    for node in nodes:
+        if node.name == "records":
+            yield (*path, node.name), node
+        else:
+            yield from _records(node.children, (*path, node.name))
+
+
+def _batches(frame: bytes, start: int) -> int:
+    """The size of the batches that begin at an offset."""
+    pos = start
+    while len(frame) - pos > _MAGIC_AT and frame[pos + _MAGIC_AT] <= _NEWEST:
+        size = int.from_bytes(frame[pos + 8 : pos + _LOG_OVERHEAD], "big", signed=True)
+        if size < _SMALLEST or pos + _LOG_OVERHEAD + size > len(frame):
+            break
+        pos += _LOG_OVERHEAD + size
+    return pos - start
