@@ -202,7 +202,7 @@ class Fetches:
             for records in topic.partitions:
                 if (batch := records.batch) is not None:
                     batches.append((batch.base_offset, batch.crc))
-                    if is_consumer and batch.base_offset >= records.row.get(end, _NO_LIMIT):
+                    if is_consumer and batch.base_offset > records.row.get(end, _NO_LIMIT):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
         if not before.isdisjoint(batches):

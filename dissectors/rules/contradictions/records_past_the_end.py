@@ -32,8 +32,8 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
     the field: they drop the records, compute a negative lag, or conclude that they are at the end and stop reading.
 
     ## Usual cause
-    A broker or gateway that does not fill in the field: it is -1 or 0. -1 is right only in a response with an error. Or
-    it takes both values at different times, so that records were appended in between.
+    A broker or gateway that does not fill in the field: it is -1 or 0. -1 is right only in a response with an error. A
+    batch that begins exactly at the end is right: Kafka reads the end first, and the batch was written in between.
 
     ## Example
     ```story
@@ -48,16 +48,20 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
     ```
 
     ## Looks alike
-    An error, a consumer that does not read transactions, and a follower, which gets records before they are replicated:
+    An error, a consumer that does not read transactions, a batch written while the broker answered, and a follower, which
+    gets records before they are replicated:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 41, "last_stable_offset": -1, "records": [
        {"base_offset": 40, "records": [{"value": "a"}]}]}]}]}
-    > Fetch v11 {"replica_id": 2, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 41}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 41}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 41, "records": [
-       {"base_offset": 41, "records": [{"value": "b"}]}]}]}]}
+       {"base_offset": 41, "records": [{"value": "a"}]}]}]}]}
+    > Fetch v11 {"replica_id": 2, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 43}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 41, "records": [
+       {"base_offset": 43, "records": [{"value": "b"}]}]}]}]}
     ```
 
     ## Sources
@@ -72,7 +76,7 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
     for i, topic in enumerate(topic_records(message)):
         for j, each in enumerate(topic.partitions):
             batch, end = each.batch, each.row.get(field)
-            if batch is None or end is None or batch.base_offset < end:
+            if batch is None or end is None or batch.base_offset <= end:
                 continue
             yield Problem(
                 f"{field} of {label((topic.key, each.partition or 0), connection)} is {end} in a successful response "
