@@ -39,7 +39,9 @@ class VersionRefusals:
         if message is None or event.request is None or message.body.get("error_code") != Error.UNSUPPORTED_VERSION:
             return
         rows = message.body.get("api_keys") or ()
-        served = next(((row["min_version"], row["max_version"]) for row in rows if row["api_key"] == _API_VERSIONS), (0, 0))
+        served = next(
+            ((row["min_version"], row["max_version"]) for row in rows if row["api_key"] == _API_VERSIONS), (0, 0)
+        )
         self._refusal = VersionRefusal(event.request.message.version, served)
 
     def unheeded(self, connection: ConnectionState) -> VersionRefusal | None:

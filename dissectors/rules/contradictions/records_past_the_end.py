@@ -48,7 +48,7 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
     ```
 
     ## Looks alike
-    An error, a consumer that does not read transactions, a batch written while the broker answered, and a follower, which
+    An error, a consumer that does not read transactions, a batch written meanwhile, and a follower, which
     gets records before they are replicated:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}

@@ -86,8 +86,8 @@ def api_versions_not_repeated(event: ConnectionEnded, connection: ConnectionStat
         return
     highest, served = refusal.served[1], range_text(refusal.served)
     yield Problem(
-        f"{connection.server} refuses ApiVersions v{refusal.version} and serves {served}: {client_text(connection)} must "
-        f"repeat ApiVersions with v{highest}, but closed the connection instead, {times} times",
+        f"{connection.server} refuses ApiVersions v{refusal.version} and serves {served}: {client_text(connection)} "
+        f"must repeat ApiVersions with v{highest}, but closed the connection instead, {times} times",
         hint="fix or upgrade the client: this response names only ApiVersions, it is not the list of what the broker "
         f"serves (KIP-511); send ApiVersions v{highest} on the same connection",
         once_per=key,
