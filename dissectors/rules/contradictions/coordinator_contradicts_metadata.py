@@ -85,8 +85,8 @@ def coordinator_contradicts_metadata(event: ResponseReceived, connection: Connec
     elif broker.node_id == coordinator.node_id:
         said = f"Metadata of the same server has node {broker.node_id} at {broker.address}"
     else:
-        said = f"Metadata of the same server calls that address node {broker.node_id}, and has no node "
-        f"{coordinator.node_id}"
+        said = f"Metadata of the same server calls that address node {broker.node_id}"
+        said += f", and has no node {coordinator.node_id}"
     path = coordinator.path if message.api == "FindCoordinator" else ("brokers",)
     yield Problem(
         f"FindCoordinator names {as_text(coordinator)} as the coordinator of {conflict.subject}, but {said}",
