@@ -149,6 +149,14 @@ EXPLANATIONS = {
 _DEFAULT = ErrorExplanation(3, "", "check the bytes of the request and its response, and the broker's log")
 
 
+#: FENCED_MEMBER_EPOCH as the answer to a join (S064).
+FENCED_JOIN = ErrorExplanation(
+    1,
+    "the coordinator refuses epoch 0, with which a fenced member may always join again",
+    "upgrade or fix the broker; until then, restart the client with a new member id",
+)
+
+
 def explanation(error: str) -> ErrorExplanation:
     """The explanation of an error, by name; a general hint if the error does not concern groups."""
     return EXPLANATIONS.get(error, _DEFAULT)

@@ -23,8 +23,12 @@ _MOST_PARTITIONS = 20_000
 #: Larger responses have other records, too: a control batch has about 80 bytes.
 _SMALL = 4096
 
+#: An end offset for layouts that have none.
+_NO_LIMIT = 1 << 63
+
 _READ_COMMITTED = 1
-_IRREGULAR, _REFUSED, _STARVED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value, FrameFlags.STARVED.value
+_IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
+_STARVED, _REPEATED = FrameFlags.STARVED.value, FrameFlags.REPEATED.value
 
 
 def requested_partitions(
@@ -88,7 +92,7 @@ class _Session:
     apis=("Fetch",),
     broken=True,
     per="connection",
-    flags=FrameFlags.STARVED,
+    flags=FrameFlags.STARVED | FrameFlags.REPEATED,
 )
 class Fetches:
     """The fetches of one connection.
@@ -105,6 +109,8 @@ class Fetches:
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
+        #: Offsets and checksums of the batches in the latest response with records, the first of each partition.
+        self._batches: frozenset[tuple[int, int]] = frozenset()
 
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, connection: ConnectionState) -> None:
         """Track a request's offsets, and examine a response once for all rules."""
@@ -184,8 +190,23 @@ class Fetches:
             starved = bool(self.behind(event.request, body))
         else:
             starved = len(message.frame) <= _SMALL and _has_only_control(message)
+            self._compare_batches(message, asked, connection)
         if starved:
             connection.flags |= _STARVED
+
+    def _compare_batches(self, message: Message, asked: Mapping[str, Any], connection: ConnectionState) -> None:
+        """Flag a response with a batch of the previous one, or with records that a consumer may not get yet."""
+        before, batches = self._batches, []
+        end, is_consumer = end_field(asked), not is_follower(asked)
+        for topic in topic_records(message):
+            for records in topic.partitions:
+                if (batch := records.batch) is not None:
+                    batches.append((batch.base_offset, batch.crc))
+                    if is_consumer and batch.base_offset > records.row.get(end, _NO_LIMIT):
+                        connection.flags |= _IRREGULAR
+        self._batches = frozenset(batches)
+        if not before.isdisjoint(batches):
+            connection.flags |= _REPEATED
 
     def _open(self, session_id: int, request: Message, body: Mapping[str, Any]) -> None:
         offsets = fetch_offsets(request)

@@ -92,6 +92,21 @@ class LeaderDenials:
                 _deny(denials, refused.place, event, connection.dialled)
 
 
+class LeaderContradictions:
+    """Servers that deny being the leader of a partition and contradict themselves about who is."""
+
+    def __init__(self) -> None:
+        self._seen: BoundedDict[tuple[str, TopicPartition], int] = BoundedDict(MAX_DENIALS)
+
+    def note(self, server: str, place: TopicPartition, at: int) -> None:
+        """Note a contradiction."""
+        self._seen[server, place] = at
+
+    def holds(self, server: str, place: TopicPartition, at: int) -> bool:
+        """Whether a server has lately contradicted itself about a partition, so that its client is not to blame."""
+        return at - self._seen.get((server, place), at - MAX_GAP) < MAX_GAP
+
+
 def _client(event: ResponseReceived, connection: Any) -> _Client:
     assert event.request is not None
     return host_of(connection.client), event.request.message.client_id

@@ -12,6 +12,7 @@ from dissectors.trackers.broker_lookups import BrokerLookups
 from dissectors.trackers.brokers import AddressRoute
 from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.version_refusals import VersionRefusals
 from dissectors.trackers.versions import client_key
 
 MAX_CLIENTS = 10_000
@@ -22,7 +23,7 @@ REMEMBERED = 10
 
 @tracker(
     events=(ConnectionEnded,),
-    needs=(InFlight, BrokerLookups, AnsweredApis),
+    needs=(InFlight, BrokerLookups, AnsweredApis, VersionRefusals),
 )
 class MetadataOnlyVisits:
     """`row` has the end times (ns) of the latest such connections of the client whose connection has just ended.
@@ -39,6 +40,8 @@ class MetadataOnlyVisits:
         self.row = deque()
         flight = connection.state(InFlight)
         if event.by not in ("client", "server") or not flight.served or flight.explains_problems(event.at):
+            return
+        if connection.state(VersionRefusals).unheeded(connection):
             return
         lookup = connection.run.state(BrokerLookups).of(connection, connection.client_id)
         if lookup.route is not AddressRoute.HERE and lookup.is_lost(event.at):

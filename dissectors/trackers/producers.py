@@ -26,7 +26,8 @@ _REMEMBERED = 5
 #: The longest time (ns) for retries: clients give up earlier (delivery.timeout.ms is 2 minutes, librdkafka's 5).
 _RETRIED_WITHIN = 600 * 1_000_000_000
 
-_REFUSED, _RESENT = FrameFlags.REFUSED.value, FrameFlags.RESENT.value
+_IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
+_RESENT = FrameFlags.RESENT.value
 
 
 class SequenceGap(NamedTuple):
@@ -92,6 +93,7 @@ class Producers:
         self.refused: list[RefusedPartition] = []
         self.answered: Attempt | None = None
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
+        self._raised = False  # a batch of the latest request has a higher epoch than its producer had there
         self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MOST_BATCHES)
         self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
 
@@ -119,6 +121,9 @@ class Producers:
                 if records.batch is not None:
                     where = ("topic_data", i, "partition_data", j, "records")
                     self._track(server, (name, records.partition or 0), records.batch, attempt, where)
+        if self._raised:
+            self._raised = False
+            connection.flags |= _IRREGULAR
 
     def _track(
         self, server: str, place: TopicPartition, batch: BatchSpan, attempt: Attempt, where: tuple[str | int, ...]
@@ -134,6 +139,7 @@ class Producers:
         track = self._tracks.get((server, producer_id, place))
         given = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
         if track is None or batch.producer_epoch > track.epoch or track.started_at < given:
+            self._raised = self._raised or track is not None
             if track is not None and track.started_at >= given and batch.base_sequence > 0:
                 attempt.gaps[place] = SequenceGap(0, batch.base_sequence)  # each epoch begins at 0
             track = self._tracks[server, producer_id, place] = _ProducerTrack(

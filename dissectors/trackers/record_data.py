@@ -164,6 +164,8 @@ class RecordData:
         for batch in part.batches:
             self.attributes |= batch.attributes
             self.magics |= 1 << batch.magic
+            if batch.max_timestamp < batch.base_timestamp:
+                connection.flags |= _IRREGULAR
         is_coordinators = connection.run.topic_names.get(topic, topic) in COMPONENTS
         if is_coordinators or not part.batches or (produced and not self._is_ordinary(part, event)):
             connection.flags |= _IRREGULAR

@@ -22,6 +22,7 @@ from dissectors.groups.model import (
 )
 from dissectors.groups.stalls.wording import elapsed, severity_after
 from dissectors.plain_text import printable
+from dissectors.schemas.codes import Error
 
 #: Heartbeats are missing after this many usual intervals without one, and at least after this time (ns): twice the
 #: defaults of heartbeat.interval.ms and group.consumer.heartbeat.interval.ms, because the first ones come in bursts.
@@ -151,6 +152,8 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
     explanation = explanations.explanation(streak.error)
+    if streak.kind is EventKind.JOIN and streak.error == Error.FENCED_MEMBER_EPOCH.name:
+        explanation = explanations.FENCED_JOIN
     commit = streak.kind is EventKind.COMMIT
     if streak.count < (1 if commit else explanation.threshold):
         return

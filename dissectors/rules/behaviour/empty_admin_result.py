@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
@@ -11,6 +13,10 @@ from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
 _TOPIC = 2
+_MOST_NAMES = 5
+
+#: The version of OffsetFetch from which on it has an error code of the group.
+_GROUP_ERROR_SINCE = 2
 
 #: API -> (array in the request, array in the response that must have an entry for each). Versions may differ.
 _RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -32,7 +38,21 @@ _RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "CreateAcls": (("creations", "results"),),
     "DeleteAcls": (("filters", "filter_results"),),
     "AlterClientQuotas": (("entries", "entries"),),
+    "Metadata": (("topics", "topics"),),
+    "OffsetFetch": (("topics", "topics"), ("groups", "groups")),
+    "OffsetForLeaderEpoch": (("topics", "topics"),),
+    "TxnOffsetCommit": (("topics", "topics"),),
 }
+
+#: Names of what an entry is about.
+_NAMES = ("name", "topic", "group_id", "resource_name", "transactional_id", "key")
+
+#: Names of a partition's index; the APIs whose topics have an entry for each partition.
+_PARTITION_FIELDS = ("partition_index", "partition", "partition_indexes")
+_WITH_PARTITIONS = frozenset((
+    "DeleteRecords", "DescribeProducers", "ListOffsets", "OffsetCommit", "OffsetFetch", "OffsetForLeaderEpoch",
+    "TxnOffsetCommit",
+))  # fmt: skip
 
 
 @rule("S045", severity=Severity.WARNING, events=(ResponseReceived,), apis=tuple(_RESULTS), since="0.1", blame="broker")
@@ -44,7 +64,8 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     report success for something that was not done, or hit a null.
 
     ## Usual cause
-    A broker or gateway that accepts the API but does not implement it, and answers with an empty list.
+    A broker or gateway that accepts the API but does not implement it, and answers with an empty list. Or an error that
+    has no place in the version: OffsetFetch v1 has no error of the group, so that each partition must have it.
 
     ## Example
     ```story
@@ -57,10 +78,21 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     < {"results": [{"resource_type": 2, "resource_name": "orders", "configs": []}]}
     ```
 
+    One of two partitions is missing:
+    ```story
+    > OffsetFetch v1 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
+    < {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    ```
+
     ## Looks alike
+    Nothing was requested, or an error says why there is nothing:
     ```story
     > CreatePartitions v1 {"topics": []}
     < {"results": []}
+    > OffsetFetch v2 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
+    < {"topics": [], "error_code": 16}
+    > OffsetFetch v8 {"groups": [{"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0]}]}]}
+    < {"groups": [{"group_id": "g", "topics": [], "error_code": 16}]}
     > DescribeConfigs v2 {"resources": [{"resource_type": 2, "resource_name": "orders", "configuration_keys": ["x"]}]}
     < {"results": [{"resource_type": 2, "resource_name": "orders", "configs": []}]}
     ```
@@ -68,18 +100,31 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     ## Sources
     https://kafka.apache.org/protocol#protocol_messages
     https://github.com/nisshi-io/nisshi/blob/main/compat/librdkafka/FINDINGS.md
+    https://github.com/apache/kafka/pull/19704
     """
     asked, message = event.request_body, event.message
     if asked is None or message is None or message.body.get("error_code"):
         return
     for request_field, response_field in _RESULTS[message.api]:
-        if (requested := asked.get(request_field)) and message.body.get(response_field) == []:
+        requested, results = asked.get(request_field), message.body.get(response_field)
+        if not requested or results is None:
+            continue
+        if not results:
+            wanted = _texts(message.api, requested)
+            what = f" ({_list(wanted)})" if wanted else ""
             yield Problem(
-                f"{message.api} requested {len(requested)} of {request_field}, but the response has an empty "
+                f"{message.api} requested {len(requested)} of {request_field}{what}, but the response has an empty "
                 f"list of {response_field}, without an error",
-                hint="fix the broker: it must answer for each of them, if only with an error code",
+                hint=_hint(message.api, message.version),
                 expected=f"{len(requested)} entries",
                 got="none",
+                **locate(message, response_field),
+            )
+        elif missing := _missing(message.api, requested, results):
+            yield Problem(
+                f"{message.api} v{message.version} requested {_list(missing)}, but the response has no entry for "
+                f"{'it' if len(missing) == 1 else 'them'}, and no error",
+                hint=_hint(message.api, message.version),
                 **locate(message, response_field),
             )
     if message.api == "DescribeConfigs":
@@ -99,3 +144,76 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
                     hint="fix the broker: it must return every config of a topic, including defaults",
                     **locate(message, "results", i, "configs"),
                 )
+
+
+def _hint(api: str, version: int) -> str:
+    if api == "OffsetFetch" and version < _GROUP_ERROR_SINCE:
+        return (
+            f"fix the broker: OffsetFetch v{version} has no field for an error of the group, so that each partition "
+            "must have it as its error_code"
+        )
+    return "fix the broker: it must answer for each of them, if only with an error code"
+
+
+def _missing(api: str, requested: list[Any], results: list[Any]) -> list[str]:
+    """What was requested by name and has no entry: names, or partitions as ``orders[0,1]``."""
+    if len(results) < len(requested):
+        answered = {_name(each) for each in results}
+        missing = [each for each in requested if (name := _name(each)) is not None and name not in answered]
+        if missing:
+            return _texts(api, missing)
+    if api == "OffsetFetch" and requested and "group_id" in requested[0]:
+        topics = {each.get("group_id"): each for each in results}
+        return [
+            text
+            for group in requested
+            if group.get("topics") and (found := topics.get(group.get("group_id"))) and not found.get("error_code")
+            for text in _missing_partitions(group["topics"], found.get("topics") or [])
+        ]
+    return _missing_partitions(requested, results) if api in _WITH_PARTITIONS else []
+
+
+def _missing_partitions(requested: list[Any], results: list[Any]) -> list[str]:
+    if sum(len(_partitions(each)) for each in results) >= sum(len(_partitions(each)) for each in requested):
+        return []
+    answered: dict[str | None, set[int]] = {}
+    for topic in results:
+        answered.setdefault(_name(topic), set()).update(_partitions(topic))
+    return [
+        f"{name}[{','.join(map(str, missing))}]"
+        for topic in requested
+        if (name := _name(topic)) is not None
+        and (missing := sorted(set(_partitions(topic)) - answered.get(name, set())))
+    ]
+
+
+def _partitions(topic: dict[str, Any]) -> list[int]:
+    """The partition indexes of a topic."""
+    rows = topic.get("partitions") or topic.get("partition_indexes") or []
+    return [
+        next((row[field] for field in _PARTITION_FIELDS if field in row), -1) if isinstance(row, dict) else row
+        for row in rows
+    ]
+
+
+def _texts(api: str, entries: list[Any]) -> list[str]:
+    """The names of entries, topics with their partitions."""
+    texts = []
+    for each in entries:
+        if (name := _name(each)) is not None:
+            of = ",".join(map(str, _partitions(each))) if api in _WITH_PARTITIONS and "group_id" not in each else ""
+            texts.append(f"{name}[{of}]" if of else name)
+    return texts
+
+
+def _name(entry: Any) -> str | None:
+    """What an entry is about; None if it has no name, e.g. a topic with only an id."""
+    if not isinstance(entry, dict):
+        return entry if isinstance(entry, str) else None
+    return next((entry[field] for field in _NAMES if entry.get(field) is not None), None)
+
+
+def _list(names: list[str]) -> str:
+    """The first names as text."""
+    more = len(names) - _MOST_NAMES
+    return ", ".join(name[:MAX_NAME_LENGTH] for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -11,6 +11,7 @@ from dissectors.rules import rule
 from dissectors.rules.behaviour.advertised_unreachable import cannot_reach_brokers
 from dissectors.trackers.broker_lookups import BrokerLookups
 from dissectors.trackers.brokers import endpoints
+from dissectors.trackers.cluster_views import ClusterViews
 from dissectors.trackers.state import ConnectionState
 
 #: Reported after this many identical responses within `broker_lookups.WINDOW`, without other requests.
@@ -22,7 +23,7 @@ ANSWERS = 10
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Metadata",),
-    needs=(BrokerLookups,),
+    needs=(BrokerLookups, ClusterViews),
     since="0.1",
     blame="network",
 )
@@ -118,6 +119,8 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     lookup = connection.run.state(BrokerLookups).of(connection, client_id)
     if lookup.identical < ANSWERS or cannot_reach_brokers(lookup, event.at):
         return
+    if connection.run.state(ClusterViews).contradicts_itself(connection.server, event.at):
+        return  # S068 explains it
     brokers = list(endpoints(message.as_sent))
     if not brokers:
         return

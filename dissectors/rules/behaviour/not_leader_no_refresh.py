@@ -10,7 +10,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import Message
 from dissectors.rules import rule
-from dissectors.trackers.leaders import NOT_LEADER, ROWS, LeaderDenials
+from dissectors.trackers.leaders import NOT_LEADER, ROWS, LeaderContradictions, LeaderDenials
 from dissectors.trackers.partitions import label, refusals
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -112,6 +112,8 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
         return
     for place, code, where in refusals(message.body, *ROWS[message.api]):
         denial = denials.get(place) if code == NOT_LEADER else None
+        if connection.run.state(LeaderContradictions).holds(connection.server, place, event.at):
+            continue  # S069: the server contradicts itself
         if (
             denial is not None
             and denial.consecutive >= THRESHOLD

@@ -55,7 +55,7 @@ def test_right_frames_are_silent() -> None:
     assert not findings("""
         > Metadata v9 {"topics": [{"name": "a"}]}
         > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
-        < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
+        < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "topics": [{"name": "a"}]}
         < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}
     """)
 

@@ -1,0 +1,137 @@
+"""S066: a client that keeps looking up a topic that does not exist."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas.codes import Error
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import client_key, client_text
+
+#: Reported after this many responses over this time (ns): a topic that is being created takes a moment.
+THRESHOLD = 5
+MIN_DURATION = 5_000_000_000
+
+#: Responses are counted together if they are at most this far apart (ns).
+_MAX_GAP = 30_000_000_000
+
+_MOST = 10_000
+#: With more topics than this, none with a similar name is searched.
+_MOST_NAMES = 1_000
+
+_UNKNOWN_TOPIC = Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@dataclass(slots=True)
+class _Missing:
+    since: int
+    last: int
+    times: int = 0
+
+
+class _MissingTopics(BoundedDict[tuple[tuple[str, str | None], str], _Missing]):
+    """Topics that a client looked up and that do not exist."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST)
+
+
+@rule(
+    "S066",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Metadata",),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a topic that a client needs exists.
+
+    ## Why it matters
+    Clients take UNKNOWN_TOPIC_OR_PARTITION as temporary, and request Metadata until their timeout. Producers then fail
+    with a timeout that does not name the cause; consumers wait silently, forever.
+
+    ## Usual cause
+    A topic that nobody has created, while the broker does not create topics (auto.create.topics.enable=false), or the
+    client does not let it (allow_auto_topic_creation). A mistyped name, or another cluster.
+
+    Reported after 5 responses over at least 5 s, at most 30 s apart.
+
+    ## Example
+    ```story
+    > Metadata v8 {"topics": [{"name": "ordres"}]}
+    < {"topics": [{"name": "ordres", "error_code": 3}]}
+    +2s
+    > Metadata v8 {"topics": [{"name": "ordres"}]}
+    < {"topics": [{"name": "ordres", "error_code": 3}]}
+    +2s
+    > Metadata v8 {"topics": [{"name": "ordres"}]}
+    < {"topics": [{"name": "ordres", "error_code": 3}]}
+    +2s
+    > Metadata v8 {"topics": [{"name": "ordres"}]}
+    < {"topics": [{"name": "ordres", "error_code": 3}]}
+    +2s
+    > Metadata v8 {"topics": [{"name": "ordres"}]}
+    < {"topics": [{"name": "ordres", "error_code": 3}]}
+    ```
+
+    ## Looks alike
+    The topic is being created:
+    ```story
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 3}]}
+    +100ms
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"topics": [{"name": "orders", "error_code": 5}]}
+    +100ms
+    > Metadata v8 {"topics": [{"name": "orders"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable
+    https://github.com/confluentinc/librdkafka/issues/3757
+    """
+    message = event.message
+    if message is None or message.diagnosis is not None or event.request is None:
+        return
+    missing = connection.run.state(_MissingTopics)
+    for index, topic in enumerate(message.body.get("topics") or ()):
+        name = (topic.get("name") or "")[:MAX_NAME_LENGTH]
+        if topic.get("error_code") != _UNKNOWN_TOPIC or not name:
+            continue
+        known = missing.get(key := (client_key(connection), name))
+        if known is None or event.at - known.last > _MAX_GAP:
+            known = missing[key] = _Missing(event.at, event.at)
+        known.times, known.last = known.times + 1, event.at
+        lasting = known.last - known.since
+        if known.times < THRESHOLD or lasting < MIN_DURATION:
+            continue
+        yield Problem(
+            f"topic {name!r} does not exist: Metadata answered {client_text(connection)} so {known.times} times within "
+            f"{duration(lasting)}",
+            **locate(message, "topics", index, "error_code"),
+            hint=f"create the topic, or correct its name{_similar(name, connection)}; the broker creates it only with "
+            "auto.create.topics.enable, and if the request allows it (allow_auto_topic_creation)",
+            cause=name,
+        )
+
+
+def _similar(name: str, connection: ConnectionState) -> str:
+    """A topic of the cluster with a similar name, as part of a sentence."""
+    names = connection.run.topic_names
+    if len(names) > _MOST_NAMES:
+        return ""
+    found = difflib.get_close_matches(name, set(names.values()) - {name}, n=1, cutoff=0.8)
+    return f" (did you mean {found[0]!r}?)" if found else ""

@@ -1,0 +1,186 @@
+"""S077: a member that does not confirm that it has given up partitions (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import BytesSkipped, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas.codes import Error
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.partitions import TopicPartition, label
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import Trigger
+
+#: Reported after this many heartbeats, and half of the member's rebalance timeout.
+THRESHOLD = 3
+
+_MS = 1_000_000
+#: max.poll.interval.ms of Kafka's clients, for members whose first heartbeat was not observed.
+_DEFAULT_TIMEOUT_MS = 300_000
+
+_MOST_MEMBERS = 10_000
+_MOST_PARTITIONS = 10_000
+_MOST_NAMED = 3
+
+_FENCED = Error.FENCED_MEMBER_EPOCH
+
+
+@dataclass(slots=True)
+class _Member:
+    """What a member owns according to itself or its last assignment, and what it has to give up since `since`."""
+
+    timeout: int = _DEFAULT_TIMEOUT_MS * _MS
+    owned: frozenset[TopicPartition] = frozenset()
+    revoked: frozenset[TopicPartition] = frozenset()
+    since: int = 0
+    heartbeats: int = 0
+
+
+@dataclass(slots=True)
+class _Members:
+    """By group and member id."""
+
+    known: BoundedDict[tuple[str, str], _Member] = field(default_factory=lambda: BoundedDict(_MOST_MEMBERS))
+
+
+@rule(
+    "S077",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("ConsumerGroupHeartbeat",),
+    also=(Trigger((BytesSkipped,)),),
+    since="0.1",
+    blame="client",
+)
+def revocation_unconfirmed(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a member of the consumer protocol confirms that it has given up partitions.
+
+    ## Why it matters
+    The coordinator gives a partition to its next member only after the previous one has reported the rest as its own,
+    in topic_partitions of a heartbeat. Until then nobody reads it; after the rebalance timeout the member is fenced,
+    and loses all.
+
+    ## Usual cause
+    A client that gives up partitions and does not send topic_partitions afterwards, or leaves it null because it
+    compares with what it sent last. Or an application that is busy between two polls: partitions are given up in
+    poll().
+
+    Reported if the member is fenced, or after 3 heartbeats and half of its rebalance timeout.
+
+    ## Example
+    ```story
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout_ms": 20000,
+      "subscribed_topic_names": ["t"], "topic_partitions": []}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": {"topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0, 1]}]}}
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1, "topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0, 1]}]}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": {"topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0]}]}}
+    +5s
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1, "topic_partitions": null}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": null}
+    +5s
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1, "topic_partitions": null}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": null}
+    +5s
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1, "topic_partitions": null}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": null}
+    ```
+
+    ## Looks alike
+    The member confirms after two heartbeats:
+    ```story
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout_ms": 20000,
+      "subscribed_topic_names": ["t"], "topic_partitions": []}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": {"topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0, 1]}]}}
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1, "topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0, 1]}]}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": {"topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0]}]}}
+    +5s
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1, "topic_partitions": null}
+    < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": null}
+    +5s
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 1, "topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0]}]}
+    < {"member_id": "m", "member_epoch": 2, "heartbeat_interval_ms": 5000, "assignment": null}
+    +5s
+    > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 2, "topic_partitions": null}
+    < {"member_id": "m", "member_epoch": 2, "heartbeat_interval_ms": 5000, "assignment": null}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
+    """
+    members = connection.run.state(_Members).known
+    if isinstance(event, BytesSkipped):
+        members.clear()  # a confirmation may have been among the lost bytes
+        return
+    message, asked = event.message, event.request_body
+    if message is None or asked is None or message.diagnosis is not None:
+        return
+    group, name = asked.get("group_id", ""), message.body.get("member_id") or asked.get("member_id", "")
+    if asked.get("member_epoch", 0) < 0:  # it leaves
+        members.pop((group, name), None)
+        return
+    member = members.get((group, name))
+    if member is None or asked.get("member_epoch") == 0:
+        timeout = asked.get("rebalance_timeout_ms", -1)
+        member = members[group, name] = _Member(timeout * _MS if timeout > 0 else _DEFAULT_TIMEOUT_MS * _MS)
+    _report(member, asked)
+    code = message.body.get("error_code", 0)
+    if not code:
+        _assign(member, message.body, event.at)
+    waited = event.at - member.since
+    is_late = member.heartbeats >= THRESHOLD and waited > member.timeout // 2
+    if not member.revoked or not (is_late or code == _FENCED):
+        return
+    names = [label(place, connection) for place in sorted(member.revoked)[:_MOST_NAMED]]
+    more = f" and {len(member.revoked) - len(names)} more" if len(member.revoked) > len(names) else ""
+    yield Problem(
+        f"member {name!r} of group {group!r} was told to give up {', '.join(names)}{more}, but did not confirm it in "
+        f"{member.heartbeats} heartbeats within {duration(waited)}" + (" and was fenced" if code == _FENCED else ""),
+        **locate(message, "error_code" if code else "member_epoch"),
+        hint="the client must send topic_partitions without these partitions in its next heartbeat; check whether the "
+        "application calls poll(), where partitions are given up",
+        severity=Severity.ERROR if code == _FENCED else None,
+        cause=group,
+    )
+    if code:
+        member.revoked = frozenset()
+
+
+def _report(member: _Member, asked: Mapping[str, Any]) -> None:
+    """Take what a heartbeat reports."""
+    if member.revoked:
+        member.heartbeats += 1
+    if (rows := asked.get("topic_partitions")) is not None:
+        member.owned = _partitions(rows)
+        if not member.owned & member.revoked:
+            member.revoked = frozenset()
+
+
+def _assign(member: _Member, body: Mapping[str, Any], at: int) -> None:
+    """Take the assignment in a response, if there is one."""
+    assignment = body.get("assignment")
+    if assignment is None:
+        return
+    target = _partitions(assignment.get("topic_partitions") or ())
+    revoked = member.owned - target
+    if revoked != member.revoked:
+        member.revoked, member.since, member.heartbeats = revoked, at, 0
+    member.owned |= target
+
+
+def _partitions(topics: Any) -> frozenset[TopicPartition]:
+    """The partitions of a list of topics; none if they are too many to compare."""
+    found = [(topic["topic_id"], partition) for topic in topics for partition in topic["partitions"] or ()]
+    return frozenset(found) if len(found) <= _MOST_PARTITIONS else frozenset()

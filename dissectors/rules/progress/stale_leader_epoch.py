@@ -1,0 +1,203 @@
+"""S063: a client that keeps sending a leader epoch that the leader refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas.codes import Error
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.cluster_views import ClusterViews, SeenEpoch
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import client_key, client_text
+
+#: Reported after this many refusals over this time (ns), or after `IGNORED` if the client already knows a newer epoch.
+THRESHOLD = 5
+MIN_DURATION = 1_000_000_000
+IGNORED = 3
+
+#: Refusals are counted together if they are at most this far apart (ns).
+_MAX_GAP = 30 * 1_000_000_000
+
+_MOST = 10_000
+_CODES = (Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH)
+
+#: API -> topics in the response.
+_TOPICS = {"Fetch": "responses", "OffsetForLeaderEpoch": "topics", "ListOffsets": "topics"}
+_INDEXES = ("partition_index", "partition")
+
+
+@dataclass(slots=True)
+class _Refused:
+    """Refusals of one epoch of a partition."""
+
+    epoch: int | None
+    code: int
+    since: int
+    last: int
+    times: int = 0
+
+
+class _Refusals:
+    """By client, API and partition."""
+
+    def __init__(self) -> None:
+        self.by_client: BoundedDict[tuple[Any, str, TopicPartition], _Refused] = BoundedDict(_MOST)
+
+
+@rule(
+    "S063",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=tuple(_TOPICS),
+    only=FrameFlags.REFUSED,
+    needs=(ClusterViews,),
+    since="0.1",
+    blame="client",
+)
+def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a client takes the leader epoch from Metadata after FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH.
+
+    ## Why it matters
+    The leader refuses the request until current_leader_epoch is its own. A client that repeats the old one neither
+    reads nor validates its offset, and loads the broker with requests.
+
+    ## Usual cause
+    A client that stores the epoch with the partition and does not replace it by that of newer Metadata. If Metadata
+    itself gives the epoch that the leader refuses, the cluster contradicts itself: the broker that answered Metadata is
+    behind, or fills the field in wrongly.
+
+    Reported after 5 refusals over at least 1 s, or after 3 if Metadata already gave the client another epoch.
+
+    ## Example
+    ```story
+    > Metadata v9 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 1, "leader_epoch": 12}]}]}
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"error_code": 74}]}]}
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"error_code": 74}]}]}
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"error_code": 74}]}]}
+    ```
+
+    ## Looks alike
+    A leader election: the client gets the new epoch, and uses it.
+    ```story
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 74, "high_watermark": -1, "records": ""}]}]}
+    > Metadata v9 {"topics": [{"name": "t"}]}
+    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
+       "topics": [{"name": "t", "partitions": [{"leader_id": 1, "leader_epoch": 12}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 12}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 0, "records": ""}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-320%3A+Allow+fetchers+to+detect+and+handle+log+truncation
+    https://github.com/confluentinc/librdkafka/issues/4425
+    """
+    message, asked = event.message, event.request_body
+    if message is None or asked is None or event.request is None:
+        return
+    epochs: Mapping[TopicPartition, int] | None = None
+    refusals = connection.run.state(_Refusals).by_client
+    field = _TOPICS[message.api]
+    for i, topic in enumerate(message.body.get(field) or ()):
+        for j, row in enumerate(topic.get("partitions") or ()):
+            if (code := row.get("error_code")) not in _CODES:
+                continue
+            epochs = _epochs(asked) if epochs is None else epochs
+            place = topic_of(topic), next((row[name] for name in _INDEXES if name in row), 0)
+            refused = _count(refusals, (client_key(connection), message.api, place), epochs.get(place), code, event.at)
+            if problem := _judge(refused, place, event.request.at, message.api, connection):
+                yield problem.at(event, (field, i, "partitions", j, "error_code"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    text: str
+    hint: str
+    blame: str | None
+    place: str
+
+    def at(self, event: ResponseReceived, where: tuple[str | int, ...]) -> Problem:
+        assert event.message is not None
+        return Problem(self.text, **locate(event.message, *where), hint=self.hint, blame=self.blame, cause=self.place)
+
+
+def _judge(
+    refused: _Refused, place: TopicPartition, asked_at: int, api: str, connection: ConnectionState
+) -> _Judgement | None:
+    """What is wrong with refusals, once there are enough."""
+    topic, partition = place
+    known = connection.run.state(ClusterViews).leader_epoch(
+        connection, (connection.run.topic_names.get(topic, topic), partition)
+    )
+    is_ignored = known is not None and known.at < asked_at and refused.epoch not in (None, known.epoch)
+    lasting = refused.last - refused.since
+    if refused.times < IGNORED or (not is_ignored and (refused.times < THRESHOLD or lasting < MIN_DURATION)):
+        return None
+    name, error = label(place, connection), Error(refused.code).name
+    epoch = f"with current_leader_epoch {refused.epoch} " if refused.epoch is not None else ""
+    text = (
+        f"{refused.times} {api} requests of {client_text(connection)} {epoch}for {name} got {error} within "
+        f"{duration(lasting)}"
+    )
+    if is_ignored and known is not None:
+        return _Judgement(
+            f"{text}, although Metadata gave it leader epoch {known.epoch}",
+            f"fix or upgrade the client: it must use leader_epoch {known.epoch} of Metadata as current_leader_epoch",
+            None,
+            name,
+        )
+    if known is not None and known.at > refused.since and known.epoch == refused.epoch:
+        return _Judgement(
+            f"{text}, and Metadata still gives leader epoch {known.epoch}: the cluster contradicts itself",
+            f"check the broker that answers Metadata: it is behind the leader of {name}, or fills in leader_epoch "
+            "wrongly",
+            "broker",
+            name,
+        )
+    return _Judgement(f"{text}{_unrefreshed(known, refused)}", "request Metadata after this error, and use its "
+                      "leader_epoch in the next request", None, name)  # fmt: skip
+
+
+def _unrefreshed(known: SeenEpoch | None, refused: _Refused) -> str:
+    if known is None or known.at < refused.since:
+        return ", and the client did not request Metadata for a newer epoch"
+    return ""
+
+
+def _count(
+    refusals: BoundedDict[tuple[Any, str, TopicPartition], _Refused],
+    key: tuple[Any, str, TopicPartition],
+    epoch: int | None,
+    code: int,
+    at: int,
+) -> _Refused:
+    known = refusals.get(key)
+    if known is None or known.epoch != epoch or known.code != code or at - known.last > _MAX_GAP:
+        known = refusals[key] = _Refused(epoch, code, at, at)
+    known.times += 1
+    known.last = at
+    return known
+
+
+def _epochs(asked: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """The leader epoch of each partition in a request that has one."""
+    return {
+        (topic_of(topic), next((row[name] for name in _INDEXES if name in row), 0)): epoch
+        for topic in asked.get("topics") or ()
+        for row in topic.get("partitions") or ()
+        if (epoch := row.get("current_leader_epoch", -1)) >= 0
+    }

@@ -1,0 +1,176 @@
+"""ClusterViews: what servers say about brokers, and what Metadata told each client about leader epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.addresses import canonical
+from dissectors.connections.events import ResponseReceived
+from dissectors.messages.message import Message
+from dissectors.trackers import tracker
+from dissectors.trackers.brokers import Endpoint, endpoints
+from dissectors.trackers.coordinators import coordinator_answers
+from dissectors.trackers.partitions import TopicPartition
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import client_key
+
+_MOST_SERVERS = 1_000
+_MOST_BROKERS = 1_000
+_MOST_CLIENTS = 1_000
+_MOST_PARTITIONS = 2_000
+
+#: Responses are compared if they are at most this far apart (ns): a cluster changes.
+_RECENT = 60 * 1_000_000_000
+
+#: How long (ns) a server counts as contradicting itself after its latest contradiction.
+_LASTING = 60 * 1_000_000_000
+
+#: A coordinator that Metadata does not name at all may just have stopped, or started: it is a contradiction if so many
+#: responses in a row agree on that.
+_MISSING = 3
+
+Address = tuple[str, int]
+
+
+class SeenEpoch(NamedTuple):
+    """A leader epoch in Metadata, and when the client got it."""
+
+    epoch: int
+    at: int
+
+
+class CoordinatorConflict(NamedTuple):
+    """FindCoordinator and Metadata of one server that do not agree about a broker.
+
+    `subject` is what the coordinator is for; `broker` is the one in Metadata with the same address, or with the same
+    node id; None if Metadata has neither.
+    """
+
+    subject: str
+    coordinator: Endpoint
+    broker: Endpoint | None
+
+
+@dataclass(slots=True)
+class _Server:
+    """The brokers in the latest Metadata of a server, and the latest coordinator.
+
+    `missing` counts the responses in a row that show that coordinator as none of these brokers.
+    """
+
+    brokers: dict[int, Endpoint] = field(default_factory=dict)
+    described_at: int = 0
+    coordinator: tuple[str, Endpoint] | None = None
+    found_at: int = 0
+    missing: int = 0
+    conflict_at: int = 0
+
+
+@tracker(events=(ResponseReceived,), apis=("Metadata", "FindCoordinator"))
+class ClusterViews:
+    """What servers say about brokers, and clients know about leader epochs.
+
+    `conflict` is set by the latest response.
+    """
+
+    def __init__(self) -> None:
+        self.conflict: CoordinatorConflict | None = None
+        self._servers: BoundedDict[str, _Server] = BoundedDict(_MOST_SERVERS)
+        self._epochs: BoundedDict[tuple[str, str | None], BoundedDict[TopicPartition, SeenEpoch]] = BoundedDict(
+            _MOST_CLIENTS
+        )
+
+    def contradicts_itself(self, server: str, at: int) -> bool:
+        """Whether a server's FindCoordinator and Metadata have lately contradicted each other."""
+        known = self._servers.get(server)
+        return known is not None and bool(known.conflict_at) and at - known.conflict_at < _LASTING
+
+    def node_id(self, server: str, address: str) -> int | None:
+        """The node id of an address in the latest Metadata of a server; None if it has none, or several."""
+        known = self._servers.get(server)
+        ids = [each.node_id for each in known.brokers.values() if each.address == address] if known else []
+        return ids[0] if len(ids) == 1 else None
+
+    def leader_epoch(self, connection: ConnectionState, place: TopicPartition) -> SeenEpoch | None:
+        """The leader epoch of a partition in the latest Metadata that a connection's client got."""
+        known = self._epochs.get(client_key(connection))
+        return known.get(place) if known else None
+
+    def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        """Compare a response with earlier ones."""
+        self.conflict = None
+        message = event.message
+        if message is None or message.diagnosis is not None or event.request is None:
+            return
+        server = self._servers.touch(connection.server, _Server)
+        if message.api == "Metadata":
+            brokers = {each.node_id: each for each in endpoints(message)}
+            if brokers and len(brokers) <= _MOST_BROKERS:
+                server.brokers, server.described_at = brokers, event.at
+            self._learn_epochs(message, event.at, connection)
+            if server.coordinator is not None and event.at - server.found_at < _RECENT:
+                self._compare(server, *server.coordinator)
+        else:
+            for subject, coordinator in _found(event, message):
+                server.coordinator, server.found_at = (subject, coordinator), event.at
+                if event.at - server.described_at < _RECENT:
+                    self._compare(server, subject, coordinator)
+        if self.conflict is not None:
+            server.conflict_at = event.at
+
+    def _compare(self, server: _Server, subject: str, coordinator: Endpoint) -> None:
+        found = _conflict(server, subject, coordinator)
+        if found is None:
+            server.missing = 0
+        elif found.broker is not None:
+            self.conflict = found
+        else:
+            server.missing += 1
+            if server.missing >= _MISSING:
+                self.conflict = found
+
+    def _learn_epochs(self, message: Message, at: int, connection: ConnectionState) -> None:
+        known: BoundedDict[TopicPartition, SeenEpoch] | None = None
+        left = _MOST_PARTITIONS
+        for topic in message.body["topics"] or ():
+            partitions = topic["partitions"] or ()
+            left -= len(partitions)
+            if left < 0:
+                return
+            name = topic.get("name") or topic.get("topic_id") or ""
+            for each in partitions:
+                if (epoch := each.get("leader_epoch", -1)) >= 0:
+                    if known is None:
+                        known = self._epochs.touch(client_key(connection), lambda: BoundedDict(_MOST_PARTITIONS))
+                    known[name, each["partition_index"]] = SeenEpoch(epoch, at)
+
+
+def _found(event: ResponseReceived, message: Message) -> Iterator[tuple[str, Endpoint]]:
+    """The coordinators in a response, with what they are for."""
+    subjects = [each.subject for each in coordinator_answers(event)]
+    for each in endpoints(message):
+        index = each.path[1] if each.path else 0
+        if each.node_id >= 0 and each.host and isinstance(index, int) and index < len(subjects):
+            yield subjects[index], each
+
+
+def _conflict(server: _Server, subject: str, coordinator: Endpoint) -> CoordinatorConflict | None:
+    if not server.brokers:
+        return None
+    same_id, address = server.brokers.get(coordinator.node_id), _address(coordinator)
+    if same_id is not None:
+        return None if _address(same_id) == address else CoordinatorConflict(subject, coordinator, same_id)
+    same_address = next((each for each in server.brokers.values() if _address(each) == address), None)
+    return CoordinatorConflict(subject, coordinator, same_address)
+
+
+def _address(endpoint: Endpoint) -> Address:
+    return canonical(endpoint.host), endpoint.port
+
+
+def as_text(endpoint: Endpoint) -> str:
+    """A broker as text: ``node 1 at 10.0.0.1:9092``."""
+    return f"node {endpoint.node_id} at {endpoint.address}"

@@ -1,0 +1,141 @@
+"""RepeatedBatches: partitions whose consumer gets the same batch at the same offset again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dissectors import records
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.messages.topic_records import PartitionRecords, topic_records
+from dissectors.records.allowance import Allowance
+from dissectors.records.control import only_control
+from dissectors.records.record_checks import BatchSpan
+from dissectors.trackers.fetches import Fetches, is_follower
+from dissectors.trackers.partitions import TopicPartition
+from dissectors.trackers.state import ConnectionState
+
+#: A partition is stuck after this many responses over this time (ns).
+REPEATS = 5
+MIN_DURATION = 1_000_000_000
+
+#: The time in which a stuck consumer fetches again, in ns. One that came back later may have its reasons.
+_AGAIN = 10_000_000_000
+
+_MOST_PARTITIONS = 1_000
+
+#: The work of reading the records of a stuck partition, once.
+_STEPS = 50_000
+
+_READ_COMMITTED = 1
+
+
+class Contents(NamedTuple):
+    """What a response has for a stuck consumer.
+
+    `first` and `last` are the offsets of its batches, as they were written. `newest` is the offset of the last record
+    for the application, -1 if there is none; `kept` that of the last record.
+    """
+
+    first: int
+    last: int
+    newest: int
+    kept: int
+
+
+@dataclass(slots=True, eq=False)
+class StuckPartition:
+    """A partition in the latest response: how often its batch came at this offset, since when, and where it is.
+
+    `contents` is None before it is stuck, and if its records cannot be read.
+    """
+
+    place: TopicPartition
+    offset: int
+    batch: BatchSpan
+    since: int
+    last: int
+    times: int = 2
+    where: tuple[str | int, ...] = ()
+    examined: bool = False
+    contents: Contents | None = None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the consumer has got the batch often enough to be stuck."""
+        return self.times >= REPEATS and self.last - self.since >= MIN_DURATION
+
+
+class RepeatedBatches:
+    """The partitions of a connection that got a batch again, from Fetch responses flagged `FrameFlags.REPEATED`.
+
+    Rules that call `stuck` need `Fetches`, which sets that flag. Batches of transaction markers are left out.
+    """
+
+    def __init__(self) -> None:
+        self._stuck: list[StuckPartition] = []
+        self._counted = -1
+        self._partitions: BoundedDict[TopicPartition, StuckPartition] = BoundedDict(_MOST_PARTITIONS)
+
+    def stuck(self, event: ResponseReceived, connection: ConnectionState) -> list[StuckPartition]:
+        """The stuck partitions of a response, which is counted at the first call."""
+        if event.offset != self._counted:
+            self._counted, self._stuck = event.offset, []
+            self._observe(event, connection)
+        return self._stuck
+
+    def _observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        message, asked = event.message, event.request_body
+        if message is None or asked is None or event.request is None or is_follower(asked):
+            return
+        offsets = connection.state(Fetches).offsets(event.request)
+        for i, topic in enumerate(topic_records(message)):
+            for j, each in enumerate(topic.partitions):
+                place = topic.key, each.partition or 0
+                if each.batch is None or place not in offsets:
+                    continue
+                known = self._count(place, offsets[place], each.batch, event)
+                if known.is_stuck:
+                    known.where = ("responses", i, "partitions", j)
+                    if not known.examined:
+                        known.examined, known.contents = True, _contents(each, asked)
+                    if known.contents is not None:
+                        self._stuck.append(known)
+
+    def _count(self, place: TopicPartition, offset: int, batch: BatchSpan, event: ResponseReceived) -> StuckPartition:
+        known = self._partitions.get(place)
+        key = offset, batch.base_offset, batch.crc
+        if (
+            known is None
+            or (known.offset, known.batch.base_offset, known.batch.crc) != key
+            or event.at - known.last > _AGAIN
+        ):
+            known = self._partitions[place] = StuckPartition(place, offset, batch, event.at, event.at)
+        else:
+            known.times += 1
+            known.last = event.at
+        return known
+
+
+def _contents(part: PartitionRecords, asked: Mapping[str, Any]) -> Contents | None:
+    """What record data has for a consumer; None if it cannot be read, or has only transaction markers."""
+    if part.data is None or only_control(part.data):
+        return None
+    batches = [each for each in records.decode(part.data, allowance=Allowance(_STEPS)) if "truncated" not in each]
+    if not batches or any("error" in each or each["magic"] != 2 or "records_left_out" in each for each in batches):
+        return None
+    aborted = {each["producer_id"] for each in part.row.get("aborted_transactions") or ()}
+    if asked.get("isolation_level") != _READ_COMMITTED:
+        aborted = set()
+    kept = [record["offset"] for each in batches for record in each["records"]]
+    newest = [
+        record["offset"]
+        for each in batches
+        if not each["is_control"] and not (each["is_transactional"] and each["producer_id"] in aborted)
+        for record in each["records"]
+    ]
+    return Contents(
+        batches[0]["base_offset"], batches[-1]["last_offset"], max(newest, default=-1), max(kept, default=-1)
+    )

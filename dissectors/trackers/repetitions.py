@@ -1,0 +1,76 @@
+"""Repetitions: the same request on a connection with the same answer, again and again and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.trackers import tracker
+from dissectors.trackers.state import ConnectionState
+
+#: APIs of which repetitions are counted. Left out are those that clients repeat by design (heartbeats, fetches,
+#: commits, telemetry), and Produce.
+REPEATABLE = (
+    "Metadata", "FindCoordinator", "ApiVersions", "ListOffsets", "OffsetFetch", "OffsetForLeaderEpoch", "JoinGroup",
+    "SyncGroup", "LeaveGroup", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "CreateTopics",
+    "DeleteTopics", "CreatePartitions", "DeleteRecords", "DescribeTopicPartitions", "DescribeConfigs", "AlterConfigs",
+    "IncrementalAlterConfigs", "DescribeCluster", "DescribeGroups", "ListGroups", "DeleteGroups",
+    "ConsumerGroupDescribe", "DescribeProducers", "DescribeTransactions", "ListTransactions", "DescribeLogDirs",
+    "DescribeAcls", "CreateAcls", "DescribeQuorum", "DescribeClientQuotas", "ElectLeaders",
+    "AlterPartitionReassignments", "ListPartitionReassignments", "GetTelemetrySubscriptions",
+)  # fmt: skip
+
+#: The longest time (ns) between an answer and the next request. Pollers wait longer.
+MAX_GAP = 1_000_000_000
+
+#: Where the body of a response begins at the earliest: after its length and correlation id.
+_ANSWER = 8
+
+
+@dataclass(slots=True, eq=False)
+class Repetition:
+    """The latest exchange of a connection, and how often it came in a row.
+
+    `since` is the time of the first answer, `last` that of the latest (ns).
+    """
+
+    api_key: int = -1
+    version: int = -1
+    asked: int = 0
+    answered: int = 0
+    end: int = -1
+    since: int = 0
+    last: int = 0
+    times: int = 0
+
+
+@tracker(events=(ResponseReceived,), apis=REPEATABLE, per="connection")
+class Repetitions:
+    """The repetitions on one connection. A request counts only if the connection sent nothing else in between.
+
+    Two requests are the same if their bodies are, and two answers as well. One object per connection is kept.
+    """
+
+    def __init__(self) -> None:
+        self.latest = Repetition()
+
+    def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
+        """Compare an exchange with the one before it."""
+        message, request = event.message, event.request
+        if message is None or request is None:
+            return
+        sent, latest = request.message, self.latest
+        asked, answered = hash(sent.frame[sent.body_start :]), hash(message.frame[_ANSWER:])
+        if (
+            latest.end == request.offset
+            and latest.api_key == message.api_key
+            and latest.version == message.version
+            and latest.asked == asked
+            and latest.answered == answered
+            and 0 <= request.at - latest.last <= MAX_GAP
+        ):
+            latest.times += 1
+        else:
+            latest.api_key, latest.version, latest.times, latest.since = message.api_key, message.version, 1, event.at
+        latest.asked, latest.answered = asked, answered
+        latest.end, latest.last = request.offset + len(sent.frame), event.at

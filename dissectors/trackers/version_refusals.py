@@ -1,0 +1,52 @@
+"""VersionRefusals: a connection whose ApiVersions was refused with UNSUPPORTED_VERSION, and what it did then."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.schemas.codes import ApiKey, Error
+from dissectors.trackers import tracker
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_API_VERSIONS = ApiKey.API_VERSIONS
+
+
+class VersionRefusal(NamedTuple):
+    """A refused version of ApiVersions, and the versions of ApiVersions in the response; (0, 0) if it has none."""
+
+    version: int
+    served: tuple[int, int]
+
+
+@tracker(
+    events=(ResponseReceived,), apis=("ApiVersions",), only=FrameFlags.REFUSED, needs=(InFlight,), per="connection"
+)
+class VersionRefusals:
+    """The refusal of a connection's ApiVersions, if there was one.
+
+    Source: KIP-511.
+    """
+
+    def __init__(self) -> None:
+        self._refusal: VersionRefusal | None = None
+
+    def observe(self, event: ResponseReceived, _: ConnectionState) -> None:
+        """Remember a refusal."""
+        message = event.message
+        if message is None or event.request is None or message.body.get("error_code") != Error.UNSUPPORTED_VERSION:
+            return
+        rows = message.body.get("api_keys") or ()
+        served = next(
+            ((row["min_version"], row["max_version"]) for row in rows if row["api_key"] == _API_VERSIONS), (0, 0)
+        )
+        self._refusal = VersionRefusal(event.request.message.version, served)
+
+    def unheeded(self, connection: ConnectionState) -> VersionRefusal | None:
+        """The refusal, if the client has used nothing else on the connection, which ends now."""
+        refusal = self._refusal
+        if refusal is None or connection.state(InFlight).served != {(_API_VERSIONS, refusal.version)}:
+            return None
+        return refusal

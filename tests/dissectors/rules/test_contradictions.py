@@ -1,0 +1,263 @@
+"""S045 and S068 to S075: what the stories on their pages do not show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.kproxy.stories import findings
+
+
+def metadata(*brokers: tuple[int, str]) -> str:
+    rows = [{"node_id": node_id, "host": host, "port": 9092} for node_id, host in brokers]
+    topics = [{"name": "orders", "partitions": [{"leader_id": brokers[0][0]}]}]
+    return f'> Metadata v9 {{"topics": [{{"name": "orders"}}]}}\n< {json.dumps({"brokers": rows, "topics": topics})}\n'
+
+
+def coordinator(node_id: int, host: str = "10.0.0.1", error: int = 0) -> str:
+    answer = {"node_id": node_id, "host": host, "port": 9092, "error_code": error}
+    return f'> FindCoordinator v3 {{"key": "billing"}}\n< {json.dumps(answer)}\n+100ms\n'
+
+
+def test_one_address_with_two_node_ids_is_the_servers_fault() -> None:
+    story = 12 * (metadata((0, "10.0.0.1")) + coordinator(1))
+    [finding] = findings(story, "S068")
+    assert finding.message == (
+        "FindCoordinator names node 1 at 10.0.0.1:9092 as the coordinator of group 'billing', but Metadata of the same "
+        "server calls that address node 0, and has no node 1"
+    )
+    assert finding.blame == "broker"
+    assert not findings(story, "S005")  # the client is not to blame, nor its network
+
+
+def test_without_a_contradiction_the_loop_is_the_clients() -> None:
+    assert findings(12 * (metadata((0, "10.0.0.1")) + "+100ms\n"), "S005")
+
+
+@pytest.mark.parametrize("told", [coordinator(-1, "", error=15), coordinator(0), 2 * coordinator(7, "10.0.0.7")])
+def test_agreement_about_the_coordinator(told: str) -> None:
+    assert not findings(metadata((0, "10.0.0.1")) + told, "S068")
+
+
+def test_a_cluster_may_change_in_a_minute() -> None:
+    assert not findings(metadata((0, "10.0.0.1")) + "+61s\n" + coordinator(1), "S068")
+
+
+def test_metadata_of_another_server_may_differ() -> None:
+    other = "open 2 server=10.9.9.9:9092\n" + coordinator(1).replace(">", "2>").replace("<", "2<")
+    assert not findings(metadata((0, "10.0.0.1")) + other, "S068")
+
+
+PRODUCE = (
+    '> Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": ['
+    '{"records": [{"records": [{}]}]}]}]}\n'
+)
+
+
+def denied(leader: int, *endpoints: int) -> str:
+    nodes = [{"node_id": each, "host": f"10.0.0.{each}", "port": 9092} for each in endpoints]
+    row = {"error_code": 6, "base_offset": -1, "current_leader": {"leader_id": leader, "leader_epoch": 6}}
+    answer = {"responses": [{"name": "orders", "partition_responses": [row]}]}
+    return PRODUCE + f"< {json.dumps(answer | ({'node_endpoints': nodes} if nodes else {}))}\n+500ms\n"
+
+
+BROKERS = metadata((1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.3"))
+
+
+def test_a_hint_with_the_endpoint_of_another_broker_is_the_servers_fault() -> None:
+    story = BROKERS + 9 * denied(1, 3)
+    [finding] = findings(story, "S069")
+    assert finding.message == (
+        "current_leader of orders[0] is 1, but node_endpoints has only node 3, and node 1 itself answered "
+        "NOT_LEADER_OR_FOLLOWER: 10.0.0.1:9092 contradicts itself"
+    )
+    assert finding.path == "responses[0].partition_responses[0].current_leader.leader_id"
+    assert not findings(story, "S007")
+
+
+def test_a_client_that_ignores_a_right_hint_is_to_blame() -> None:
+    story = BROKERS + 9 * denied(3, 3)
+    assert not findings(story, "S069")
+    assert findings(story, "S007")
+
+
+def test_a_server_that_names_itself_is_believed_twice() -> None:
+    assert not findings(BROKERS + 2 * denied(1), "S069")
+    [finding] = findings(BROKERS + 3 * denied(1), "S069")
+    assert "current_leader of orders[0] is 1, but node 1 itself answered" in finding.message
+
+
+def test_no_hint_is_no_contradiction() -> None:
+    assert not findings(BROKERS + 3 * denied(-1), "S069")
+
+
+def read(base: int, asked: dict[str, Any] | None = None, **row: Any) -> str:
+    request = {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": base}]}]} | (asked or {})
+    records = [{"base_offset": base, "last_offset_delta": 2, "records": [{}, {}, {}]}]
+    response = {"responses": [{"topic": "orders", "partitions": [{"records": records} | row]}]}
+    return f"> Fetch v11 {json.dumps(request)}\n< {json.dumps(response)}\n"
+
+
+def test_a_high_watermark_that_is_not_filled_in() -> None:
+    [finding] = findings(4 * read(40, high_watermark=-1), "S070")
+    assert finding.message == (
+        "high_watermark of orders[0] is -1 in a successful response with records up to 42: the broker has not filled "
+        "in the high watermark"
+    )
+    assert finding.path == "responses[0].partitions[0].high_watermark"
+
+
+@pytest.mark.parametrize("end", [40, 41, 43])  # Kafka reads it before the records
+def test_a_batch_that_is_written_meanwhile(end: int) -> None:
+    assert not findings(read(40, high_watermark=end), "S070")
+
+
+def test_read_committed_ends_at_the_last_stable_offset() -> None:
+    [finding] = findings(read(40, {"isolation_level": 1}, high_watermark=90, last_stable_offset=30), "S070")
+    assert finding.message.startswith("last_stable_offset of orders[0] is 30 in a successful response with records up")
+    assert not findings(read(40, high_watermark=90, last_stable_offset=-1), "S070")
+
+
+def test_what_is_missing_is_named() -> None:
+    asked = '> OffsetFetch v1 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0, 1]}]}\n'
+    [finding] = findings(asked + '< {"topics": []}\n', "S045")
+    assert finding.message == (
+        "OffsetFetch requested 1 of topics (orders[0,1]), but the response has an empty list of topics, without an "
+        "error"
+    )
+    assert finding.hint is not None
+    assert "OffsetFetch v1 has no field for an error of the group" in finding.hint
+    [finding] = findings(asked + '< {"topics": [{"name": "orders", "partitions": [{"partition_index": 1}]}]}\n', "S045")
+    assert "requested orders[0], but the response has no entry for it, and no error" in finding.message
+
+
+def test_what_is_missing_in_one_of_several_groups() -> None:
+    groups = [{"group_id": name, "topics": [{"name": "t", "partition_indexes": [0]}]} for name in ("a", "b")]
+    answered = [{"group_id": "a", "topics": [{"name": "t", "partitions": [{}]}]}, {"group_id": "b", "topics": []}]
+    asked = f"> OffsetFetch v8 {json.dumps({'groups': groups})}\n"
+    [finding] = findings(asked + f"< {json.dumps({'groups': answered})}\n", "S045")
+    assert "requested t[0], but the response has no entry" in finding.message
+    answered[1]["error_code"] = 16
+    assert not findings(asked + f"< {json.dumps({'groups': answered})}\n", "S045")
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("DeleteTopics v4 {%s: ['t', 'u']}", "{'responses': [{'name': 't'}]}"),
+        ("Metadata v8 {'topics': [{'name': 't'}, {'name': 'u'}]}", "{'topics': [{'name': 't'}]}"),
+    ],
+)
+def test_a_name_without_an_entry(asked: str, answer: str) -> None:
+    story = f"> {asked}\n< {answer}\n".replace("%s", "'topic_names'").replace("'", '"')
+    [finding] = findings(story, "S045")
+    assert "requested u, but the response has no entry for it" in finding.message
+
+
+def test_a_topic_that_is_requested_twice_may_come_twice() -> None:
+    topic = '{"name": "t", "partitions": [{}]}'
+    answer = f'< {{"topics": [{topic}, {topic}]}}\n'
+    assert findings(f'> Metadata v8 {{"topics": [{{"name": "t"}}]}}\n{answer}', "S071")
+    assert not findings(f'> Metadata v8 {{"topics": [{{"name": "t"}}, {{"name": "t"}}]}}\n{answer}', "S071")
+
+
+INIT = '> InitProducerId v4 {"transactional_id": "pay-1"}\n< {"producer_id": 9001, "producer_epoch": %d}\n'
+
+
+def use(epoch: int, api: str = "EndTxn v1", **more: Any) -> str:
+    asked = {"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": epoch} | more
+    return f"> {api} {json.dumps(asked)}\n< {{}}\n"
+
+
+def test_an_epoch_that_nobody_gave() -> None:
+    [finding] = findings(INIT % 0 + use(0) + 5 * use(1), "S074")
+    assert finding.message == (
+        "producer 9001 uses epoch 1, but InitProducerId gave it epoch 0 and nothing gave it 1: the client has raised "
+        "the epoch itself"
+    )
+    assert finding.path == "producer_epoch"
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        INIT % 0 + INIT % 1 + use(1),
+        INIT % 3 + use(2),  # an older instance: the coordinator fences it
+        use(1),  # where the capture begins, nobody knows
+        INIT % 0 + "lose < 100\n" + use(1),
+        INIT % 0 + "+1s\n" + use(1).replace("9001", "9002"),
+    ],
+)
+def test_epochs_that_may_have_been_given(story: str) -> None:
+    assert not findings(story, "S074")
+
+
+def test_epochs_of_two_clients_are_apart() -> None:
+    other = use(1).replace(">", "2> as other").replace("<", "2<")
+    assert not findings(INIT % 0 + other, "S074")
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        INIT % 0 + use(0, committed=False),
+        INIT % 0 + use(0, "EndTxn v5", committed=True),  # KIP-890: brokers add partitions
+        INIT % 0 + "lose > 100\n" + use(0, committed=True),
+        use(0, committed=True),
+    ],
+)
+def test_the_end_of_a_transaction_that_may_have_something(story: str) -> None:
+    assert not findings(story, "S073")
+
+
+def test_the_second_transaction_may_be_the_empty_one() -> None:
+    filled = use(0, "AddOffsetsToTxn v1", group_id="g") + use(0, committed=True)
+    assert not findings(INIT % 0 + 2 * filled, "S073")
+    [finding] = findings(INIT % 0 + filled + use(0, committed=True), "S073")
+    assert "transactional id 'pay-1' to which it has added no partition and no offsets" in finding.message
+
+
+def joined(user_data: str, member: str = "m") -> str:
+    subscription = {"type": "ConsumerProtocolSubscription", "version": 0, "data": {"topics": ["t"],
+                    "user_data": user_data}}  # fmt: skip
+    asked = {"group_id": "views", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000, "member_id": member,
+             "protocol_type": "consumer", "protocols": [{"name": "sticky", "metadata": subscription}]}  # fmt: skip
+    answer = {"generation_id": 6, "protocol_name": "sticky", "leader": "m", "member_id": "m"}
+    return f"> JoinGroup v5 {json.dumps(asked)}\n< {json.dumps(answer)}\n"
+
+
+def sticky(generation: int, partitions: int = 1) -> str:
+    """StickyAssignorUserData: that many partitions of topic t, and the generation."""
+    topics = b"\0\0\0\0" if not partitions else b"\0\0\0\1\0\1t" + partitions.to_bytes(4, "big") + bytes(4 * partitions)
+    return (topics + generation.to_bytes(4, "big", signed=True)).hex(" ")
+
+
+SYNCED = (
+    '> SyncGroup v3 {"group_id": "views", "generation_id": 6, "member_id": "m", "assignments": [{"member_id": "m",'
+    ' "assignment": "00 00 00 00 00 00 00 00 00 00"}]}\n< {"assignment": "00 00 00 00 00 00 00 00 00 00"}\n'
+)
+
+
+@pytest.mark.parametrize("generation", [-1, 5])
+def test_user_data_with_a_generation_from_the_past(generation: int) -> None:
+    [finding] = findings(joined("") + SYNCED + joined(sticky(generation)), "S075")
+    assert finding.message == (
+        f"StickyAssignorUserData of member 'm' in group 'views' has generation {generation} with partitions that it "
+        "got in generation 6, its previous generation"
+    )
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        joined("") + SYNCED + joined(sticky(6)),
+        joined("") + SYNCED + joined(sticky(-1, partitions=0)),  # it claims nothing
+        joined("") + joined(sticky(-1)),  # it has not got an assignment
+        joined("") + SYNCED + joined(sticky(-1), member="n"),
+        joined("") + SYNCED + joined("00 01 02"),  # another assignor's
+    ],
+)
+def test_user_data_that_fits(story: str) -> None:
+    assert not findings(story, "S075")

@@ -1,0 +1,222 @@
+"""S061 to S067 and V019: what the stories on their pages do not show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dissectors.records import encode
+from dissectors.trackers.repetitions import MAX_GAP
+from tests.kproxy.stories import findings
+
+
+def fetched(offset: int, *batches: dict[str, Any], asked: dict[str, Any] | None = None, **row: Any) -> str:
+    request = {"topics": [{"topic": "profiles", "partitions": [{"fetch_offset": offset}]}]} | (asked or {})
+    answer = {"high_watermark": 5000, "last_stable_offset": 5000, "records": list(batches)} | row
+    response = {"responses": [{"topic": "profiles", "partitions": [answer]}]}
+    return f"> Fetch v11 {json.dumps(request)}\n< {json.dumps(response)}\n+300ms\n"
+
+
+def batch(base: int, last_delta: int, *values: str, **header: Any) -> dict[str, Any]:
+    records = [{"value": value} for value in values]
+    return {"base_offset": base, "last_offset_delta": last_delta, "records": records} | header
+
+
+TAIL = fetched(103, batch(96, 12, "a", "b"))
+
+
+def test_the_tail_of_a_compacted_batch_names_where_to_continue() -> None:
+    assert not findings(4 * TAIL, "S061")
+    [finding] = findings(9 * TAIL, "S061")
+    assert finding.message == (
+        "6 fetches of profiles[0] at 103 got the batch 96..108 (base_offset + last_offset_delta), whose last record is "
+        "97: the client must continue at 109"
+    )
+    assert finding.path == "responses[0].partitions[0].records"
+    assert not findings(9 * TAIL, "S062")
+
+
+def test_a_batch_that_compaction_has_emptied() -> None:
+    [finding] = findings(6 * fetched(103, batch(96, 12)), "S061")
+    assert "got the batch 96..108 (base_offset + last_offset_delta), which is empty" in finding.message
+
+
+def test_several_batches_without_a_new_record_end_with_the_last() -> None:
+    [finding] = findings(6 * fetched(103, batch(96, 12, "a"), batch(109, 3)), "S061")
+    assert finding.message.endswith("the client must continue at 113")
+
+
+@pytest.mark.parametrize(("isolation_level", "code"), [(1, "S061"), (0, None)])
+def test_records_of_an_aborted_transaction_are_new_only_for_read_uncommitted(
+    isolation_level: int, code: str | None
+) -> None:
+    story = 7 * fetched(
+        96,
+        batch(96, 1, "a", "b", is_transactional=True, producer_id=9, producer_epoch=0, base_sequence=0),
+        asked={"isolation_level": isolation_level},
+        aborted_transactions=[{"producer_id": 9, "first_offset": 96}],
+    )
+    assert [each.code for each in findings(story) if each.code in ("S061", "S062")] == ([code] if code else [])
+
+
+def test_a_consumer_that_moves_inside_a_batch_makes_progress() -> None:
+    # librdkafka drops what it has fetched when an application pauses a partition, and fetches from its position
+    assert not findings("".join(fetched(offset, batch(96, 12, *"abcdefghijklm")) for offset in range(96, 109)), "S061")
+
+
+def test_the_same_batch_after_a_while_is_no_loop() -> None:
+    assert not findings(7 * (TAIL + "+11s\n"), "S061")
+
+
+def test_a_follower_replicates_as_it_likes() -> None:
+    assert not findings(9 * fetched(103, batch(96, 12, "a", "b"), asked={"replica_id": 2}), "S061")
+
+
+def test_corrupt_records_have_a_finding_of_their_own() -> None:
+    data = bytearray(encode([{"base_offset": 96, "last_offset_delta": 12, "records": [{"value": b"a"}]}]))
+    data[61] = 0x7E  # the length of the record
+    codes = {each.code for each in findings(20 * fetched(103, records=data.hex()))}
+    assert "R001" in codes
+    assert not codes & {"S061", "S062"}
+
+
+def test_seeking_back_to_a_record_is_reported_later() -> None:
+    story = fetched(96, batch(96, 1, "a", "b"))
+    assert not findings(14 * story, "S062")
+    [finding] = findings(20 * story, "S062")
+    assert "fetches of profiles[0] at 96 within" in finding.message
+    assert "up to offset 97: the consumer does not move on" in finding.message
+
+
+def refused_epoch(epoch: int = 11, code: int = 74, api: str = "OffsetForLeaderEpoch v2") -> str:
+    field = "responses" if api.startswith("Fetch") else "topics"
+    row = "partition_index" if api.startswith("Fetch") else "partition"
+    request = {"topics": [{"topic": "t", "partitions": [{"partition": 0, "current_leader_epoch": epoch}]}]}
+    response = {field: [{"topic": "t", "partitions": [{row: 0, "error_code": code}]}]}
+    return f"> {api} {json.dumps(request)}\n< {json.dumps(response)}\n+300ms\n"
+
+
+def metadata(epoch: int) -> str:
+    return (
+        '> Metadata v9 {"topics": [{"name": "t"}]}\n'
+        '< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],'
+        f' "topics": [{{"name": "t", "partitions": [{{"leader_id": 1, "leader_epoch": {epoch}}}]}}]}}\n'
+    )
+
+
+def test_an_epoch_that_metadata_has_replaced_is_the_clients_fault() -> None:
+    [finding] = findings(metadata(12) + 9 * refused_epoch(), "S063")
+    assert "OffsetForLeaderEpoch requests of app with current_leader_epoch 11 for t[0] got FENCED_LEADER_EPOCH" in (
+        finding.message
+    )
+    assert finding.message.endswith("although Metadata gave it leader epoch 12")
+    assert finding.blame == "client"
+
+
+def test_metadata_that_gives_what_the_leader_refuses_is_the_clusters_fault() -> None:
+    [finding] = findings(metadata(11) + 4 * (refused_epoch(api="Fetch v11") + metadata(11)) + 3 * refused_epoch(
+        api="Fetch v11"), "S063")  # fmt: skip
+    assert "Metadata still gives leader epoch 11: the cluster contradicts itself" in finding.message
+    assert finding.blame == "broker"
+
+
+def test_a_client_that_does_not_ask_for_a_newer_epoch() -> None:
+    [finding] = findings(6 * refused_epoch(), "S063")
+    assert finding.message.endswith("and the client did not request Metadata for a newer epoch")
+
+
+def test_an_election_takes_a_moment() -> None:
+    assert not findings(metadata(11) + 4 * refused_epoch() + metadata(12) + 3 * refused_epoch(12, code=0), "S063")
+
+
+def join(epoch: int, code: int) -> str:
+    asked = {"group_id": "g", "member_id": "m", "member_epoch": epoch}
+    return f'> ConsumerGroupHeartbeat v1 {json.dumps(asked)}\n< {{"error_code": {code}, "member_id": "m"}}\n+500ms\n'
+
+
+def test_a_broker_that_fences_joins_is_to_blame() -> None:
+    [finding] = findings(12 * join(0, 110), "S064")
+    assert finding.blame == "broker"
+    assert "with member_epoch 0 were refused with FENCED_MEMBER_EPOCH" in finding.message
+    assert "the broker must accept epoch 0" in finding.message
+
+
+@pytest.mark.parametrize("code", [0, 41, 79])  # none, INVALID_REQUEST, another error of a join
+def test_other_answers_to_a_join_are_not_fencing(code: int) -> None:
+    assert not findings(5 * join(0, code), "S064")
+
+
+def test_a_fenced_member_that_does_not_rejoin_is_another_matter() -> None:
+    assert not findings(5 * join(5, 110), "S064")
+
+
+def test_a_missing_topic_comes_with_a_similar_name() -> None:
+    known = (
+        '> Metadata v12 {"topics": [{"name": "orders"}]}\n'
+        '< {"topics": [{"name": "orders", "topic_id": "iQ2TY3LnUY29Lbs4b27PzA"}]}\n'
+    )
+    missing = (
+        '> Metadata v8 {"topics": [{"name": "ordres"}]}\n< {"topics": [{"name": "ordres", "error_code": 3}]}\n+2s\n'
+    )
+    [finding] = findings(known + 5 * missing, "S066")
+    assert finding.message.startswith("topic 'ordres' does not exist: Metadata answered app so 5 times")
+    assert finding.hint is not None
+    assert "did you mean 'orders'?" in finding.hint
+
+
+def test_a_look_up_now_and_then_is_a_poll() -> None:
+    missing = '> Metadata v8 {"topics": [{"name": "t"}]}\n< {"topics": [{"name": "t", "error_code": 3}]}\n+1m\n'
+    assert not findings(9 * missing, "S066")
+
+
+OFFSETS = (
+    '> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}\n'
+    '< {"topics": [{"name": "t", "partitions": [{"committed_offset": %d}]}]}\n'
+)
+COMMIT = '> Heartbeat v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}\n< {}\n'
+
+
+def test_repetition_names_what_it_is_about() -> None:
+    [finding] = findings(30 * (OFFSETS % -1 + "+300ms\n"), "S067")
+    assert finding.message.startswith("app sent the same OffsetFetch v5 for group 'g' 20 times within 5.74 s and got")
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        30 * (OFFSETS % -1 + f"+{MAX_GAP // 1_000_000 + 1}ms\n"),  # a poller
+        30 * (OFFSETS % -1 + COMMIT + "+300ms\n"),  # the client works
+        "".join(OFFSETS % offset + "+300ms\n" for offset in range(30)),  # the answer changes
+        19 * (OFFSETS % -1 + "+300ms\n"),
+    ],
+)
+def test_polling_is_no_loop(story: str) -> None:
+    assert not findings(story, "S067")
+
+
+REFUSED = (
+    '> ApiVersions v4 {"client_software_name": "kgo", "client_software_version": "1.19"}\n'
+    '< as ApiVersions v0 {"error_code": 35, "api_keys": [%s]}\n'
+)
+
+
+def test_the_refusal_of_kip_511_names_the_version_to_repeat() -> None:
+    story = 14 * (REFUSED % '{"api_key": 18, "max_version": 3}' + "close by=client how=fin\n+500ms\n")
+    [finding] = findings(story, "V019")
+    assert finding.message == (
+        "10.0.0.1:9092 refuses ApiVersions v4 and serves v0-v3: kgo 1.19 must repeat ApiVersions with v3, but closed "
+        "the connection instead, 3 times"
+    )
+    assert not findings(story, "C017")  # this is why it reconnects
+
+
+def test_an_old_broker_names_no_version() -> None:
+    [finding] = findings(3 * (REFUSED % "" + "close by=client how=fin\n"), "V019")
+    assert "must repeat ApiVersions with v0" in finding.message
+
+
+def test_a_client_that_repeats_it_without_an_answer_has_heeded_it() -> None:
+    again = '> ApiVersions v3 {"client_software_name": "kgo", "client_software_version": "1.19"}\n'
+    assert not findings(5 * (REFUSED % "" + again + "close by=client how=fin\n"), "V019")
