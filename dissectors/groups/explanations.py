@@ -91,7 +91,7 @@ EXPLANATIONS = {
         "give every process its own group.instance.id; otherwise wait until the other's session expires",
     ),
     Error.FENCED_MEMBER_EPOCH.name: ErrorExplanation(
-        1,
+        2,  # once is how a member that was too slow learns of it (KIP-848)
         "the coordinator revoked its partitions, because it did not give them up in time or its epoch is wrong; "
         "it must rejoin with epoch 0",
         "check what it does between two polls: partitions are revoked in poll()",
