@@ -54,7 +54,7 @@ def test_a_sentence_about_nothing_has_no_fact(scenario: Scenario) -> None:
     [
         ([said(11, NAMED)], "first", ()),
         ([said(11, "Produce got NOT_ENOUGH_REPLICAS 9 times")], "never", ("who",)),
-        ([said(11, "the leader moved", "S008"), said(12, NAMED)], "later", ("API", "error")),
+        ([said(11, "the leader moved", "S008"), said(12, NAMED)], "later", ("API", "error", "who")),
         ([said(11, "it took 2 s", "C012"), said(12, NAMED)], "first", ()),  # information comes after warnings
         ([said(9, "before the fault", "S008"), said(12, NAMED)], "first", ()),
         ([said(22, NAMED)], "later", ("API", "error", "who")),
