@@ -109,6 +109,7 @@ def play(scenario: Scenario, directory: Path) -> Outcome:
             proxy.kill()
             proxy.wait()
             screen.join()
+            proxy.stdout.close()
     (directory / "printed.txt").write_text("".join(screen.raw))
     if fault_at is None and scenario.api:
         fault_at = Traced(trace).first_request(scenario.api)

@@ -49,6 +49,13 @@ def test_a_sentence_about_nothing_has_no_fact(scenario: Scenario) -> None:
     assert "who" not in lacking(scenario, said(0, "ask the broker, the client and your acl: hint: they know"))
 
 
+def test_a_closed_connection_is_not_said_to_want_a_login() -> None:
+    close = Scenario("Metadata", "close", "", "java", "consume", ())
+    right = "the server closed the connection upon Metadata hint: see its log"
+    assert lacking(close, said(0, right)) == ()
+    assert len(lacking(close, said(0, f"{right}; it may require SASL"))) == 3
+
+
 @pytest.mark.parametrize(
     ("lines", "result", "lacks"),
     [
