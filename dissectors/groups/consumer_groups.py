@@ -71,7 +71,7 @@ class ConsumerGroups:
         api = frame.api or ""
         kind = _kind_of_epoch(frame.generation_id) if api in explanations.EPOCH_APIS else explanations.KINDS[api]
         lane = self._lanes.find_or_add(group, frame, kind, row, at)
-        event = Event(kind, at, row, generation=frame.generation_id)
+        event = Event(kind, at, row, generation=frame.generation_id, api=api)
         if self._timeline:
             self._add_event(group, lane, event)
         lifecycle.on_request(group, lane, event, frame)
@@ -93,7 +93,7 @@ class ConsumerGroups:
         else:
             kind = explanations.KINDS[frame.api or ""]
             lane = self._lanes.find_or_add(group, frame, kind, row, at)
-            event = Event(kind, at - max(frame.latency_us or 0, 0) * 1000, row)
+            event = Event(kind, at - max(frame.latency_us or 0, 0) * 1000, row, api=frame.api or "")
             if self._timeline:
                 self._add_event(group, lane, event)
         self._answer(group, lane, event, frame, at)

@@ -137,9 +137,9 @@ def _on_rejoin_signal(group: GroupHistory, lane: Lane, event: Event, at: int) ->
 
 def _extend_streak(streak: Streak | None, event: Event, at: int) -> Streak:
     if streak is None or streak.error != event.error:
-        return Streak(event.error, event.kind, at, at, event.row)
+        return Streak(event.error, event.kind, at, at, event.row, api=event.api)
     streak.count += 1
-    streak.last, streak.kind = at, event.kind
+    streak.last, streak.kind, streak.api = at, event.kind, event.api
     return streak
 
 

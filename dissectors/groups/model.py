@@ -85,7 +85,8 @@ class Event(Struct, gc=False):  # not tracked by the garbage collector: there ar
     """A request of a member, from `at` to its response at `until` (ns; None: not answered yet).
 
     `severity` is that of its error or finding, empty if there is none. `generation` is the generation or epoch of the
-    request; for a join, the one in the response. The response completes the event; views must not change it.
+    request; for a join, the one in the response. `api` is Kafka's name of the request. The response completes the
+    event; views must not change it.
     """
 
     kind: EventKind
@@ -95,10 +96,11 @@ class Event(Struct, gc=False):  # not tracked by the garbage collector: there ar
     generation: int | None = None
     error: str = ""
     severity: str = ""
+    api: str = ""
 
 
 class Streak(Struct):
-    """Consecutive refusals with the same error; times in ns."""
+    """Consecutive refusals with the same error; times in ns. `kind` and `api` are those of the last request."""
 
     error: str
     kind: EventKind
@@ -106,6 +108,7 @@ class Streak(Struct):
     last: int
     row: int
     count: int = 1
+    api: str = ""
 
 
 class Boundary(Struct, frozen=True):

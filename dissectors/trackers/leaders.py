@@ -36,6 +36,7 @@ class Denial:
 
     `consecutive` counts the denials since `consecutive_since` without Metadata in between. `rounds` counts, since
     `since`, the denials after Metadata had named that server again. `named` is whether it has since the last denial.
+    `api` is that of the first.
     """
 
     server: str
@@ -45,6 +46,7 @@ class Denial:
     consecutive: int = 1
     rounds: int = 1
     named: bool = False
+    api: str = ""
 
 
 @tracker(
@@ -119,7 +121,7 @@ def _deny(
     at = event.at
     denial = denials.get(place)
     if denial is None or denial.server != server or at - denial.last > MAX_GAP:
-        denials[place] = Denial(server, at, at, at)
+        denials[place] = Denial(server, at, at, at, api=event.request.message.api)
     elif event.request.at < denial.last:
         return  # it was in flight when the client got the denial
     elif denial.named:

@@ -82,9 +82,15 @@ _WRONG: Final[Mapping[str, str]] = {
 }
 
 
+#: By kind of fault, what must not be said: that is another fault.
+_WRONGLY: Final[Mapping[str, re.Pattern[str]]] = {"close": re.compile("may require SASL")}
+
+
 def lacking(scenario: Scenario, said: Said) -> tuple[str, ...]:
     """The facts about a scenario's fault that a sentence does not say."""
     text = f"{said.text} {said.frame}" if said.code.startswith("L") else said.text
+    if scenario.kind in _WRONGLY and _WRONGLY[scenario.kind].search(text):
+        text = ""
     others = _NAME.sub("", text).replace(scenario.api, "").replace(scenario.detail or "\0", "")  # who is in many a name
     return tuple(
         name

@@ -30,8 +30,9 @@ FIRST_S: Final = 10.0
 REACHED_S: Final = 15.0
 RIGHT_S: Final = 12.0
 _SEVERITIES: Final = ("error", "warning", "info")
-#: Seconds that the machine may take to print what is known.
+#: Seconds that the machine may take to print what is known; and after the client has ended.
 SLACK_S: Final = 1.0
+ENDED_S: Final = 2.0
 _ADDRESS: Final = re.compile(r"bootstrap\.servers=(\S+)")
 _JAVA_SOURCE: Final = Path(__file__).with_name("clients") / "Faults.java"
 
@@ -108,6 +109,7 @@ def play(scenario: Scenario, directory: Path) -> Outcome:
             proxy.kill()
             proxy.wait()
             screen.join()
+            proxy.stdout.close()
     (directory / "printed.txt").write_text("".join(screen.raw))
     if fault_at is None and scenario.api:
         fault_at = Traced(trace).first_request(scenario.api)
@@ -130,7 +132,7 @@ def _watch(scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, 
         if client.poll() is not None and ended_at is None:
             ended_at = now
         if not scenario.api:
-            if now > started + RIGHT_S or (ended_at and now > ended_at + SLACK_S):
+            if now > started + RIGHT_S or (ended_at and now > ended_at + ENDED_S):
                 return None
             continue
         if fault_at is None:
@@ -139,7 +141,7 @@ def _watch(scenario: Scenario, client: subprocess.Popen[bytes], screen: Screen, 
             time.sleep(0.3)  # what is printed with it
             return fault_at or traced.first_request(scenario.api)
         late = started + REACHED_S if fault_at is None else fault_at + FIRST_S + SLACK_S
-        if now > late or (ended_at and now > ended_at + SLACK_S):
+        if now > late or (ended_at and now > ended_at + ENDED_S):
             return fault_at
 
 

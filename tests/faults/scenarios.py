@@ -11,10 +11,9 @@ from tests.faults.apis import APIS, CLIENTS, JAVA, TestedApi
 
 #: Faults beside errors; `delay` is longer than a client's usual wait for news, and shorter than its request timeout.
 _SILENT: Final = {"drop": "drop", "close": "close", "delay": "delay:7000"}
-#: Workloads of runs without a fault.
+#: Workloads of runs without a fault; `come-and-go` is one.
 _RIGHT: Final = (
-    "produce", "idempotent", "transactions", "aborts", "offsets", "consume", "static", "next-generation", "come-and-go",
-    "read",
+    "produce", "idempotent", "transactions", "aborts", "offsets", "consume", "static", "next-generation", "read",
 )  # fmt: skip
 
 

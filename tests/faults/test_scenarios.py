@@ -49,12 +49,19 @@ def test_a_sentence_about_nothing_has_no_fact(scenario: Scenario) -> None:
     assert "who" not in lacking(scenario, said(0, "ask the broker, the client and your acl: hint: they know"))
 
 
+def test_a_closed_connection_is_not_said_to_want_a_login() -> None:
+    close = Scenario("Metadata", "close", "", "java", "consume", ())
+    right = "the server closed the connection upon Metadata hint: see its log"
+    assert lacking(close, said(0, right)) == ()
+    assert len(lacking(close, said(0, f"{right}; it may require SASL"))) == 3
+
+
 @pytest.mark.parametrize(
     ("lines", "result", "lacks"),
     [
         ([said(11, NAMED)], "first", ()),
         ([said(11, "Produce got NOT_ENOUGH_REPLICAS 9 times")], "never", ("who",)),
-        ([said(11, "the leader moved", "S008"), said(12, NAMED)], "later", ("API", "error")),
+        ([said(11, "the leader moved", "S008"), said(12, NAMED)], "later", ("API", "error", "who")),
         ([said(11, "it took 2 s", "C012"), said(12, NAMED)], "first", ()),  # information comes after warnings
         ([said(9, "before the fault", "S008"), said(12, NAMED)], "first", ()),
         ([said(22, NAMED)], "later", ("API", "error", "who")),

@@ -165,7 +165,7 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
         else StallKind.REFUSED
     )
     times = f" {streak.count} times within {elapsed(streak.last - streak.first)}" if streak.count > 1 else ""
-    text = f"the {streak.kind} of {lane.label} got {printable(streak.error)}{times}"
+    text = f"the {streak.api} of {lane.label} got {printable(streak.error)}{times}"
     text += f": {explanation.reason}" if explanation.reason else ""
     text += "; the offsets are not stored, so these records will be read again" if commit else ""
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, explanation.threshold) else "warning"
@@ -191,7 +191,7 @@ def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         severity_after(at - first.at),
         first.at,
         first.row,
-        f"{lane.label} has waited {elapsed(at - first.at)} for the response to its {first.kind} request"
+        f"{lane.label} has waited {elapsed(at - first.at)} for the response to its {first.api} request"
         + (f", and for {len(late) - 1} more" if len(late) > 1 else ""),
         "check whether the coordinator answers others, and whether something in between drops packets",
         (lane.key,),

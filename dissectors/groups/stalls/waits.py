@@ -245,8 +245,8 @@ def no_coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
         severity_after(denied.last - denied.first),
         denied.first,
         denied.row,
-        f"members of the group got {denied.error} {denied.count} times within {elapsed(denied.last - denied.first)}: "
-        f"{explanation.reason}",
+        f"members of the group got {denied.error} from {denied.api} {denied.count} times within "
+        f"{elapsed(denied.last - denied.first)}: {explanation.reason}",
         explanation.hint,
         error=denied.error,
         times=denied.count,

@@ -79,7 +79,8 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
         if times % _INTERVAL == 0:
             yield Problem(
                 f"the client requests offset {offsets[place]} of {label(place, connection)} {times} times"
-                " although the broker answers OFFSET_OUT_OF_RANGE: it should move to a valid offset",
+                f" although the broker answers {event.message.api} with OFFSET_OUT_OF_RANGE: it should move to a valid "
+                "offset",
                 **locate(event.message, *where),
                 hint="set auto.offset.reset to earliest or latest, or seek; check whether retention is "
                 "shorter than the "

@@ -95,10 +95,13 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
                     continue
                 where = label(place, connection)
                 yield Problem(
-                    f"Metadata names broker {each['leader_id']} as the leader of {where}, which answered "
-                    f"NOT_LEADER_OR_FOLLOWER {denial.rounds} times in {(event.at - denial.since) / 1e9:.1f} s",
+                    f"Metadata names broker {each['leader_id']} as the leader of {where}, which answered {denial.api} "
+                    f"with NOT_LEADER_OR_FOLLOWER {denial.rounds} times in {(event.at - denial.since) / 1e9:.1f} s",
                     **locate(message, "topics", index, "partitions", number, "leader_id"),
-                    hint=f"check that {connection.dialled}, which names it, and {denial.server}, which refuses, both "
+                    hint=f"the broker {denial.server} names itself but refuses: check its log, and whether it is "
+                    "connected to the controller"
+                    if denial.server == connection.dialled
+                    else f"check that {connection.dialled}, which names it, and {denial.server}, which refuses, both "
                     "are connected to the controller",
                     cause=where,
                 )

@@ -102,7 +102,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
             text, remedy = _topic_text(topic, connection)
             yield Problem(
                 f"the client keeps using topic id {text} although the broker has answered "
-                f"{error_name(code)} for {(event.at - since) // SECOND} s; it should {remedy}",
+                f"{message.api} with {error_name(code)} for {(event.at - since) // SECOND} s; it should {remedy}",
                 **locate(message, *where),
                 hint="the topic was deleted or recreated: restart the client, or update it",
                 cause=topic,

@@ -96,8 +96,8 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     refused_producers[producer] = times + 1, event.at
     if times + 1 >= _THRESHOLD:
         yield Problem(
-            f"{producer} got {error_name(code)} for {times + 1} requests in a row: it should stop "
-            "or get a new id and epoch with InitProducerId",
+            f"{producer} got {error_name(code)} for {times + 1} requests in a row, the last {message.api}: it should "
+            "stop or get a new id and epoch with InitProducerId",
             **locate(message, *where),
             hint="check whether two producers share a transactional.id; otherwise update the client",
             cause=producer,

@@ -24,6 +24,8 @@ MIN_WAIT = 1_000 * _MS
 #: A client that leaves after waiting this much longer than allowed (ns) has timed out.
 CLIENT_TIMEOUT = 5_000 * _MS
 
+_NO_REASON = "find out why the server does not answer: its log at that time, and what is between it and the client"
+
 
 @rule(
     "C004",
@@ -141,7 +143,8 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 text,
                 severity=Severity.WARNING if timed_out else Severity.INFO,
                 blame="broker" if timed_out else None,
-                cause=f"{request.message.api} v{request.message.version} {timed_out}",
+                hint=_NO_REASON if timed_out else None,
+                cause=f"{_kind(request)} {timed_out}",
             )
         else:
             yield Problem(

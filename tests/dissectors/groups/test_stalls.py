@@ -305,7 +305,7 @@ def test_a_coordinator_that_is_none_and_another_that_is_one() -> None:
         story.say(second, "a", "Heartbeat", error="NOT_COORDINATOR", generation_id=1)
         story.say(second, "b", "FindCoordinator", member=None)
     stall = next(each for each in story.stalls(9) if each.kind is StallKind.COORDINATOR)
-    assert "NOT_COORDINATOR 6 times within 5.0 s" in stall.text
+    assert "NOT_COORDINATOR from Heartbeat 6 times within 5.0 s" in stall.text
     story.say(10, "a", "Heartbeat", generation_id=1, server="b2:9092")
     told = [each for each in story.stalls(10) if each.kind is StallKind.COORDINATOR]
     assert [(each.severity, each.until) for each in told] == [

@@ -167,6 +167,8 @@ class TestNeverAnswered:
         [left] = findings(f"{METADATA}+1s\nclose by=client how=fin", "C004")
         [gave_up] = findings(f"{METADATA}+6s\nclose by=client how=fin", "C004")
         assert (left.severity, gave_up.severity) == ("info", "warning")
+        assert (left.hint, gave_up.blame) == (None, "broker")
+        assert "why the server does not answer" in (gave_up.hint or "")
         assert findings(f"{FETCH}+50s\nclose by=client how=fin", "C004") == []
 
     def test_what_had_hardly_waited_when_the_connection_ended_is_not_reported(self) -> None:

@@ -51,6 +51,7 @@ async def watched(
                 by = "server"
                 break
             except TimeoutError:
+                moments = itertools.count(next(moments) + 2_000_000_000, 1_000_000)
                 continue
             lines += inspector.data(1, Direction.RESPONSE, answer, at=next(moments))
         writer.close()

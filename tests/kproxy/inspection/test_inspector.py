@@ -48,7 +48,7 @@ class Session:
         return made[-1] if made else None
 
     def close(self, **options: Any) -> CloseLine:
-        self.lines += (made := self.inspector.close(5, at=AT, **options))
+        self.lines += (made := self.inspector.close(5, **{"at": AT} | options))
         assert isinstance(made[-1], CloseLine)
         return made[-1]
 
@@ -299,7 +299,7 @@ def test_a_skipped_frame_still_pairs() -> None:
 def test_a_closed_connection_tells_its_totals_and_what_was_left_open() -> None:
     session = Session()
     session.client(request("Metadata", 1, {}))
-    close = session.close(by="client", how="fin")
+    close = session.close(at=AT + 2000 * MS, by="client", how="fin")
     assert (close.by, close.how, close.requests, close.responses, close.unanswered) == ("client", "fin", 1, 0, 1)
     assert close.request_bytes > 0
     assert [line.code for line in session.lines if isinstance(line, FindingLine)] == ["C004"]
