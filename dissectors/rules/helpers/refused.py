@@ -12,6 +12,7 @@ from dissectors.messages import summary
 from dissectors.messages.sensitive import holds_secret, may_hold_secrets
 from dissectors.plain_text import printable
 from dissectors.refusals import Judgement, judgement
+from dissectors.refusals.contradictions import contradiction
 from dissectors.trackers.state import ConnectionState
 from dissectors.wire.layout import NULL_UUID
 from dissectors.wire.paths import parts
@@ -39,7 +40,7 @@ Pattern = tuple[str, ...]
 
 
 class Refusal(NamedTuple):
-    """An error in a response."""
+    """An error in a response. `contradicted`: the request or the response shows that the broker is wrong."""
 
     path: tuple[str, ...]
     code: int
@@ -47,6 +48,7 @@ class Refusal(NamedTuple):
     target: Target
     row: dict[str, Any]
     judgement: Judgement
+    contradicted: bool = False
 
     @property
     def pattern(self) -> Pattern:
@@ -59,12 +61,14 @@ def refusals(event: ResponseReceived) -> list[Refusal]:
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return []
-    about = _about_request(event)
+    about, asked = _about_request(event), event.request_body
     found = []
     for error in summary.errors(message):
         path = tuple(parts(error.path))
         target, row = _target(message.body, path, about)
-        found.append(Refusal(path, error.code, error.name, target, row, judgement(message.api, error.code)))
+        contradicted = None if asked is None else contradiction(message.api, error.code, asked, row)
+        judged = contradicted or judgement(message.api, error.code)
+        found.append(Refusal(path, error.code, error.name, target, row, judged, contradicted is not None))
     return found
 
 

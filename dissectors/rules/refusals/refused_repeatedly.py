@@ -23,7 +23,7 @@ from dissectors.rules.helpers.refused import (
     targets_text,
     values_text,
 )
-from dissectors.rules.refusals.owners import OWNERS_TIME, has_owner_spoken, owners
+from dissectors.rules.refusals.owners import has_owner_spoken, patience
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -158,7 +158,7 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
         lasting = _count(streak, refused, event)
-        if lasting and not has_owner_spoken(code, connection, since=streak.first):
+        if lasting and not has_owner_spoken(lasting[0], connection, since=streak.first):
             yield _problem(event, streak, lasting, connection)
 
 
@@ -189,9 +189,7 @@ def _count(streak: _Streak, refused: list[Refusal], event: ResponseReceived) -> 
     api = event.message.api
     streak.refused += 1
     streak.last = event.at
-    patience = refused[0].judgement.patience
-    if owners(api, refused[0].code):
-        patience = max(patience, OWNERS_TIME)
+    most = patience(refused[0], api) * SECOND
     lasting = []
     for each in refused:
         if len(streak.patterns) < _MOST_PATTERNS:
@@ -203,7 +201,7 @@ def _count(streak: _Streak, refused: list[Refusal], event: ResponseReceived) -> 
         target.times += 1
         needed = 2 if event.at - event.request.at >= _SLOW else _IN_A_ROW
         first = streak.first if streak.is_total else target.first
-        if (streak.is_total or target.times >= needed) and event.at - first >= patience * SECOND:
+        if (streak.is_total or target.times >= needed) and event.at - first >= most:
             lasting.append(each)
     return lasting
 

@@ -79,8 +79,8 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     for each, explanation in explained(event, final):
         if not explanation:
             by_error.setdefault(each.code, []).append(each)
-    for code, found in by_error.items():
-        if not has_owner_spoken(code, connection, since=event.request.at):
+    for found in by_error.values():
+        if not has_owner_spoken(found[0], connection, since=event.request.at):
             yield _problem(event, found, connection)
 
 

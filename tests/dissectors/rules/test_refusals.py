@@ -264,3 +264,43 @@ def test_a_subscription_to_one_api_is_no_subscription_to_others() -> None:
     for api, expected in (("Produce", True), ("Heartbeat", False)):
         chosen = dispatch._choose(ResponseReceived, api, 1, True, 0, frozenset({"E002 Produce"}))
         assert ("E002" in [each.code for each in chosen]) is expected
+
+
+def test_an_error_that_the_request_contradicts_is_the_brokers_fault() -> None:
+    asked = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "member_id": "%s"}\n'
+    loop = 9 * (asked.replace("%s", "m-1") + '< {"error_code": 79, "member_id": "m-1"}\n+500ms\n')
+    [finding] = family_e(loop)
+    assert (finding.code, finding.blame) == ("E002", "broker")
+    assert "requires a member id although the request has one" in finding.message
+    assert not family_e(asked.replace("%s", "") + '< {"error_code": 79, "member_id": "m-1"}\n')
+    [finding] = family_e(asked.replace("%s", "") + '< {"error_code": 24}\n')
+    assert (finding.code, finding.blame) == ("E001", "broker")
+    [finding] = family_e(asked.replace('"g"', '""').replace("%s", "") + '< {"error_code": 24}\n')
+    assert (finding.code, finding.blame) == ("E003", "client")
+
+
+def test_an_error_that_its_own_response_contradicts() -> None:
+    def partition(leader: int) -> str:
+        row = {"error_code": 5, "partition_index": 0, "leader_id": leader}
+        topics = [{"name": "orders", "partitions": [row]}]
+        return f'> Metadata v8 {{"topics": [{{"name": "orders"}}]}}\n< {json.dumps({"topics": topics})}\n'
+
+    [finding] = family_e(partition(3))
+    assert (finding.code, finding.blame, finding.severity) == ("E001", "broker", "warning")
+    assert "names a leader of the partition nevertheless" in finding.message
+    assert not family_e(partition(-1))
+
+
+def test_a_producer_that_gave_up_is_reported_while_it_is_connected() -> None:
+    refused = produced(45)
+    [finding] = family_e(refused + "+6s\n")
+    assert (finding.code, finding.severity) == ("E005", "error")
+    assert finding.message.startswith(
+        "client 'app' has sent no Produce and no InitProducerId for 5 s since its last Produce was refused with "
+        "OUT_OF_ORDER_SEQUENCE_NUMBER for orders[0]"
+    )
+    assert not family_e(refused + "close\n+6s\n")
+    assert not family_e(refused + '> InitProducerId v3 {"transactional_id": null}\n+6s\n')
+    opened = "open 2 client=10.0.0.101:50009\n"
+    assert not family_e(refused + opened + "2" + PRODUCE + "+6s\n"), "the same client on another connection"
+    assert family_e(refused + opened + "2" + PRODUCE.replace("> ", "> as other ") + "+6s\n"), "another client"
