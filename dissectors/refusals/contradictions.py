@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from dissectors.refusals.judgement import Judgement, final, transient
+from dissectors.refusals.judgement import ErrorJudgement, final, transient
 from dissectors.schemas.codes import Error
 
 #: The request, and the struct of the response with the error.
@@ -17,14 +17,14 @@ class _Contradiction(NamedTuple):
     apis: tuple[str, ...]
     error: Error
     holds: _Condition
-    judgement: Judgement
+    judgement: ErrorJudgement
 
 
-def _final(meaning: str, change: str) -> Judgement:
+def _final(meaning: str, change: str) -> ErrorJudgement:
     return final(meaning, f"{_FIX}{change}", blame="broker")
 
 
-def _transient(meaning: str, change: str) -> Judgement:
+def _transient(meaning: str, change: str) -> ErrorJudgement:
     return transient(meaning, f"{_FIX}{change}", blame="broker")
 
 
@@ -69,7 +69,7 @@ _BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
 }
 
 
-def contradiction(api: str, code: int, asked: Mapping[str, Any], row: Mapping[str, Any]) -> Judgement | None:
+def contradiction(api: str, code: int, asked: Mapping[str, Any], row: Mapping[str, Any]) -> ErrorJudgement | None:
     """The judgement of an error that the request or the struct with the error contradicts; None if neither does."""
     found = _BY_ERROR.get((api, code))
     return found.judgement if found is not None and found.holds(asked, row) else None

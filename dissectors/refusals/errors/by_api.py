@@ -7,8 +7,8 @@ from typing import Final
 from dissectors.refusals.judgement import (
     ELECTION,
     PROPAGATION,
+    ErrorJudgement,
     Harm,
-    Judgement,
     JudgementsByApi,
     final,
     routine,
@@ -25,7 +25,7 @@ _TRANSACTION_STATE = (
 )
 
 
-def _each(apis: tuple[str, ...], error: Error, judgement: Judgement) -> JudgementsByApi:
+def _each(apis: tuple[str, ...], error: Error, judgement: ErrorJudgement) -> JudgementsByApi:
     return {(api, error): judgement for api in apis}
 
 

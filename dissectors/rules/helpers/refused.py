@@ -1,4 +1,4 @@
-"""Refusal: an error of a response with what it is about, and the sentence that describes it."""
+"""ReturnedError: an error of a response with what it is about, and the sentence that describes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.messages import summary
 from dissectors.messages.sensitive import holds_secret, may_hold_secrets
 from dissectors.plain_text import printable
-from dissectors.refusals import Judgement, judgement
+from dissectors.refusals import ErrorJudgement, judgement
 from dissectors.refusals.contradictions import contradiction
 from dissectors.trackers.state import ConnectionState
 from dissectors.wire.layout import NULL_UUID
@@ -39,7 +39,7 @@ Target = tuple[tuple[str, Any], ...]
 Pattern = tuple[str, ...]
 
 
-class Refusal(NamedTuple):
+class ReturnedError(NamedTuple):
     """An error in a response. `contradicted`: the request or the response shows that the broker is wrong."""
 
     path: tuple[str, ...]
@@ -47,7 +47,7 @@ class Refusal(NamedTuple):
     name: str
     target: Target
     row: dict[str, Any]
-    judgement: Judgement
+    judgement: ErrorJudgement
     contradicted: bool = False
 
     @property
@@ -56,7 +56,7 @@ class Refusal(NamedTuple):
         return tuple(part for part in self.path if not part.isdigit())
 
 
-def refusals(event: ResponseReceived) -> list[Refusal]:
+def refusals(event: ResponseReceived) -> list[ReturnedError]:
     """The errors of a response, in wire order; none if its layout is only a diagnosis."""
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
@@ -68,7 +68,7 @@ def refusals(event: ResponseReceived) -> list[Refusal]:
         target, row = _target(message.body, path, about)
         contradicted = None if asked is None else contradiction(message.api, error.code, asked, row)
         judged = contradicted or judgement(message.api, error.code)
-        found.append(Refusal(path, error.code, error.name, target, row, judged, contradicted is not None))
+        found.append(ReturnedError(path, error.code, error.name, target, row, judged, contradicted is not None))
     return found
 
 
@@ -181,7 +181,7 @@ def client_key(connection: ConnectionState) -> tuple[str, str | None]:
     return host_of(connection.client), connection.client_id
 
 
-def broker_text(event: ResponseReceived, refusal: Refusal) -> str:
+def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     """What the broker says about an error, as a clause; empty if nothing, or if it may quote a secret."""
     assert event.message is not None
     row = refusal.row
@@ -199,7 +199,7 @@ def broker_text(event: ResponseReceived, refusal: Refusal) -> str:
     return f'; the broker says "{quoted(text.strip(), _MOST_TEXT)}"'
 
 
-def values_text(event: ResponseReceived, refusal: Refusal) -> str:
+def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     """The values of the request's fields that an error is about: `` (session_timeout_ms is 1000)``."""
     asked = event.request_body
     if asked is None or not refusal.judgement.fields:

@@ -1,4 +1,4 @@
-"""E005: a producer that stops after an error that others recover from."""
+"""E005: a producer that stops, or ends, after an error that others recover from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.events import DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.refused import Refusal, broker_text, client_key, client_name, refusals, targets_text
+from dissectors.rules.helpers.refused import ReturnedError, broker_text, client_key, client_name, refusals, targets_text
 from dissectors.schemas.codes import Error
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
@@ -52,8 +52,9 @@ def gave_up(
 
     ## Why it matters
     An idempotent producer may retry the batch, or get a new epoch with InitProducerId. Many clients treat the error as
-    fatal instead: the producer stays connected, but each further record fails or waits in its buffer until the
-    application creates a producer again. Reported if neither Produce nor InitProducerId follows within 5 seconds.
+    fatal instead: each further record fails or waits in its buffer until the application creates a producer again, or
+    the application ends, and the batch is lost. Reported if neither Produce nor InitProducerId follows within 5
+    seconds.
 
     ## Usual cause
     An application that ignores fatal errors of its producer, after a broker that lost the producer's state (an unclean
@@ -98,7 +99,7 @@ def gave_up(
             connection.run.unsubscribe("E005", api=api)
     if isinstance(event, RequestReceived):
         connection.met("E005", key)
-    elif is_pending and not connection.ended:
+    elif is_pending:
         text, error = event.about
         yield Problem(
             text,
@@ -108,7 +109,7 @@ def gave_up(
         )
 
 
-def _text(event: ResponseReceived, found: list[Refusal], connection: ConnectionState) -> str:
+def _text(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> str:
     first = found[0]
     targets = targets_text([each.target for each in found], connection)
     return (

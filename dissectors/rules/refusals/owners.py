@@ -13,7 +13,7 @@ from typing import Final
 
 from dissectors.connections.events import ResponseReceived
 from dissectors.rules import Rule, rules
-from dissectors.rules.helpers.refused import Refusal
+from dissectors.rules.helpers.refused import ReturnedError
 from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
@@ -89,7 +89,7 @@ def _checks_responses(rule: Rule, api: str) -> bool:
     return any(ResponseReceived in each.events and (not each.apis or api in each.apis) for each in rule.triggers)
 
 
-def has_owner_spoken(refusal: Refusal, connection: ConnectionState, *, since: int) -> bool:
+def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, since: int) -> bool:
     """Whether an owner of an error has found a problem of this client at `since` (ns) or later, in any API.
 
     No rule of another family knows that the broker contradicts itself.
@@ -99,7 +99,7 @@ def has_owner_spoken(refusal: Refusal, connection: ConnectionState, *, since: in
     return any(connection.has_problem(each, since=since) for each in OWNERS.get(refusal.code, ()))
 
 
-def patience(refusal: Refusal, api: str) -> float:
+def patience(refusal: ReturnedError, api: str) -> float:
     """The time (s) for which an error may repeat before this family reports it."""
     own = refusal.judgement.patience
     return max(own, OWNERS_TIME) if owners(api, refusal.code) and not refusal.contradicted else own

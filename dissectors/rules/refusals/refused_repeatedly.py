@@ -13,7 +13,7 @@ from dissectors.refusals import Nature
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import (
     Pattern,
-    Refusal,
+    ReturnedError,
     Target,
     broker_text,
     client_key,
@@ -146,7 +146,7 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
         return
     connection.run.subscribe("E002", api=message.api)
     streaks.refused_at[message.api] = event.at
-    by_error: dict[int, list[Refusal]] = {}
+    by_error: dict[int, list[ReturnedError]] = {}
     for each in found:
         by_error.setdefault(each.code, []).append(each)
     _note_success(event, connection, streaks, key)
@@ -182,7 +182,7 @@ def _note_success(event: ResponseReceived, connection: ConnectionState, streaks:
         del streaks.of[key]
 
 
-def _count(streak: _Streak, refused: list[Refusal], event: ResponseReceived) -> list[Refusal]:
+def _count(streak: _Streak, refused: list[ReturnedError], event: ResponseReceived) -> list[ReturnedError]:
     """Count a response in a streak; the refusals that are reported now."""
     assert event.request is not None
     assert event.message is not None
@@ -210,7 +210,9 @@ def _gap(api: str) -> int:
     return _GAP_OF_FETCH if api in ("Fetch", "ShareFetch") else _GAP
 
 
-def _problem(event: ResponseReceived, streak: _Streak, lasting: list[Refusal], connection: ConnectionState) -> Problem:
+def _problem(
+    event: ResponseReceived, streak: _Streak, lasting: list[ReturnedError], connection: ConnectionState
+) -> Problem:
     assert event.message is not None
     first = lasting[0]
     api, judgement = event.message.api, first.judgement
