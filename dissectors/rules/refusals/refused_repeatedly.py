@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dissectors.bounded import BoundedDict
@@ -12,6 +12,7 @@ from dissectors.messages.locate import locate
 from dissectors.refusals import Nature
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import (
+    MOST_RESULTS,
     Pattern,
     ReturnedError,
     Target,
@@ -142,14 +143,14 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
     key = client_key(connection), message.api
     found = [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
     if not found:
-        _note_success(event, connection, streaks, key)
+        _note_success(event, connection, streaks, key, {})
         return
     connection.run.subscribe("E002", api=message.api)
     streaks.refused_at[message.api] = event.at
     by_error: dict[int, list[ReturnedError]] = {}
     for each in found:
         by_error.setdefault(each.code, []).append(each)
-    _note_success(event, connection, streaks, key)
+    _note_success(event, connection, streaks, key, by_error)
     errors = streaks.of.touch(key, dict)
     for code, refused in by_error.items():
         streak = errors.get(code)
@@ -162,7 +163,13 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
             yield _problem(event, streak, lasting, connection)
 
 
-def _note_success(event: ResponseReceived, connection: ConnectionState, streaks: _Streaks, key: _Key) -> None:
+def _note_success(
+    event: ResponseReceived,
+    connection: ConnectionState,
+    streaks: _Streaks,
+    key: _Key,
+    by_error: Mapping[int, Sequence[ReturnedError]],
+) -> None:
     """Count the response, and end what its targets without an error end; stop observing what is long over."""
     api = key[1]
     if event.at - streaks.refused_at.get(api, event.at) > _OBSERVED:
@@ -173,9 +180,14 @@ def _note_success(event: ResponseReceived, connection: ConnectionState, streaks:
     for code, streak in list(errors.items()):
         streak.requests += 1
         for pattern in streak.patterns:
-            for target, result in results(event, pattern):
+            answered = list(results(event, pattern))
+            for target, result in answered:
                 if result == 0:
                     streak.targets.pop(target, None)
+            if len(answered) == MOST_RESULTS:  # others may have succeeded behind them
+                refused = {each.target for each in by_error.get(code, ())}
+                for target in [each for each in streak.targets if each not in refused]:
+                    del streak.targets[target]
         if not streak.targets:
             del errors[code]
     if not errors:

@@ -304,3 +304,21 @@ def test_a_producer_that_gave_up_is_reported() -> None:
     opened = "open 2 client=10.0.0.101:50009\n"
     assert not family_e(refused + opened + "2" + PRODUCE + "+6s\n"), "the same client on another connection"
     assert family_e(refused + opened + "2" + PRODUCE.replace("> ", "> as other ") + "+6s\n"), "another client"
+
+
+def test_a_response_with_very_many_errors_is_judged_in_parts() -> None:
+    topics = [{"name": f"t{each}", "error_code": 44 if each % 2 else 36} for each in range(5_000)]
+    asked = [{"name": f"t{each}"} for each in range(5_000)]
+    found = family_e(f"> CreateTopics v5 {json.dumps({'topics': asked})}\n< {json.dumps({'topics': topics})}\n")
+    assert sorted(each.severity for each in found) == ["info", "warning"]
+    assert all("and 97 more" in each.message for each in found)
+
+
+def test_what_may_have_succeeded_unseen_is_no_loop() -> None:
+    def answered(code: int, others: int) -> str:
+        rows = [{"index": each, "error_code": 0, "base_offset": 1} for each in range(1, others)]
+        rows.append({"index": 0, "error_code": code, "base_offset": -1})
+        return PRODUCE + f"< {json.dumps({'responses': [{'name': 'orders', 'partition_responses': rows}]})}\n+1s\n"
+
+    assert family_e(4 * answered(19, 1_100)), "refused each time"
+    assert not family_e(2 * answered(19, 1_100) + answered(0, 1_100) + 2 * answered(19, 1_100))
