@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 
 from dissectors.refusals.errors import by_api, cluster, groups, logs, security, transactions
-from dissectors.refusals.judgement import ELECTION, PROPAGATION, Harm, Judgement, Nature, final
+from dissectors.refusals.judgement import ELECTION, PROPAGATION, ErrorJudgement, Harm, Nature, final
 from dissectors.schemas.codes import Error
 
-__all__ = ["ELECTION", "PROPAGATION", "UNKNOWN", "Harm", "Judgement", "Nature", "generic", "judgement"]
+__all__ = ["ELECTION", "PROPAGATION", "UNKNOWN", "ErrorJudgement", "Harm", "Nature", "generic", "judgement"]
 
 #: For codes that no Kafka release has.
 UNKNOWN = final(
@@ -26,15 +26,15 @@ UNKNOWN = final(
 
 
 @functools.cache
-def generic() -> dict[int, Judgement]:
+def generic() -> dict[int, ErrorJudgement]:
     """The entry of each error for APIs without one of their own, by code."""
-    found: dict[int, Judgement] = {}
+    found: dict[int, ErrorJudgement] = {}
     for errors in (logs.ERRORS, groups.ERRORS, transactions.ERRORS, cluster.ERRORS, security.ERRORS):
         found.update((error.value, each) for error, each in errors.items())
     return found
 
 
-def judgement(api: str, code: int) -> Judgement:
+def judgement(api: str, code: int) -> ErrorJudgement:
     """What an error code means in the response of an API; `UNKNOWN` if it is not one of Kafka's."""
     if (found := generic().get(code)) is None:
         return UNKNOWN

@@ -1,4 +1,4 @@
-"""Judgement: what an error code of a broker means, who must change something, and what."""
+"""ErrorJudgement: what an error code of a broker means, who must change something, and what."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Harm(StrEnum):
     DATA = "error"
 
 
-class Judgement(NamedTuple):
+class ErrorJudgement(NamedTuple):
     """What an error means in answer to an API.
 
     Args:
@@ -50,8 +50,8 @@ class Judgement(NamedTuple):
     patience: float = 2.0
 
 
-Judgements = dict[Error, Judgement]
-JudgementsByApi = dict[tuple[str, Error], Judgement]
+Judgements = dict[Error, ErrorJudgement]
+JudgementsByApi = dict[tuple[str, Error], ErrorJudgement]
 
 #: Leaders and coordinators move when a broker restarts, and are elected within seconds.
 ELECTION = 5.0
@@ -59,20 +59,20 @@ ELECTION = 5.0
 PROPAGATION = 8.0
 
 
-def routine(meaning: str, change: str, *, blame: str = "client", patience: float = 60.0) -> Judgement:
+def routine(meaning: str, change: str, *, blame: str = "client", patience: float = 60.0) -> ErrorJudgement:
     """An error that belongs to normal operation; a problem only if nothing else happens for long."""
-    return Judgement(Nature.ROUTINE, blame, meaning, change, patience=patience)
+    return ErrorJudgement(Nature.ROUTINE, blame, meaning, change, patience=patience)
 
 
 def transient(
     meaning: str, change: str, *, blame: str = "broker", patience: float = 2.0, fields: tuple[str, ...] = ()
-) -> Judgement:
+) -> ErrorJudgement:
     """An error after which clients retry; a problem if it repeats for `patience` seconds."""
-    return Judgement(Nature.TRANSIENT, blame, meaning, change, fields, patience=patience)
+    return ErrorJudgement(Nature.TRANSIENT, blame, meaning, change, fields, patience=patience)
 
 
 def final(
     meaning: str, change: str, *, blame: str = "client", fields: tuple[str, ...] = (), harm: Harm = Harm.CALL
-) -> Judgement:
+) -> ErrorJudgement:
     """An error that the same request gets again; a problem at its first occurrence."""
-    return Judgement(Nature.FINAL, blame, meaning, change, fields, harm)
+    return ErrorJudgement(Nature.FINAL, blame, meaning, change, fields, harm)

@@ -7,8 +7,8 @@ from typing import Final
 from dissectors.refusals.judgement import (
     ELECTION,
     PROPAGATION,
+    ErrorJudgement,
     Harm,
-    Judgement,
     JudgementsByApi,
     final,
     routine,
@@ -25,7 +25,7 @@ _TRANSACTION_STATE = (
 )
 
 
-def _each(apis: tuple[str, ...], error: Error, judgement: Judgement) -> JudgementsByApi:
+def _each(apis: tuple[str, ...], error: Error, judgement: ErrorJudgement) -> JudgementsByApi:
     return {(api, error): judgement for api in apis}
 
 
@@ -113,6 +113,11 @@ ERRORS: Final[JudgementsByApi] = {
         "check the broker's disks, and its log for the failed log directory",
         patience=1.5,
     ),
+    ("Fetch", Error.UNSUPPORTED_COMPRESSION_TYPE): final(
+        "the batches are compressed with zstd, which this version of Fetch does not have",
+        "update the consumer: zstd needs Fetch v10 (KIP-110); or set another compression.type for the topic",
+        harm=Harm.DATA,
+    ),
     ("Fetch", Error.INVALID_REQUEST): final(
         "the fetch is invalid", "check max_wait_ms, min_bytes and the session of the request", harm=Harm.DATA,
         fields=("session_id", "session_epoch"),
@@ -128,7 +133,7 @@ ERRORS: Final[JudgementsByApi] = {
     ("OffsetCommit", Error.REBALANCE_IN_PROGRESS): routine(
         "the group is rebalancing, so the commit may belong to partitions that the member loses",
         "the client must rejoin, and commit again after it",
-        patience=30.0,
+        patience=15.0,
     ),
     ("OffsetCommit", Error.REQUEST_TIMED_OUT): transient(
         "the commit was not replicated in time",

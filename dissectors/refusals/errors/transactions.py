@@ -62,7 +62,7 @@ ERRORS: Final[Judgements] = {
     Error.UNSTABLE_OFFSET_COMMIT: transient(
         "offsets of an open transaction are not decided yet",
         "end the transaction that wrote the offsets; find hanging ones with kafka-transactions find-hanging",
-        blame="client", patience=30.0,
+        blame="client", patience=8.0,
     ),
     Error.TRANSACTIONAL_ID_NOT_FOUND: final(
         "the coordinator has no such transactional id", "check the id; ids expire after transactional.id.expiration.ms"

@@ -1,8 +1,10 @@
-"""Refusal: an error of a response with what it is about, and the sentence that describes it."""
+"""ReturnedError: an error of a response with what it is about, and the sentence that describes it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from dissectors.bounded import MAX_NAME_LENGTH
@@ -11,7 +13,8 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.messages import summary
 from dissectors.messages.sensitive import holds_secret, may_hold_secrets
 from dissectors.plain_text import printable
-from dissectors.refusals import Judgement, judgement
+from dissectors.refusals import ErrorJudgement, judgement
+from dissectors.refusals.contradictions import contradiction
 from dissectors.trackers.state import ConnectionState
 from dissectors.wire.layout import NULL_UUID
 from dissectors.wire.paths import parts
@@ -19,17 +22,29 @@ from dissectors.wire.paths import parts
 _MOST_TEXT = 200
 _MOST_TARGETS = 3
 
-#: Fields that name what an element of a response is about, by kind; the first that is set counts.
-_TOPIC = ("topic", "topic_name", "name", "topic_id")
-_PARTITION = ("partition_index", "partition", "index", "partition_id")
-_NAMES = (
-    ("group", ("group_id",)),
-    ("transactional id", ("transactional_id", "v3_and_below_transactional_id")),
-    ("resource", ("resource_name",)),
-    ("user", ("user",)),
-    ("feature", ("feature",)),
-    ("broker", ("broker_id",)),
-)
+#: Elements with the same error that are read; a response may have as many as fit into it.
+_MOST_ELEMENTS = 100
+#: Elements of a response that are read in all.
+MOST_RESULTS = 1_000
+
+#: Fields that name what a struct of a response is about, with their kinds.
+_KINDS = {
+    "group_id": "group",
+    "transactional_id": "transactional id",
+    "resource_name": "resource",
+    "user": "user",
+    "feature": "feature",
+    "broker_id": "broker",
+    "key": "key",
+    "topic": "topic",
+    "topic_name": "topic",
+    "name": "topic",
+    "topic_id": "topic",
+    "partition_index": "partition",
+    "partition": "partition",
+    "index": "partition",
+    "partition_id": "partition",
+}
 _COORDINATOR_KEYS = {0: "group", 1: "transactional id", 2: "share partition"}
 
 #: What an error is about: kinds with names, e.g. ``(("group", "g"), ("topic", "orders"), ("partition", 0))``.
@@ -38,15 +53,16 @@ Target = tuple[tuple[str, Any], ...]
 Pattern = tuple[str, ...]
 
 
-class Refusal(NamedTuple):
-    """An error in a response."""
+class ReturnedError(NamedTuple):
+    """An error in a response. `contradicted`: the request or the response shows that the broker is wrong."""
 
     path: tuple[str, ...]
     code: int
     name: str
     target: Target
     row: dict[str, Any]
-    judgement: Judgement
+    judgement: ErrorJudgement
+    contradicted: bool = False
 
     @property
     def pattern(self) -> Pattern:
@@ -54,24 +70,35 @@ class Refusal(NamedTuple):
         return tuple(part for part in self.path if not part.isdigit())
 
 
-def refusals(event: ResponseReceived) -> list[Refusal]:
-    """The errors of a response, in wire order; none if its layout is only a diagnosis."""
+def refusals(event: ResponseReceived) -> list[ReturnedError]:
+    """The errors of a response, in wire order, a limited number of each; none if its layout is only a diagnosis."""
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return []
-    about = _about_request(event)
-    found = []
+    about, asked = _about_request(event), event.request_body
+    found: list[ReturnedError] = []
+    counted: Counter[int] = Counter()
     for error in summary.errors(message):
+        counted[error.code] += 1
+        if counted[error.code] > _MOST_ELEMENTS:
+            continue
+        if len(found) == MOST_RESULTS:
+            break
         path = tuple(parts(error.path))
         target, row = _target(message.body, path, about)
-        found.append(Refusal(path, error.code, error.name, target, row, judgement(message.api, error.code)))
+        contradicted = None if asked is None else contradiction(message.api, error.code, asked, row)
+        judged = contradicted or judgement(message.api, error.code)
+        found.append(ReturnedError(path, error.code, error.name, target, row, judged, contradicted is not None))
     return found
 
 
 def results(event: ResponseReceived, pattern: Pattern) -> Iterator[tuple[Target, int]]:
-    """What a response answers at a pattern: the target of each element, and its error code, which may be 0."""
+    """What a response answers at a pattern: the target of each element, and its error code, which may be 0.
+
+    At most `MOST_RESULTS` elements.
+    """
     assert event.message is not None
-    return _results(event.message.body, pattern, _about_request(event))
+    return islice(_results(event.message.body, pattern, _about_request(event)), MOST_RESULTS)
 
 
 def _results(values: Any, pattern: Sequence[str], target: Target) -> Iterator[tuple[Target, int]]:
@@ -102,21 +129,17 @@ def _target(body: dict[str, Any], path: tuple[str, ...], about: Target) -> tuple
 
 
 def _named(row: dict[str, Any], target: Target) -> Target:
-    """A target, and what a struct names."""
-    found = [(kind, value) for kind, fields in _NAMES if isinstance(value := _first(row, fields), str | int)]
-    if "coordinators" not in row and isinstance(key := row.get("key"), str):
-        found.append(("key", key))
-    if isinstance(topic := _first(row, _TOPIC), str):
-        found.append(("topic", topic))
-    index = next((row[name] for name in _PARTITION if isinstance(row.get(name), int)), None)
-    if index is not None:
-        found.append(("partition", index))
-    kinds = {kind for kind, _ in found}
-    return (*(each for each in target if each[0] not in kinds), *found) if found else target
-
-
-def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((value for name in names if (value := row.get(name)) not in (None, "", NULL_UUID)), None)
+    """A target, and what a struct names; the name of a topic is better than its id."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        kind = _KINDS.get(name)
+        if kind is None or not isinstance(value, str | int) or value in ("", NULL_UUID):
+            continue
+        if name != "topic_id" or kind not in found:
+            found[kind] = value
+    if not found:
+        return target
+    return (*(each for each in target if each[0] not in found), *found.items())
 
 
 def _about_request(event: ResponseReceived) -> Target:
@@ -177,7 +200,7 @@ def client_key(connection: ConnectionState) -> tuple[str, str | None]:
     return host_of(connection.client), connection.client_id
 
 
-def broker_text(event: ResponseReceived, refusal: Refusal) -> str:
+def broker_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     """What the broker says about an error, as a clause; empty if nothing, or if it may quote a secret."""
     assert event.message is not None
     row = refusal.row
@@ -195,7 +218,7 @@ def broker_text(event: ResponseReceived, refusal: Refusal) -> str:
     return f'; the broker says "{quoted(text.strip(), _MOST_TEXT)}"'
 
 
-def values_text(event: ResponseReceived, refusal: Refusal) -> str:
+def values_text(event: ResponseReceived, refusal: ReturnedError) -> str:
     """The values of the request's fields that an error is about: `` (session_timeout_ms is 1000)``."""
     asked = event.request_body
     if asked is None or not refusal.judgement.fields:
@@ -215,7 +238,7 @@ def _element(asked: dict[str, Any], target: dict[str, Any]) -> dict[str, Any] | 
     if topic is None:
         return None
     for topic_row in _structs(asked):
-        if _first(topic_row, _TOPIC) == topic:
+        if ("topic", topic) in _named(topic_row, ()):
             partitions = (each for each in _structs(topic_row) if ("partition", partition) in _named(each, ()))
             return next(partitions, topic_row)
     return None

@@ -10,7 +10,7 @@ from dissectors.messages.locate import locate
 from dissectors.refusals.validation import Violation, violations
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import (
-    Refusal,
+    ReturnedError,
     broker_text,
     client_name,
     quoted,
@@ -79,7 +79,7 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
             yield _problem(event, each, found, connection)
 
 
-def explained(event: ResponseReceived, refused: list[Refusal]) -> list[tuple[Refusal, list[Violation]]]:
+def explained(event: ResponseReceived, refused: list[ReturnedError]) -> list[tuple[ReturnedError, list[Violation]]]:
     """Errors of a response, each with the violations that explain it: of the same topic, if both name one."""
     if event.request is None or event.request_body is None:
         return [(each, []) for each in refused]
@@ -98,7 +98,9 @@ def explained(event: ResponseReceived, refused: list[Refusal]) -> list[tuple[Ref
     return explanations
 
 
-def _problem(event: ResponseReceived, refusal: Refusal, found: list[Violation], connection: ConnectionState) -> Problem:
+def _problem(
+    event: ResponseReceived, refusal: ReturnedError, found: list[Violation], connection: ConnectionState
+) -> Problem:
     assert event.message is not None
     premise = f"{found[0].premise}, but " if found[0].premise else ""
     if len(texts := [each.text for each in found]) > _MOST_VIOLATIONS:

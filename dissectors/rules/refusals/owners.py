@@ -13,6 +13,7 @@ from typing import Final
 
 from dissectors.connections.events import ResponseReceived
 from dissectors.rules import Rule, rules
+from dissectors.rules.helpers.refused import ReturnedError
 from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
 
@@ -88,6 +89,17 @@ def _checks_responses(rule: Rule, api: str) -> bool:
     return any(ResponseReceived in each.events and (not each.apis or api in each.apis) for each in rule.triggers)
 
 
-def has_owner_spoken(code: int, connection: ConnectionState, *, since: int) -> bool:
-    """Whether an owner of an error has found a problem of this client at `since` (ns) or later, in any API."""
-    return any(connection.has_problem(each, since=since) for each in OWNERS.get(code, ()))
+def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, since: int) -> bool:
+    """Whether an owner of an error has found a problem of this client at `since` (ns) or later, in any API.
+
+    No rule of another family knows that the broker contradicts itself.
+    """
+    if refusal.contradicted:
+        return False
+    return any(connection.has_problem(each, since=since) for each in OWNERS.get(refusal.code, ()))
+
+
+def patience(refusal: ReturnedError, api: str) -> float:
+    """The time (s) for which an error may repeat before this family reports it."""
+    own = refusal.judgement.patience
+    return max(own, OWNERS_TIME) if owners(api, refusal.code) and not refusal.contradicted else own

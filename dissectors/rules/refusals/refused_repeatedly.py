@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dissectors.bounded import BoundedDict
@@ -12,8 +12,9 @@ from dissectors.messages.locate import locate
 from dissectors.refusals import Nature
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import (
+    MOST_RESULTS,
     Pattern,
-    Refusal,
+    ReturnedError,
     Target,
     broker_text,
     client_key,
@@ -23,7 +24,7 @@ from dissectors.rules.helpers.refused import (
     targets_text,
     values_text,
 )
-from dissectors.rules.refusals.owners import OWNERS_TIME, has_owner_spoken, owners
+from dissectors.rules.refusals.owners import has_owner_spoken, patience
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -142,14 +143,14 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
     key = client_key(connection), message.api
     found = [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
     if not found:
-        _note_success(event, connection, streaks, key)
+        _note_success(event, connection, streaks, key, {})
         return
     connection.run.subscribe("E002", api=message.api)
     streaks.refused_at[message.api] = event.at
-    by_error: dict[int, list[Refusal]] = {}
+    by_error: dict[int, list[ReturnedError]] = {}
     for each in found:
         by_error.setdefault(each.code, []).append(each)
-    _note_success(event, connection, streaks, key)
+    _note_success(event, connection, streaks, key, by_error)
     errors = streaks.of.touch(key, dict)
     for code, refused in by_error.items():
         streak = errors.get(code)
@@ -158,11 +159,17 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
         lasting = _count(streak, refused, event)
-        if lasting and not has_owner_spoken(code, connection, since=streak.first):
+        if lasting and not has_owner_spoken(lasting[0], connection, since=streak.first):
             yield _problem(event, streak, lasting, connection)
 
 
-def _note_success(event: ResponseReceived, connection: ConnectionState, streaks: _Streaks, key: _Key) -> None:
+def _note_success(
+    event: ResponseReceived,
+    connection: ConnectionState,
+    streaks: _Streaks,
+    key: _Key,
+    by_error: Mapping[int, Sequence[ReturnedError]],
+) -> None:
     """Count the response, and end what its targets without an error end; stop observing what is long over."""
     api = key[1]
     if event.at - streaks.refused_at.get(api, event.at) > _OBSERVED:
@@ -173,25 +180,28 @@ def _note_success(event: ResponseReceived, connection: ConnectionState, streaks:
     for code, streak in list(errors.items()):
         streak.requests += 1
         for pattern in streak.patterns:
-            for target, result in results(event, pattern):
+            answered = list(results(event, pattern))
+            for target, result in answered:
                 if result == 0:
                     streak.targets.pop(target, None)
+            if len(answered) == MOST_RESULTS:  # others may have succeeded behind them
+                refused = {each.target for each in by_error.get(code, ())}
+                for target in [each for each in streak.targets if each not in refused]:
+                    del streak.targets[target]
         if not streak.targets:
             del errors[code]
     if not errors:
         del streaks.of[key]
 
 
-def _count(streak: _Streak, refused: list[Refusal], event: ResponseReceived) -> list[Refusal]:
+def _count(streak: _Streak, refused: list[ReturnedError], event: ResponseReceived) -> list[ReturnedError]:
     """Count a response in a streak; the refusals that are reported now."""
     assert event.request is not None
     assert event.message is not None
     api = event.message.api
     streak.refused += 1
     streak.last = event.at
-    patience = refused[0].judgement.patience
-    if owners(api, refused[0].code):
-        patience = max(patience, OWNERS_TIME)
+    most = patience(refused[0], api) * SECOND
     lasting = []
     for each in refused:
         if len(streak.patterns) < _MOST_PATTERNS:
@@ -203,7 +213,7 @@ def _count(streak: _Streak, refused: list[Refusal], event: ResponseReceived) -> 
         target.times += 1
         needed = 2 if event.at - event.request.at >= _SLOW else _IN_A_ROW
         first = streak.first if streak.is_total else target.first
-        if (streak.is_total or target.times >= needed) and event.at - first >= patience * SECOND:
+        if (streak.is_total or target.times >= needed) and event.at - first >= most:
             lasting.append(each)
     return lasting
 
@@ -212,7 +222,9 @@ def _gap(api: str) -> int:
     return _GAP_OF_FETCH if api in ("Fetch", "ShareFetch") else _GAP
 
 
-def _problem(event: ResponseReceived, streak: _Streak, lasting: list[Refusal], connection: ConnectionState) -> Problem:
+def _problem(
+    event: ResponseReceived, streak: _Streak, lasting: list[ReturnedError], connection: ConnectionState
+) -> Problem:
     assert event.message is not None
     first = lasting[0]
     api, judgement = event.message.api, first.judgement

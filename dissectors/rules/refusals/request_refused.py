@@ -10,7 +10,7 @@ from dissectors.messages.locate import locate
 from dissectors.refusals import UNKNOWN, Nature
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import (
-    Refusal,
+    ReturnedError,
     broker_text,
     client_name,
     refusals,
@@ -75,16 +75,16 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     final = [
         each for each in refusals(event) if each.judgement.nature is Nature.FINAL and each.judgement is not UNKNOWN
     ]
-    by_error: dict[int, list[Refusal]] = {}
+    by_error: dict[int, list[ReturnedError]] = {}
     for each, explanation in explained(event, final):
         if not explanation:
             by_error.setdefault(each.code, []).append(each)
-    for code, found in by_error.items():
-        if not has_owner_spoken(code, connection, since=event.request.at):
+    for found in by_error.values():
+        if not has_owner_spoken(found[0], connection, since=event.request.at):
             yield _problem(event, found, connection)
 
 
-def _problem(event: ResponseReceived, found: list[Refusal], connection: ConnectionState) -> Problem:
+def _problem(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> Problem:
     assert event.message is not None
     first = found[0]
     return Problem(

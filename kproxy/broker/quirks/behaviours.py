@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dissectors import schemas
+from dissectors.wire.layout import Layout, layout
 from kproxy.broker.errors import Error
 from kproxy.broker.quirks.quirk import Quirk, ServedResponse
 from kproxy.broker.quirks.rebuilt_records import LOSSES, rebuilt
 from kproxy.filters.errors import suggestion
+
+#: The second is that of a partition in AddPartitionsToTxn.
+_ERROR_FIELDS: Final = ("error_code", "partition_error_code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,8 @@ def _error(quirk: Quirk, name: str) -> None:
     def before(response: ServedResponse) -> None:
         if response.api == "Produce":  # a rejected batch must not be stored
             response.body = _produced(response.request)
-        response.body = _with_errors(response.body, code)
+        made = layout(f"{response.api}Response", response.version)
+        response.body = _with_errors(made, response.body, code)
 
     quirk.before, quirk.skips = before, quirk.api == "Produce"
 
@@ -55,23 +60,25 @@ def _produced(request: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _with_errors(body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
+def _with_errors(made: Layout, body: Mapping[str, Any], code: int) -> Mapping[str, Any]:
     """Return the body with the code in its innermost error fields; at the top level if there are no others."""
-    made, found = _innermost(body, code)
-    return made if found else {**body, "error_code": code}
+    changed, found = _innermost(made, body, code)
+    return changed if found else {**body, "error_code": code}
 
 
-def _innermost(body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
-    made, below = dict(body), False
-    for name, value in body.items():
-        if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
-            inside = [_innermost(each, code) for each in value]
+def _innermost(made: Layout, body: Mapping[str, Any], code: int) -> tuple[dict[str, Any], bool]:
+    """The struct with the code, and whether it has an error field; bodies may leave out fields with their default."""
+    changed, below = dict(body), False
+    for one in made.fields:
+        rows = body.get(one.name) if one.array and one.struct is not None else None
+        if rows and one.struct is not None:
+            inside = [_innermost(one.struct, each, code) for each in rows]
             if any(found for _, found in inside):
-                made[name], below = [each for each, _ in inside], True
-    if not below and "error_code" in body:
-        made["error_code"] = code
-        return made, True
-    return made, below
+                changed[one.name], below = [each for each, _ in inside], True
+    if below:
+        return changed, True
+    names = [one.name for one in made.fields if one.name in _ERROR_FIELDS]
+    return {**changed, **dict.fromkeys(names, code)}, bool(names)
 
 
 def _value(quirk: Quirk, path: str, text: str) -> None:

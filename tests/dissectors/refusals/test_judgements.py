@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dissectors import refusals, schemas
-from dissectors.refusals import Judgement, Nature
+from dissectors.refusals import ErrorJudgement, Nature
 from dissectors.refusals.errors import by_api, cluster, groups, logs, security, transactions
 from dissectors.schemas.codes import Error
 
@@ -23,14 +23,14 @@ FINAL_ALTHOUGH_RETRIABLE = {
 }
 
 
-def everything() -> Iterator[tuple[Any, Judgement]]:
+def everything() -> Iterator[tuple[Any, ErrorJudgement]]:
     for code, judgement in refusals.generic().items():
         yield Error(code), judgement
     yield from by_api.ERRORS.items()
 
 
 def name_of(value: Any) -> str:
-    if isinstance(value, Judgement):
+    if isinstance(value, ErrorJudgement):
         return ""
     return f"{value[0]}-{value[1].name}" if isinstance(value, tuple) else str(value.name)
 
@@ -53,7 +53,7 @@ def test_an_api_may_have_an_entry_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
-def test_what_kafka_calls_retriable_is_not_final(key: Any, judgement: Judgement) -> None:
+def test_what_kafka_calls_retriable_is_not_final(key: Any, judgement: ErrorJudgement) -> None:
     error = key[1] if isinstance(key, tuple) else key
     facts = schemas.error(error)
     assert facts is not None
@@ -62,7 +62,7 @@ def test_what_kafka_calls_retriable_is_not_final(key: Any, judgement: Judgement)
 
 
 @pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
-def test_it_is_written_to_be_put_into_a_sentence(key: Any, judgement: Judgement) -> None:
+def test_it_is_written_to_be_put_into_a_sentence(key: Any, judgement: ErrorJudgement) -> None:
     assert judgement.blame in ("broker", "client")
     for text in (judgement.meaning, judgement.change):
         assert text
@@ -72,7 +72,7 @@ def test_it_is_written_to_be_put_into_a_sentence(key: Any, judgement: Judgement)
 
 
 @pytest.mark.parametrize(("key", "judgement"), list(everything()), ids=name_of)
-def test_its_fields_are_fields_of_a_request(key: Any, judgement: Judgement) -> None:
+def test_its_fields_are_fields_of_a_request(key: Any, judgement: ErrorJudgement) -> None:
     apis = [key[0]] if isinstance(key, tuple) else [each.name for each in schemas.apis()]
     for name in judgement.fields:
         assert any(name in names_of(schemas.message(f"{api}Request")["fields"]) for api in apis), name

@@ -264,3 +264,61 @@ def test_a_subscription_to_one_api_is_no_subscription_to_others() -> None:
     for api, expected in (("Produce", True), ("Heartbeat", False)):
         chosen = dispatch._choose(ResponseReceived, api, 1, True, 0, frozenset({"E002 Produce"}))
         assert ("E002" in [each.code for each in chosen]) is expected
+
+
+def test_an_error_that_the_request_contradicts_is_the_brokers_fault() -> None:
+    asked = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "member_id": "%s"}\n'
+    loop = 9 * (asked.replace("%s", "m-1") + '< {"error_code": 79, "member_id": "m-1"}\n+500ms\n')
+    [finding] = family_e(loop)
+    assert (finding.code, finding.blame) == ("E002", "broker")
+    assert "requires a member id although the request has one" in finding.message
+    assert not family_e(asked.replace("%s", "") + '< {"error_code": 79, "member_id": "m-1"}\n')
+    [finding] = family_e(asked.replace("%s", "") + '< {"error_code": 24}\n')
+    assert (finding.code, finding.blame) == ("E001", "broker")
+    [finding] = family_e(asked.replace('"g"', '""').replace("%s", "") + '< {"error_code": 24}\n')
+    assert (finding.code, finding.blame) == ("E003", "client")
+
+
+def test_an_error_that_its_own_response_contradicts() -> None:
+    def partition(leader: int) -> str:
+        row = {"error_code": 5, "partition_index": 0, "leader_id": leader}
+        topics = [{"name": "orders", "partitions": [row]}]
+        return f'> Metadata v8 {{"topics": [{{"name": "orders"}}]}}\n< {json.dumps({"topics": topics})}\n'
+
+    [finding] = family_e(partition(3))
+    assert (finding.code, finding.blame, finding.severity) == ("E001", "broker", "warning")
+    assert "names a leader of the partition nevertheless" in finding.message
+    assert not family_e(partition(-1))
+
+
+def test_a_producer_that_gave_up_is_reported() -> None:
+    refused = produced(45)
+    [finding] = family_e(refused + "+6s\n")
+    assert (finding.code, finding.severity) == ("E005", "error")
+    assert finding.message.startswith(
+        "client 'app' has sent no Produce and no InitProducerId for 5 s since its last Produce was refused with "
+        "OUT_OF_ORDER_SEQUENCE_NUMBER for orders[0]"
+    )
+    assert family_e(refused + "close\n+6s\n"), "the batch is lost"
+    assert not family_e(refused + '> InitProducerId v3 {"transactional_id": null}\n+6s\n')
+    opened = "open 2 client=10.0.0.101:50009\n"
+    assert not family_e(refused + opened + "2" + PRODUCE + "+6s\n"), "the same client on another connection"
+    assert family_e(refused + opened + "2" + PRODUCE.replace("> ", "> as other ") + "+6s\n"), "another client"
+
+
+def test_a_response_with_very_many_errors_is_judged_in_parts() -> None:
+    topics = [{"name": f"t{each}", "error_code": 44 if each % 2 else 36} for each in range(5_000)]
+    asked = [{"name": f"t{each}"} for each in range(5_000)]
+    found = family_e(f"> CreateTopics v5 {json.dumps({'topics': asked})}\n< {json.dumps({'topics': topics})}\n")
+    assert sorted(each.severity for each in found) == ["info", "warning"]
+    assert all("and 97 more" in each.message for each in found)
+
+
+def test_what_may_have_succeeded_unseen_is_no_loop() -> None:
+    def answered(code: int, others: int) -> str:
+        rows = [{"index": each, "error_code": 0, "base_offset": 1} for each in range(1, others)]
+        rows.append({"index": 0, "error_code": code, "base_offset": -1})
+        return PRODUCE + f"< {json.dumps({'responses': [{'name': 'orders', 'partition_responses': rows}]})}\n+1s\n"
+
+    assert family_e(4 * answered(19, 1_100)), "refused each time"
+    assert not family_e(2 * answered(19, 1_100) + answered(0, 1_100) + 2 * answered(19, 1_100))

@@ -200,6 +200,19 @@ async def test_an_array_can_be_empty() -> None:
     assert metadata_of_orders["brokers"]
 
 
+async def test_errors_are_also_where_a_body_leaves_them_out_or_calls_them_otherwise() -> None:
+    quirks = ["CreateTopics:error:POLICY_VIOLATION", "AddPartitionsToTxn:error:CONCURRENT_TRANSACTIONS"]
+    topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    added = {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
+             "v3_and_below_topics": [{"name": "orders", "partitions": [0]}]}  # fmt: skip
+    async with asked(topics={"orders": 1}, quirks=quirks) as ask:
+        created = await ask("CreateTopics", 4, {"topics": [topic], "timeout_ms": 1000})
+        partitions = await ask("AddPartitionsToTxn", 0, added)
+    assert [each["error_code"] for each in created["topics"]] == [44]
+    [result] = partitions["results_by_topic_v3_and_below"]
+    assert [each["partition_error_code"] for each in result["results_by_partition"]] == [51]
+
+
 async def test_conditions_choose_what_is_answered_wrongly() -> None:
     quirk = "Metadata:error:UNKNOWN_SERVER_ERROR,client=test,topic=orders"
     async with asked(topics={"orders": 1, "bills": 1}, quirks=[quirk]) as ask:

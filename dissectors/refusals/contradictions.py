@@ -1,0 +1,75 @@
+"""Errors that the request or the response itself contradicts: then the broker is wrong, whatever the tables say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from dissectors.refusals.judgement import ErrorJudgement, final, transient
+from dissectors.schemas.codes import Error
+
+#: The request, and the struct of the response with the error.
+_Condition = Callable[[Mapping[str, Any], Mapping[str, Any]], Any]
+_FIX = "fix the broker: "
+
+
+class _Contradiction(NamedTuple):
+    apis: tuple[str, ...]
+    error: Error
+    holds: _Condition
+    judgement: ErrorJudgement
+
+
+def _final(meaning: str, change: str) -> ErrorJudgement:
+    return final(meaning, f"{_FIX}{change}", blame="broker")
+
+
+def _transient(meaning: str, change: str) -> ErrorJudgement:
+    return transient(meaning, f"{_FIX}{change}", blame="broker")
+
+
+_ALL: Final = (
+    _Contradiction(
+        ("JoinGroup",), Error.MEMBER_ID_REQUIRED, lambda asked, _: asked.get("member_id"),
+        _transient(
+            "the broker requires a member id although the request has one (KIP-394)",
+            "it must accept the member id that it gave",
+        ),
+    ),
+    _Contradiction(
+        ("JoinGroup",), Error.UNKNOWN_MEMBER_ID, lambda asked, _: asked.get("member_id") == "",
+        _transient(
+            "the member joins without a member id, so it cannot be unknown", "it must give a new member an id",
+        ),
+    ),
+    _Contradiction(
+        ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"), Error.INVALID_GROUP_ID,
+        lambda asked, _: asked.get("group_id"),
+        _final("the group id is not empty, and Kafka accepts any other", "it must accept the group id"),
+    ),
+    _Contradiction(
+        ("Produce",), Error.INVALID_REQUIRED_ACKS, lambda asked, _: asked.get("acks") in (-1, 0, 1),
+        _final("acks has one of the three valid values", "it must accept acks of -1, 0 and 1"),
+    ),
+    _Contradiction(
+        ("Metadata",), Error.LEADER_NOT_AVAILABLE, lambda _, row: row.get("leader_id", -1) >= 0,
+        _final("the response names a leader of the partition nevertheless",
+               "it must return no error for a partition with a leader, or leader -1"),
+    ),
+    _Contradiction(
+        ("CreateTopics",), Error.INVALID_REPLICATION_FACTOR,
+        lambda asked, _: all(each.get("replication_factor") == 1 and not each.get("assignments")
+                             for each in asked.get("topics") or ()),
+        _final("a replication factor of 1 needs only one broker", "it must accept 1; or no broker is registered"),
+    ),
+)  # fmt: skip
+
+_BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
+    (api, each.error.value): each for each in _ALL for api in each.apis
+}
+
+
+def contradiction(api: str, code: int, asked: Mapping[str, Any], row: Mapping[str, Any]) -> ErrorJudgement | None:
+    """The judgement of an error that the request or the struct with the error contradicts; None if neither does."""
+    found = _BY_ERROR.get((api, code))
+    return found.judgement if found is not None and found.holds(asked, row) else None

@@ -1,0 +1,118 @@
+"""E005: a producer that stops, or ends, after an error that others recover from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.rules.helpers.refused import ReturnedError, broker_text, client_key, client_name, refusals, targets_text
+from dissectors.schemas.codes import Error
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_APIS = ("Produce", "InitProducerId")
+#: Errors that belong to the producer's state at this broker: no other broker takes the batch, and it has not arrived.
+_ERRORS = (
+    Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    Error.UNKNOWN_PRODUCER_ID,
+    Error.INVALID_PRODUCER_ID_MAPPING,
+    Error.INVALID_PRODUCER_EPOCH,
+)
+#: A producer retries within milliseconds.
+_GAVE_UP_AFTER = 5
+_MOST_CLIENTS = 10_000
+
+_Key = tuple[str, str | None]
+
+
+class _Refused:
+    """The clients with a refused batch that have sent nothing since."""
+
+    def __init__(self) -> None:
+        self.clients: BoundedDict[_Key, None] = BoundedDict(_MOST_CLIENTS)
+
+
+@rule(
+    "E005",
+    severity=Severity.ERROR,
+    events=(RequestReceived, ResponseReceived, DeadlinePassed),
+    apis=_APIS,
+    only=FrameFlags.REFUSED,
+    since="0.1",
+    blame="client",
+)
+def gave_up(
+    event: RequestReceived | ResponseReceived | DeadlinePassed, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that a producer continues after its sequence or its id was refused.
+
+    ## Why it matters
+    An idempotent producer may retry the batch, or get a new epoch with InitProducerId. Many clients treat the error as
+    fatal instead: each further record fails or waits in its buffer until the application creates a producer again, or
+    the application ends, and the batch is lost. Reported if neither Produce nor InitProducerId follows within 5
+    seconds.
+
+    ## Usual cause
+    An application that ignores fatal errors of its producer, after a broker that lost the producer's state (an unclean
+    election, deleted records) or a broker that does not count sequences as Kafka does.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
+    +6s
+    ```
+
+    ## Looks alike
+    The producer sends the batch again:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 3}]}]}
+    +6s
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-360%3A+Improve+reliability+of+idempotent+producer
+    https://github.com/confluentinc/librdkafka/blob/master/INTRODUCTION.md#idempotent-producer
+    """
+    clients, key = connection.run.state(_Refused).clients, client_key(connection)
+    if isinstance(event, ResponseReceived):
+        found = [each for each in refusals(event) if each.code in _ERRORS]
+        if found and event.message is not None and event.message.api == "Produce":
+            clients[key] = None
+            text = _text(event, found, connection)
+            about = text, found[0].name
+            connection.expect("E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=about)
+            for api in _APIS:
+                connection.run.subscribe("E005", api=api)
+        return
+    is_pending = key in clients
+    clients.pop(key, None)
+    if not clients:
+        for api in _APIS:
+            connection.run.unsubscribe("E005", api=api)
+    if isinstance(event, RequestReceived):
+        connection.met("E005", key)
+    elif is_pending:
+        text, error = event.about
+        yield Problem(
+            text,
+            hint="handle the fatal error of the producer: create a new one, or restart the application; if the broker "
+            "lost no records, check how it counts sequences",
+            cause=error,
+        )
+
+
+def _text(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> str:
+    first = found[0]
+    targets = targets_text([each.target for each in found], connection)
+    return (
+        f"{client_name(connection)} has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its last "
+        f"Produce was refused with {first.name}{targets}: {first.judgement.meaning}{broker_text(event, first)}"
+    )
