@@ -258,9 +258,10 @@ class Connection:
             events.append(ProxyHeaderReceived(at, item.size, item.version))
 
     def _request(self, frame: Frame, at: int, events: list[Event]) -> None:
-        if not self._begun:
+        if not self._begun or frame.data[4] == gssapi.APPLICATION:
             self._begun = True
-            if gssapi.begins_login(frame.data[4:]):  # clients of 0.9 log in before they speak Kafka
+            # Clients of 0.9 log in before they speak Kafka; others forget SaslHandshake. No API has such a key.
+            if gssapi.begins_login(frame.data[4:]):
                 self._set_raw_sasl(True)
         if self._raw_sasl:
             if not _is_request(frame.data):

@@ -13,7 +13,8 @@ _KINDS = {
     b"\x02\x01": GssapiKind.WRAP,  # RFC 1964
     b"\x05\x04": GssapiKind.WRAP,
 }
-_APPLICATION = 0x60
+#: The first byte of a client's first token, and of some others: an ASN.1 application tag.
+APPLICATION = 0x60
 
 
 def begins_login(data: bytes) -> bool:
@@ -26,7 +27,7 @@ def read(data: bytes) -> GssapiToken:
     if not data:
         return GssapiToken(kind=GssapiKind.EMPTY)
     inner = data
-    if data[0] == _APPLICATION and len(data) > 1:
+    if data[0] == APPLICATION and len(data) > 1:
         size = 2 + (data[1] & 0x7F if data[1] & 0x80 else 0)  # DER: one byte, or the number of length bytes
         if not data.startswith(_KERBEROS, size):
             return GssapiToken()
