@@ -258,7 +258,7 @@ class Connection:
             events.append(ProxyHeaderReceived(at, item.size, item.version))
 
     def _request(self, frame: Frame, at: int, events: list[Event]) -> None:
-        if not self._begun or frame.data[4] == gssapi.APPLICATION:
+        if not self._begun or frame.data[4:5] == gssapi.APPLICATION:
             self._begun = True
             # Clients of 0.9 log in before they speak Kafka; others forget SaslHandshake. No API has such a key.
             if gssapi.begins_login(frame.data[4:]):
