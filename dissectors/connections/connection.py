@@ -258,10 +258,9 @@ class Connection:
             events.append(ProxyHeaderReceived(at, item.size, item.version))
 
     def _request(self, frame: Frame, at: int, events: list[Event]) -> None:
-        if not self._begun or frame.data[4:5] == gssapi.APPLICATION:
+        if not self._begun:
             self._begun = True
-            # Clients of 0.9 log in before they speak Kafka; others forget SaslHandshake. No API has such a key.
-            if gssapi.begins_login(frame.data[4:]):
+            if gssapi.begins_login(frame.data[4:]):  # clients of 0.9 log in before they speak Kafka
                 self._set_raw_sasl(True)
         if self._raw_sasl:
             if not _is_request(frame.data):
@@ -270,6 +269,11 @@ class Connection:
                 return
             self._set_raw_sasl(False)
         message = read_request(frame.data) if self._bodies_of is None else self._read_request(frame.data)
+        if message.layout is None and gssapi.begins_login(frame.data[4:]):  # without SaslHandshake
+            self._set_raw_sasl(True)
+            self._tokens += 1
+            events.append(_token(frame, at, Direction.REQUEST))
+            return
         if self._replacements and (sent := self._replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent)
         answered = message.api_key != PRODUCE or message.body.get("acks") != 0
