@@ -269,6 +269,11 @@ class Connection:
                 return
             self._set_raw_sasl(False)
         message = read_request(frame.data) if self._bodies_of is None else self._read_request(frame.data)
+        if message.layout is None and gssapi.begins_login(frame.data[4:]):  # without SaslHandshake
+            self._set_raw_sasl(True)
+            self._tokens += 1
+            events.append(_token(frame, at, Direction.REQUEST))
+            return
         if self._replacements and (sent := self._replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent)
         answered = message.api_key != PRODUCE or message.body.get("acks") != 0

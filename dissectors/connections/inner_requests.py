@@ -32,13 +32,11 @@ def inner_request(message: Message) -> InnerRequest | None:
 
     Its header has the same client id, a plausible length prefix, and a correlation id that follows the outer one.
     """
-    client_id, outer_id = message.header.get("client_id"), message.header.get("correlation_id")
-    if not message.is_request or not client_id or outer_id is None:
+    outer_id = message.header.get("correlation_id")
+    if not message.is_request or not message.header.get("client_id") or outer_id is None:
         return None
-    frame = message.frame
-    text = client_id.encode()
-    text = len(text).to_bytes(2, "big") + text
-    at = _HEAD
+    frame, at = message.frame, _HEAD
+    text = frame[_HEAD - 2 : _HEAD + int.from_bytes(frame[_HEAD - 2 : _HEAD], "big")]  # with its length
     for _ in range(_MOST):
         at = frame.find(text, at + 1)
         if at < 0:

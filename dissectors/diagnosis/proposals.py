@@ -179,6 +179,7 @@ def _of_header(name: str, fields: tuple[str, ...], flexible: bool) -> tuple[Prop
         result.append(Proposal("duplicated_prefix", "size", ("size",), 9.0))
     elif "client_id" in fields:
         result.append(Proposal("length_encoding", "header.client_id", ("compact",), 9.0))
+        result.append(Proposal("length_encoding", "header.client_id", ("int8",), 10.0))
         result.append(Proposal("field_missing", "header.client_id", (fields.index("client_id"),), 9.0))
     if flexible:
         result.append(Proposal("tag_buffer_extra", "header._tags", (), 9.0))

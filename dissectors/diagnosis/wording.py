@@ -96,6 +96,8 @@ def _change(edit: Edit, right: Layout, version: int) -> str:
             return f"write {name} with the width that the protocol gives it, not as {detail['written']}"
         case "body_version":
             return f"write the layout of version {version}, or do not offer more than version {detail['body_version']}"
+        case "length_encoding" if edit.field == "header.client_id":
+            return "write the length of client_id as int16: it is not compact in any version of the header (KIP-482)"
         case "flexibility" | "length_encoding":
             body = right.fields[1].struct
             flexible = body is not None and body.flexible

@@ -46,4 +46,6 @@ def encoded(one: Field, written: str, *, elements: bool = False, strict: bool = 
 def _length(type_: str, written: str) -> str:
     if written == "compact":
         return "uvarint"
+    if written == "int8":
+        return "uvarint-1"  # the same byte, up to 127
     return FIXED.get(type_, "int32") if written == "fixed" else written

@@ -11,7 +11,7 @@ from dissectors.wire.edit import EditError, kind
 from dissectors.wire.layout import Field, Layout
 
 WRITTEN = ("fixed", "compact")
-WIDTHS = ("int16", "int32")
+WIDTHS = ("int8", "int16", "int32")
 OFF = {-1: "uvarint-1", 1: "uvarint+1"}
 
 #: The fields of an edit of lengths that refer to several fields of the body, and what they are.

@@ -62,7 +62,8 @@ class Authentication:
         unauthenticated: No login has succeeded, as far as is known.
         awaits_token: The broker now accepts only the next token.
         is_reauthentication: The connection was authenticated before this exchange.
-        raw: The tokens have no header.
+        raw: The tokens have no header; `without_handshake`: they follow other requests than
+            SaslHandshake.
         tokens: How many the client has sent in this exchange.
         client, server: The last message of each, as far as `dissectors.sasl` reads it.
         user: The user that the tokens name; not verified before the phase is `DONE`.
@@ -82,6 +83,7 @@ class Authentication:
         self.awaits_token = False
         self.mechanism = ""
         self.is_reauthentication = False
+        self.without_handshake = False
         self.raw = False
         self.tokens = 0
         self.started_at = 0
@@ -150,6 +152,7 @@ class Authentication:
                 self.phase is SaslPhase.UNKNOWN and self.authenticated_at is not None
             )
             self.restarted_after = event.at - self.started_at
+            self.without_handshake = False
             self.phase, self.mechanism, self.raw = (
                 SaslPhase.HANDSHAKE,
                 message.body.get("mechanism") or "",
@@ -185,6 +188,7 @@ class Authentication:
         elif event.direction is Direction.REQUEST:
             if self.phase is SaslPhase.NONE:  # without SaslHandshake, as clients of 0.9 do
                 self.mechanism, self.raw, self.started_at = "GSSAPI", True, event.at
+                self.without_handshake = event.offset > 0
             self._client_token(event.data, event.at)
         else:
             self._server_token(event.data, event.at, 0, connection)

@@ -32,6 +32,7 @@ class FrameAlignment:
         self._misread_to = [-1, -1]
         self._misread: list[Message | None] = [None, None]
         self._has_gap = [False, False]
+        self._explained_to = -1
 
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, _: Any) -> None:
         """Observe a frame or a gap."""
@@ -45,6 +46,10 @@ class FrameAlignment:
             direction = Direction.REQUEST if isinstance(event, RequestReceived) else Direction.RESPONSE
             self._misread_to[direction] = event.offset + 4 + event.size
             self._misread[direction] = message if message is not None and len(message.frame) <= _MOST_KEPT else None
+
+    def explain(self, event: RequestReceived) -> None:
+        """A rule has reported why no request begins after this one."""
+        self._explained_to = event.offset + 4 + event.size
 
     def follows_misread(self, event: FramingLost) -> bool:
         """Whether the previous frame did not decode either."""
@@ -73,6 +78,8 @@ class FrameAlignment:
         `midstream`: the connection was open before the capture began.
         """
         if event.protocol is not None or event.size is None:
+            return None
+        if event.direction is Direction.REQUEST and event.offset == self._explained_to:
             return None
         if midstream or self._has_gap[event.direction] or self.follows_misread(event):
             return OUT_OF_STEP

@@ -21,6 +21,7 @@ from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms
 from dissectors.trackers.answered_apis import AnsweredApis
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.request_shapes import RequestShapes
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
@@ -87,7 +88,7 @@ _Event: TypeAlias = RequestReceived | ResponseReceived | BytesSkipped | FramingL
     events=(RequestReceived, ResponseReceived, BytesSkipped, FramingLost, ConnectionEnded),
     broken=True,
     needs=(RebalanceTimeouts,),
-    keeps=(AnsweredApis,),
+    keeps=(AnsweredApis, RequestShapes),
     flags=FrameFlags.UNPAIRED | FrameFlags.THROTTLED,
     per="connection",
 )
@@ -294,6 +295,7 @@ class InFlight:
         if message.layout is not None and api_version not in self.served:  # keeps the set small
             self.served.add(api_version)
             connection.run.state(AnsweredApis).note(api_version, at, connection)
+            connection.run.state(RequestShapes).note_served(connection.server, request.message)
 
     def _overtake(self, at: int, newer: RequestReceived, connection: ConnectionState) -> None:
         timeouts = connection.run.state(RebalanceTimeouts)

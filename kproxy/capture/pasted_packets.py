@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from kproxy.capture.flows import BytesCaptured, Event
+from dissectors.connections import addresses
+from dissectors.messages.message import read_request
+from kproxy.capture.flows import BytesCaptured, Event, Flow
 from kproxy.capture.links import LINK_TYPES, Segment, tcp_segment
 from kproxy.capture.packet import Packet
 from kproxy.capture.tcp import Reassembler
 
 
-def tcp_connections(pieces: Sequence[bytes]) -> list[list[bytes]] | None:
-    """For each connection the bytes of its directions, the client's first if known; None if the pieces are no packets.
+class TcpStreams(NamedTuple):
+    """The bytes of the directions of a connection that have any, the client's first.
+
+    `lone_server` has the addresses if only a server has sent bytes, by its port, and no request begins with them.
+    """
+
+    streams: list[bytes]
+    lone_server: tuple[str, str] | None = None
+
+
+def tcp_connections(pieces: Sequence[bytes]) -> list[TcpStreams] | None:
+    """The bytes of each connection; None if the pieces are no packets.
 
     Packets without payload, retransmissions, and packets that are not TCP add nothing. Lost bytes are left out.
     """
@@ -23,12 +36,23 @@ def tcp_connections(pieces: Sequence[bytes]) -> list[list[bytes]] | None:
     for packet in packets:
         events += reassembler.receive(packet)
     events += reassembler.close()
-    connections: dict[int, dict[int, bytearray]] = {}
+    connections: dict[Flow, dict[int, bytearray]] = {}
     for event in events:
         if isinstance(event, BytesCaptured):
-            streams = connections.setdefault(event.flow.id, {})
+            streams = connections.setdefault(event.flow, {})
             streams.setdefault(event.direction, bytearray()).extend(event.data)
-    return [[bytes(streams[direction]) for direction in sorted(streams)] for streams in connections.values()]
+    return [_streams(flow, streams) for flow, streams in connections.items()]
+
+
+def _streams(flow: Flow, streams: dict[int, bytearray]) -> TcpStreams:
+    found = [bytes(streams[direction]) for direction in sorted(streams)]
+    if set(streams) != {1} or flow.server[1] >= flow.client[1] or _is_request(found[0]):
+        return TcpStreams(found)
+    return TcpStreams(found, (addresses.join(*flow.server), addresses.join(*flow.client)))
+
+
+def _is_request(data: bytes) -> bool:
+    return read_request(data[: 4 + int.from_bytes(data[:4], "big")]).well_formed
 
 
 def _packet(data: bytes) -> Packet | None:

@@ -75,7 +75,17 @@ def run(args: argparse.Namespace) -> int:
     connections = tcp_connections(pieces)
     if connections is not None or len(pieces) > 1:
         frames, problems = [], []
-        for streams in [pieces] if connections is None else connections:
+        for streams, lone_server in [(pieces, None)] if connections is None else connections:
+            if lone_server is not None and answered is None:
+                raise UserError(
+                    f"these bytes went from {lone_server[0]} to {lone_server[1]}: a response, which does not name its "
+                    "API; pass --api API --version VERSION, or paste the packet with its request too"
+                )
+            if lone_server is not None:
+                given = framed(streams[0], answered)
+                frames += [PastedFrame(frame, answered) for frame in given.frames]
+                problems += [sentence for sentence in (given.note, given.problem) if sentence]
+                continue
             of_connection = paired(streams, answered)
             frames += of_connection[0]
             problems += of_connection[1]

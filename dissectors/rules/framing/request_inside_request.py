@@ -9,6 +9,7 @@ from dissectors.connections.inner_requests import inner_request
 from dissectors.findings import Problem, Severity
 from dissectors.records.faults import FaultKind
 from dissectors.rules import rule
+from dissectors.trackers.frame_alignment import FrameAlignment
 from dissectors.trackers.record_data import RecordData, faults
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -20,7 +21,7 @@ from dissectors.trackers.triggers import FrameFlags
     events=(RequestReceived,),
     broken=True,
     only=FrameFlags.IRREGULAR,
-    needs=(RecordData,),
+    needs=(RecordData, FrameAlignment),
     since="0.1",
     blame="client",
 )
@@ -59,6 +60,7 @@ def request_inside_request(event: RequestReceived, connection: ConnectionState) 
     found = inner_request(message)
     if found is None:
         return
+    connection.state(FrameAlignment).explain(event)
     outer = f"{message.api} v{message.version} (correlation id {message.header.get('correlation_id')})"
     yield Problem(
         f"{outer}: its size is {event.size}, but at byte {found.start} another request begins inside it: {found.api} "

@@ -133,6 +133,8 @@ def sasl_auth_failed(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-152+-+Improve+diagnostics+for+SASL+authentication+failures
     """
     authentication = connection.state(Authentication)
+    if authentication.without_handshake:
+        return  # X023
     key = (connection.server, host_of(connection.client), connection.client_id, authentication.user)
     place: ProblemPlace = {}
     if isinstance(event, ConnectionEnded):

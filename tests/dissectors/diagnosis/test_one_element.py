@@ -136,3 +136,17 @@ def test_what_could_be_one_of_several_is_not_certain() -> None:
     assert found is not None
     assert found.confidence < 0.95  # or L034 would not list the others
     assert found.rivals
+
+
+def test_a_client_id_with_a_length_of_one_byte_is_named() -> None:
+    """KAFKA-14935, and its length prefix is that of the right header."""
+    header = {"request_api_key": 18, "request_api_version": 3, "correlation_id": 0, "client_id": "admin-1"}
+    body = {"client_software_name": "apache-kafka-java", "client_software_version": "3.3.1"}
+    edit = Edit.of("length_encoding", "header.client_id", written="int8")
+    right = frame_layout(layout("RequestHeader", 2), layout("ApiVersionsRequest", 3))
+    frame = write(edit, right, {"header": header, "body": body})
+    assert frame[12:20] == b"\x07admin-1"
+    found = diagnose(read_request(frame))
+    assert found is not None
+    assert (found.edit, found.path, found.start) == (edit, "header.client_id", 12)
+    assert "int16" in found.hint

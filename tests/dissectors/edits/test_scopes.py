@@ -57,8 +57,8 @@ def test_a_scope_is_written_and_diagnosed(
 
 
 def test_a_width_that_is_none_is_an_edit_error() -> None:
-    with pytest.raises(EditError, match="int16 or int32, not int8"):
-        Edit.of("length_encoding", "*strings", written="int8").apply(layout_of(5))
+    with pytest.raises(EditError, match="int16 or int32, not int64"):
+        Edit.of("length_encoding", "*strings", written="int64").apply(layout_of(5))
 
 
 @pytest.mark.parametrize("delta", [-2, 1, 3])

@@ -189,3 +189,8 @@ def test_a_frame_that_ends_early_because_a_length_was_cast_is_an_error() -> None
     assert found.severity == "error"
     assert "has length 0, but records of 65536 bytes follow" in found.message
     assert "2 bytes early" in found.message
+
+
+def test_a_client_id_that_is_no_text_has_no_request_inside() -> None:
+    frame = "> hex 00 00 00 10 00 03 00 00 00 00 00 01 00 02 ff fe 00 00 00 09"
+    assert not findings(frame, "M009")

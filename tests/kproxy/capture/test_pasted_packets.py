@@ -18,20 +18,30 @@ REQUEST = request("FindCoordinator", 0, {"key": "billing"}, client_id="app")
 def test_what_tcpdump_prints_is_two_connections() -> None:
     connections = tcp_connections(unhex_all((PASTED / "tcpdump-X.txt").read_text()))
     assert connections is not None
-    assert [[len(stream) for stream in streams] for streams in connections] == [[26, 35], [26, 35]]
-    assert [streams[0] for streams in connections] == [REQUEST, REQUEST]
+    assert [[len(stream) for stream in each.streams] for each in connections] == [[26, 35], [26, 35]]
+    assert [each.streams[0] for each in connections] == [REQUEST, REQUEST]
 
 
 def test_headers_of_every_layer() -> None:
     segment = tcp(50001, 9092, 1, REQUEST, flags=ACK)
     for headers in (ipv4(segment), ipv6(segment), ethernet(ipv4(segment)), ethernet(ipv6(segment), 0x86DD)):
-        assert tcp_connections([headers]) == [[REQUEST]]
+        assert tcp_connections([headers]) == [([REQUEST], None)]
 
 
 def test_retransmissions_and_packets_out_of_order() -> None:
     parts = [tcp(50001, 9092, 1 + at, REQUEST[at : at + 9]) for at in range(0, len(REQUEST), 9)]
     pieces = [ipv4(part) for part in (parts[0], parts[2], parts[1], parts[1])]
-    assert tcp_connections(pieces) == [[REQUEST]]
+    assert tcp_connections(pieces) == [([REQUEST], None)]
+
+
+def test_bytes_of_a_server_alone_are_no_request() -> None:
+    answer = response("FindCoordinator", 0, {"host": "b1.example.com", "port": 9092})
+    alone = tcp_connections([ipv4(tcp(9092, 50001, 1, answer, flags=ACK))])
+    assert alone is not None
+    assert [each.streams for each in alone] == [[answer]]
+    assert [[address.rpartition(":")[2] for address in each.lone_server or ()] for each in alone] == [["9092", "50001"]]
+    [asked] = tcp_connections([ipv4(tcp(9092, 50001, 1, REQUEST, flags=ACK))]) or []
+    assert asked.lone_server is None  # a client with a low port
 
 
 def test_packets_without_payload() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dissectors.records import encode
+from tests.kproxy.capture.packets import ipv4, tcp
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request, response
 
@@ -288,3 +289,14 @@ def test_a_doubtful_diagnosis_is_no_heading(kproxy: Run) -> None:
     done = kproxy("explain", moved)
     assert "(33% sure)" in done.stdout
     assert "decoded as actually written" not in done.stdout
+
+
+def test_packets_of_a_server_alone_are_not_taken_for_a_request(kproxy: Run) -> None:
+    answer = response("Metadata", 4, {"brokers": [{"node_id": 1, "host": "b1", "port": 9092}]})
+    packet = ipv4(tcp(9092, 50001, 1, answer), source=b"\x0a\0\0\1", destination=b"\x0a\0\0\2").hex()
+    done = kproxy("explain", packet)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "these bytes went from 10.0.0.1:9092 to 10.0.0.2:50001: a response" in done.stderr
+    told = kproxy("explain", "--api", "Metadata", "--version", "4", packet)
+    assert told.returncode == 0, told.stderr
+    assert f"Metadata v4 response, {len(answer)} bytes" in told.stdout

@@ -1,0 +1,93 @@
+"""C022: a server that closes upon the requests with one form of a field, and answers the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ConnectionEnded
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import LONG_POLLS
+from dissectors.trackers.connection_endings import (
+    CAUSED_WITHIN,
+    CLOSED_IN_FLIGHT,
+    CLOSED_UPON_REQUEST,
+    ConnectionEndings,
+)
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.request_shapes import RequestShapes
+from dissectors.trackers.state import ConnectionState
+
+
+@rule(
+    "C022",
+    severity=Severity.ERROR,
+    events=(ConnectionEnded,),
+    needs=(ConnectionEndings, InFlight, RequestShapes),
+    since="0.1",
+    blame="broker",
+)
+def closed_by_field(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a server does not close connections because of one field of a request.
+
+    ## Why it matters
+    Some clients work with this server and others never do, with the same API and version. The request is right, so
+    nothing is found at the client.
+
+    ## Usual cause
+    A server or gateway with a reader of its own that does not expect null, an empty value or a number below 0. It is
+    reported if a field, and no other one, is the same in all requests upon which the server closed at once, at least
+    two, and different in all that it answered, at least two.
+
+    ## Example
+    ```story
+    1> Metadata v1 {"topics": [{"name": "a"}]}
+    1< {}
+    2> Metadata v1 {"topics": null}
+    2 close by=server how=fin
+    3> Metadata v1 {"topics": [{"name": "b"}]}
+    3< {}
+    +1s
+    4> Metadata v1 {"topics": null}
+    4 close by=server how=fin
+    ```
+
+    ## Looks alike
+    A broker that was stopped:
+    ```story
+    1> Metadata v1 {"topics": [{"name": "a"}]}
+    1< {}
+    2> Metadata v1 {"topics": null}
+    2< {}
+    3> Metadata v1 {"topics": null}
+    3 close by=server how=fin
+    +1s
+    4> Metadata v1 {"topics": null}
+    4 close by=server how=fin
+    ```
+
+    ## Sources
+    https://github.com/redpanda-data/redpanda/issues/6570
+    https://github.com/redpanda-data/redpanda/pull/6585
+    """
+    endings = connection.run.state(ConnectionEndings)
+    if endings.cause not in (CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST):
+        return
+    oldest = endings.unanswered[0]
+    request = oldest.message
+    if (
+        request.api in LONG_POLLS
+        or not request.well_formed
+        or event.at - oldest.at > CAUSED_WITHIN
+        or (request.api_key, request.version) in connection.state(InFlight).served
+    ):
+        return
+    found = connection.run.state(RequestShapes).note_closed(connection.server, request, event.at)
+    if found is None:
+        return
+    yield Problem(
+        f"the request is right; {connection.server} closes {request.api} v{request.version} only if {found.field} is "
+        f"{found.form} ({found.closed} of {found.closed}), and serves it otherwise ({found.served} of {found.served})",
+        hint=f"the server has to read {found.field} also if it is {found.form}; until then, send another value",
+        cause=f"{request.api} v{request.version} {found.field} {found.form}",
+    )

@@ -1,0 +1,88 @@
+"""RequestShapes: in which fields the requests that a server answers differ from those upon which it closes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from dissectors.bounded import BoundedDict
+from dissectors.messages.message import Message
+from dissectors.trackers.recurrence import SECOND
+
+#: The servers with APIs and versions that are remembered, and the shapes of each.
+MOST_KEPT = 512
+MOST_SHAPES = 16
+
+#: A field tells them apart only if it did so at least so many times on each side, not all at the same time (ns).
+MIN_TIMES = 2
+MIN_SPREAD = SECOND // 2
+
+#: By field of the header or the body: ``null``, ``empty``, ``set``, or the sign of a number.
+Shape: TypeAlias = tuple[tuple[str, str], ...]
+
+#: Server, API key and version.
+Key: TypeAlias = tuple[str, int, int]
+
+#: The fields of a header that are the same in all requests, or in none.
+_IDS = frozenset({"request_api_key", "request_api_version", "correlation_id"})
+
+
+class Difference(NamedTuple):
+    """The one field that tells requests apart: its form in all `closed` ones, and in none of the `served` ones."""
+
+    field: str
+    form: str
+    closed: int
+    served: int
+
+
+@dataclass(slots=True)
+class _Requests:
+    served: Counter[Shape] = field(default_factory=Counter)
+    closed: Counter[Shape] = field(default_factory=Counter)
+    first_closed_at: int = 0
+
+
+class RequestShapes:
+    """The shapes of the first request of each API and version on a connection. They have no values."""
+
+    def __init__(self) -> None:
+        self._requests: BoundedDict[Key, _Requests] = BoundedDict(MOST_KEPT)
+
+    def note_served(self, server: str, request: Message) -> None:
+        """Note a request that was answered."""
+        _count(self._of(server, request).served, request)
+
+    def note_closed(self, server: str, request: Message, at: int) -> Difference | None:
+        """Note a request upon which the server has closed the connection; return how it differs, if that is clear."""
+        found = self._of(server, request)
+        _count(found.closed, request)
+        found.first_closed_at = found.first_closed_at or at
+        closed, served = found.closed.total(), found.served.total()
+        if closed < MIN_TIMES or served < MIN_TIMES or at - found.first_closed_at < MIN_SPREAD:
+            return None
+        common = set.intersection(*map(set, found.closed)) - set().union(*found.served)
+        if len(common) != 1 or len(found.closed) == MOST_SHAPES or len(found.served) == MOST_SHAPES:
+            return None
+        [(name, form)] = common
+        return Difference(name, form, closed, served)
+
+    def _of(self, server: str, request: Message) -> _Requests:
+        return self._requests.touch((server, request.api_key, request.version), _Requests)
+
+
+def _count(shapes: Counter[Shape], request: Message) -> None:
+    shape = tuple((name, _form(value)) for name, value in (request.header | request.body).items() if name not in _IDS)
+    if shape in shapes or len(shapes) < MOST_SHAPES:
+        shapes[shape] += 1
+
+
+def _form(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return "0" if value == 0 else "negative" if value < 0 else "positive"
+    return "set" if value else "empty"
