@@ -38,6 +38,12 @@ def test_the_tail_of_a_compacted_batch_names_where_to_continue() -> None:
     assert not findings(9 * TAIL, "S062")
 
 
+def test_a_consumer_that_gets_stuck_late() -> None:
+    story = "".join(fetched(offset, batch(offset, 0, str(offset))) for offset in range(100)) + 30 * TAIL
+    [finding] = findings(story, "S061")
+    assert "whose last record is 97" in finding.message
+
+
 def test_a_batch_that_compaction_has_emptied() -> None:
     [finding] = findings(6 * fetched(103, batch(96, 12)), "S061")
     assert "got the batch 96..108 (base_offset + last_offset_delta), which is empty" in finding.message
