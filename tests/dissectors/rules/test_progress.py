@@ -147,8 +147,9 @@ def test_an_election_takes_a_moment() -> None:
 def test_requests_that_were_sent_before_metadata_had_the_epoch() -> None:
     asked = '> OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}\n'
     fenced = '< {"topics": [{"topic": "t", "partitions": [{"error_code": 74}]}]}\n'
-    other = metadata(12).replace(">", "2>").replace("<", "2<")
+    other = "open 2 client=10.0.0.101:50999\n" + metadata(12).replace(">", "2>").replace("<", "2<")
     assert not findings(3 * asked + other + 3 * fenced, "S063")
+    assert findings(3 * asked + other + 3 * fenced + asked + fenced, "S063")
 
 
 def join(epoch: int, code: int) -> str:
