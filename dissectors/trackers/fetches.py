@@ -26,6 +26,11 @@ _SMALL = 4096
 #: An end offset for layouts that have none.
 _NO_LIMIT = 1 << 63
 
+#: The batches of a connection's first responses are compared, then those of two in a row of so many, less 1: who is
+#: stuck stays stuck. From a repeated batch on, all are compared.
+_FIRST = 32
+_THEN_TWO_IN = 15
+
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
 _STARVED, _REPEATED = FrameFlags.STARVED.value, FrameFlags.REPEATED.value
@@ -109,7 +114,9 @@ class Fetches:
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
-        #: Offsets and checksums of the batches in the latest response with records, the first of each partition.
+        self._with_records = 0
+        self._repeats = False
+        #: Offsets and checksums of the batches in the latest response that was compared, the first of each partition.
         self._batches: frozenset[tuple[int, int]] = frozenset()
 
     def observe(self, event: RequestReceived | ResponseReceived | BytesSkipped, connection: ConnectionState) -> None:
@@ -190,7 +197,9 @@ class Fetches:
             starved = bool(self.behind(event.request, body))
         else:
             starved = len(message.frame) <= _SMALL and _has_only_control(message)
-            self._compare_batches(message, asked, connection)
+            self._with_records = count = self._with_records + 1
+            if count <= _FIRST or count & _THEN_TWO_IN <= 1 or self._repeats:
+                self._compare_batches(message, asked, connection)
         if starved:
             connection.flags |= _STARVED
 
@@ -205,7 +214,8 @@ class Fetches:
                     if is_consumer and batch.base_offset > records.row.get(end, _NO_LIMIT):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
-        if not before.isdisjoint(batches):
+        self._repeats = not before.isdisjoint(batches)
+        if self._repeats:
             connection.flags |= _REPEATED
 
     def _open(self, session_id: int, request: Message, body: Mapping[str, Any]) -> None:

@@ -28,8 +28,8 @@ class FrameFlags(IntFlag):
     flight. REFUSED: error codes other than 0. SASL: the connection uses SASL. SLOW: a response that took at least
     `LONG`. THROTTLED: a response with a throttle time. STARVED: an empty Fetch response although its partitions have
     more records, or one in which a partition has only control batches. RESENT: a Produce with a batch that was sent
-    before. REPEATED: a Fetch response with a batch that the connection's previous one with records had. SUBSCRIBED: not
-    a property of the frame; the subscriber requested all frames.
+    before. REPEATED: a Fetch response with a batch that the previous one with records had (not all are compared).
+    SUBSCRIBED: not a property of the frame; the subscriber requested all frames.
 
     Most flags follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to
     `connection.flags`.

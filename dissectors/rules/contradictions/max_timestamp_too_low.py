@@ -35,7 +35,8 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
 
     ## Why it matters
     Brokers take max_timestamp for their time index without reading the records: with -1, ListOffsets by timestamp does
-    not find the records, and retention.ms does not delete them, or deletes them at once.
+    not find the records, and retention.ms does not delete them, or deletes them at once. In a Produce request this is
+    info: Kafka computes the field again, but other servers may store it.
 
     ## Usual cause
     A writer that leaves max_timestamp at its default, -1, or that fills it in before it adds the records. A broker or
@@ -77,6 +78,7 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
                 **place_of(event, part, batch.start + start, batch.start + end, str(index), "max_timestamp"),
                 hint="fix the writer of the batch: max_timestamp is the highest timestamp of its records",
                 blame="client" if isinstance(event, RequestReceived) else "broker",
+                severity=Severity.INFO if isinstance(event, RequestReceived) else None,
                 expected=f"{batch.base_timestamp} or later",
                 got=str(batch.max_timestamp),
                 cause=part.place[0],

@@ -42,7 +42,7 @@ def rejoin_fenced(event: ResponseReceived, connection: ConnectionState) -> Itera
 
     ## Usual cause
     A coordinator that compares epoch 0 with the epoch that it has for the member, as it does for other heartbeats
-    (Kafka 4.0 and 4.1, KAFKA-19246). KIP-848 allows epoch 0 at any time: the member joins again. Restarting the client
+    (Kafka 4.0 and 4.1, KAFKA-19233). KIP-848 allows epoch 0 at any time: the member joins again. Restarting the client
     with another member id helps until the broker is upgraded.
 
     ## Example

@@ -143,7 +143,7 @@ def _judge(
     known = connection.run.state(ClusterViews).leader_epoch(
         connection, (connection.run.topic_names.get(topic, topic), partition)
     )
-    is_ignored = known is not None and known.at < asked_at and refused.epoch not in (None, known.epoch)
+    is_ignored = known is not None and known.at < asked_at and _fits_better(known.epoch, refused)
     lasting = refused.last - refused.since
     if refused.times < IGNORED or (not is_ignored and (refused.times < THRESHOLD or lasting < MIN_DURATION)):
         return None
@@ -163,13 +163,21 @@ def _judge(
     if known is not None and known.at > refused.since and known.epoch == refused.epoch:
         return _Judgement(
             f"{text}, and Metadata still gives leader epoch {known.epoch}: the cluster contradicts itself",
-            f"check the broker that answers Metadata: it is behind the leader of {name}, or fills in leader_epoch "
-            "wrongly",
+            f"compare the leader of {name} with the broker that answers Metadata: the one with the lower epoch is "
+            "behind, "
+            "or fills in leader_epoch wrongly",
             "broker",
             name,
         )
     return _Judgement(f"{text}{_unrefreshed(known, refused)}", "request Metadata after this error, and use its "
                       "leader_epoch in the next request", None, name)  # fmt: skip
+
+
+def _fits_better(epoch: int, refused: _Refused) -> bool:
+    """Whether the leader may accept an epoch of Metadata: it is newer than a fenced one, older than an unknown one."""
+    if refused.epoch is None:
+        return False
+    return epoch > refused.epoch if refused.code == Error.FENCED_LEADER_EPOCH else epoch < refused.epoch
 
 
 def _unrefreshed(known: SeenEpoch | None, refused: _Refused) -> str:

@@ -378,3 +378,12 @@ def test_heartbeats_in_flight_that_are_told_at_once_to_join_are_one_message() ->
         story.say(5 + number / 1000, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
     story.joined(5.1, "a", "b", generation=2)
     assert story.stalls(6) == []
+
+
+def test_a_fenced_join_is_the_brokers_fault() -> None:
+    story = Story()
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0)
+    story.say(5, "a", "ConsumerGroupHeartbeat", generation_id=1, error="FENCED_MEMBER_EPOCH")
+    story.say(6, "a", "ConsumerGroupHeartbeat", generation_id=0, error="FENCED_MEMBER_EPOCH")
+    [stall] = story.stalls(7)
+    assert "the coordinator refuses epoch 0, with which a fenced member may always join again" in stall.text

@@ -38,6 +38,12 @@ def test_the_tail_of_a_compacted_batch_names_where_to_continue() -> None:
     assert not findings(9 * TAIL, "S062")
 
 
+def test_a_consumer_that_gets_stuck_late() -> None:
+    story = "".join(fetched(offset, batch(offset, 0, str(offset))) for offset in range(100)) + 30 * TAIL
+    [finding] = findings(story, "S061")
+    assert "whose last record is 97" in finding.message
+
+
 def test_a_batch_that_compaction_has_emptied() -> None:
     [finding] = findings(6 * fetched(103, batch(96, 12)), "S061")
     assert "got the batch 96..108 (base_offset + last_offset_delta), which is empty" in finding.message
@@ -63,7 +69,9 @@ def test_records_of_an_aborted_transaction_are_new_only_for_read_uncommitted(
 
 def test_a_consumer_that_moves_inside_a_batch_makes_progress() -> None:
     # librdkafka drops what it has fetched when an application pauses a partition, and fetches from its position
-    assert not findings("".join(fetched(offset, batch(96, 12, *"abcdefghijklm")) for offset in range(96, 109)), "S061")
+    values = [str(number) for number in range(30)]
+    story = "".join(fetched(offset, batch(96, 29, *values)) for offset in range(96, 126))
+    assert not {"S061", "S062"} & {each.code for each in findings(story)}
 
 
 def test_the_same_batch_after_a_while_is_no_loop() -> None:
@@ -122,6 +130,11 @@ def test_metadata_that_gives_what_the_leader_refuses_is_the_clusters_fault() -> 
     assert finding.blame == "broker"
 
 
+def test_metadata_that_is_further_behind_than_the_client_does_not_help_it() -> None:
+    [finding] = findings(metadata(9) + 9 * refused_epoch(11), "S063")
+    assert "although Metadata" not in finding.message
+
+
 def test_a_client_that_does_not_ask_for_a_newer_epoch() -> None:
     [finding] = findings(6 * refused_epoch(), "S063")
     assert finding.message.endswith("and the client did not request Metadata for a newer epoch")
@@ -129,6 +142,14 @@ def test_a_client_that_does_not_ask_for_a_newer_epoch() -> None:
 
 def test_an_election_takes_a_moment() -> None:
     assert not findings(metadata(11) + 4 * refused_epoch() + metadata(12) + 3 * refused_epoch(12, code=0), "S063")
+
+
+def test_requests_that_were_sent_before_metadata_had_the_epoch() -> None:
+    asked = '> OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}\n'
+    fenced = '< {"topics": [{"topic": "t", "partitions": [{"error_code": 74}]}]}\n'
+    other = "open 2 client=10.0.0.101:50999\n" + metadata(12).replace(">", "2>").replace("<", "2<")
+    assert not findings(3 * asked + other + 3 * fenced, "S063")
+    assert findings(3 * asked + other + 3 * fenced + asked + fenced, "S063")
 
 
 def join(epoch: int, code: int) -> str:
@@ -194,6 +215,41 @@ def test_repetition_names_what_it_is_about() -> None:
 )
 def test_polling_is_no_loop(story: str) -> None:
     assert not findings(story, "S067")
+
+
+def heartbeat(epoch: int, owned: str, assigned: str = "null", code: int = 0) -> str:
+    topic = '[{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": %s}]'
+    reported = "null" if owned == "null" else topic % owned
+    assignment = "null" if assigned == "null" else f'{{"topic_partitions": {topic % assigned}}}'
+    return (
+        f'> ConsumerGroupHeartbeat v1 {{"group_id": "g", "member_id": "m", "member_epoch": {epoch}, '
+        f'"rebalance_timeout_ms": {20000 if epoch == 0 else -1}, "topic_partitions": {reported}}}\n'
+        f'< {{"error_code": {code}, "member_id": "m", "member_epoch": {epoch or 1}, "assignment": {assignment}}}\n+5s\n'
+    )
+
+
+REVOKED = heartbeat(0, "[]", "[0, 1]") + heartbeat(1, "[0, 1]", "[0]")
+
+
+def test_a_member_that_is_fenced_because_it_did_not_confirm() -> None:
+    assert not findings(REVOKED + 2 * heartbeat(1, "null"), "S077")
+    [finding] = findings(REVOKED + heartbeat(1, "null") + heartbeat(1, "null", code=110), "S077")
+    assert finding.severity == "error"
+    assert "did not confirm it in 2 heartbeats within 10 s and was fenced" in finding.message
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        REVOKED + heartbeat(1, "[0]") + 9 * heartbeat(2, "null"),
+        REVOKED + "lose > 100\n" + 9 * heartbeat(2, "null"),
+        REVOKED + heartbeat(-1, "null") + 9 * heartbeat(2, "null"),
+        heartbeat(0, "[]", "[0, 1]") + 9 * heartbeat(1, "null"),
+        heartbeat(0, "[]", "[0]") + heartbeat(1, "[0]", "[0, 1]") + 9 * heartbeat(1, "null"),
+    ],
+)
+def test_a_member_that_has_nothing_to_confirm(story: str) -> None:
+    assert not findings(story, "S077")
 
 
 REFUSED = (
