@@ -97,9 +97,7 @@ def gave_up(
     if not clients:
         for api in _APIS:
             connection.run.unsubscribe("E005", api=api)
-    if isinstance(event, RequestReceived):
-        connection.met("E005", key)
-    elif is_pending:
+    if is_pending and isinstance(event, DeadlinePassed):
         text, error = event.about
         yield Problem(
             text,

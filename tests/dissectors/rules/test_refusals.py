@@ -10,8 +10,10 @@ import pytest
 from dissectors import rules
 from dissectors.connections.events import FRAME_EVENTS, ResponseReceived
 from dissectors.refusals import Nature, generic, judgement
-from dissectors.rules.refusals.owners import OWNERS, owners
+from dissectors.rules.helpers.refused import ReturnedError
+from dissectors.rules.refusals.owners import OWNERS, has_owner_spoken, owners
 from dissectors.schemas.codes import Error
+from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import FindingEntry, FindingLine
 from tests.kproxy.stories import Teller, findings
 
@@ -322,3 +324,15 @@ def test_what_may_have_succeeded_unseen_is_no_loop() -> None:
 
     assert family_e(4 * answered(19, 1_100)), "refused each time"
     assert not family_e(2 * answered(19, 1_100) + answered(0, 1_100) + 2 * answered(19, 1_100))
+
+
+def test_owners_are_asked_about_this_client_and_not_about_contradictions() -> None:
+    connection = ConnectionState(client="10.0.0.7:50001", client_id="app")
+    connection.note_problem("S014", 5)
+    code = Error.MEMBER_ID_REQUIRED
+    refused = ReturnedError((), code, code.name, (), {}, judgement("JoinGroup", code))
+    assert has_owner_spoken(refused, connection, since=5)
+    assert not has_owner_spoken(refused, connection, since=6)
+    assert not has_owner_spoken(refused._replace(contradicted=True), connection, since=5)
+    connection.client_id = "other"
+    assert not has_owner_spoken(refused, connection, since=5)
