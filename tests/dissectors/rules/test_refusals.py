@@ -301,7 +301,11 @@ def test_a_producer_that_gave_up_is_reported() -> None:
         "client 'app' has sent no Produce and no InitProducerId for 5 s since its last Produce was refused with "
         "OUT_OF_ORDER_SEQUENCE_NUMBER for orders[0]"
     )
-    assert family_e(refused + "close\n+6s\n"), "the batch is lost"
+    [closed] = family_e(refused + "close\n+6s\n")
+    assert closed.message.startswith(
+        "client 'app' closed its connection after its last Produce was refused with OUT_OF"
+    )
+    assert not family_e(refused + "open 3 client=10.0.0.101:50010\n+1s\n3 close\n" + produced(0)), "of another one"
     assert not family_e(refused + '> InitProducerId v3 {"transactional_id": null}\n+6s\n')
     opened = "open 2 client=10.0.0.101:50009\n"
     assert not family_e(refused + opened + "2" + PRODUCE + "+6s\n"), "the same client on another connection"
