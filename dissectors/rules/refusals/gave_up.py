@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import ReturnedError, broker_text, client_key, client_name, refusals, targets_text
@@ -30,23 +30,23 @@ _Key = tuple[str, str | None]
 
 
 class _Refused:
-    """The clients with a refused batch that have sent nothing since."""
+    """The clients with a refused batch that have sent nothing since, and its connection."""
 
     def __init__(self) -> None:
-        self.clients: BoundedDict[_Key, None] = BoundedDict(_MOST_CLIENTS)
+        self.clients: BoundedDict[_Key, str] = BoundedDict(_MOST_CLIENTS)
 
 
 @rule(
     "E005",
     severity=Severity.ERROR,
-    events=(RequestReceived, ResponseReceived, DeadlinePassed),
+    events=(RequestReceived, ResponseReceived, ConnectionEnded, DeadlinePassed),
     apis=_APIS,
     only=FrameFlags.REFUSED,
     since="0.1",
     blame="client",
 )
 def gave_up(
-    event: RequestReceived | ResponseReceived | DeadlinePassed, connection: ConnectionState
+    event: RequestReceived | ResponseReceived | ConnectionEnded | DeadlinePassed, connection: ConnectionState
 ) -> Iterator[Problem]:
     """Checks that a producer continues after its sequence or its id was refused.
 
@@ -85,34 +85,43 @@ def gave_up(
     if isinstance(event, ResponseReceived):
         found = [each for each in refusals(event) if each.code in _ERRORS]
         if found and event.message is not None and event.message.api == "Produce":
-            clients[key] = None
-            text = _text(event, found, connection)
-            about = text, found[0].name
-            connection.expect("E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=about)
+            clients[key] = connection.connection_id
+            connection.expect(
+                "E005", key, by=event.at + _GAVE_UP_AFTER * SECOND, about=_about(event, found, connection)
+            )
             for api in _APIS:
                 connection.run.subscribe("E005", api=api)
         return
-    is_pending = key in clients
-    clients.pop(key, None)
+    if isinstance(event, ConnectionEnded):
+        if clients.get(key) == connection.connection_id and (about := connection.run.deadlines.met(("E005", key))):
+            del clients[key]
+            yield _problem(f"{about.about[0]} closed its connection after its {about.about[1]}", about.about[2])
+        return
+    is_pending = clients.pop(key, None) is not None
     if not clients:
         for api in _APIS:
             connection.run.unsubscribe("E005", api=api)
-    if isinstance(event, RequestReceived):
-        connection.met("E005", key)
-    elif is_pending:
-        text, error = event.about
-        yield Problem(
-            text,
-            hint="handle the fatal error of the producer: create a new one, or restart the application; if the broker "
-            "lost no records, check how it counts sequences",
-            cause=error,
+    if is_pending and isinstance(event, DeadlinePassed):
+        client, refused, error = event.about
+        yield _problem(
+            f"{client} has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its {refused}", error
         )
 
 
-def _text(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> str:
+def _problem(text: str, error: str) -> Problem:
+    return Problem(
+        text,
+        hint="handle the fatal error of the producer: create a new one, or restart the application; if the broker lost "
+        "no records, check how it counts sequences",
+        cause=error,
+    )
+
+
+def _about(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> tuple[str, str, str]:
+    """The client, what was refused, and with which error."""
     first = found[0]
     targets = targets_text([each.target for each in found], connection)
-    return (
-        f"{client_name(connection)} has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its last "
-        f"Produce was refused with {first.name}{targets}: {first.judgement.meaning}{broker_text(event, first)}"
+    refused = (
+        f"last Produce was refused with {first.name}{targets}: {first.judgement.meaning}{broker_text(event, first)}"
     )
+    return client_name(connection), refused, first.name

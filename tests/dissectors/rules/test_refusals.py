@@ -10,8 +10,10 @@ import pytest
 from dissectors import rules
 from dissectors.connections.events import FRAME_EVENTS, ResponseReceived
 from dissectors.refusals import Nature, generic, judgement
-from dissectors.rules.refusals.owners import OWNERS, owners
+from dissectors.rules.helpers.refused import ReturnedError
+from dissectors.rules.refusals.owners import OWNERS, has_owner_spoken, owners
 from dissectors.schemas.codes import Error
+from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import FindingEntry, FindingLine
 from tests.kproxy.stories import Teller, findings
 
@@ -299,7 +301,11 @@ def test_a_producer_that_gave_up_is_reported() -> None:
         "client 'app' has sent no Produce and no InitProducerId for 5 s since its last Produce was refused with "
         "OUT_OF_ORDER_SEQUENCE_NUMBER for orders[0]"
     )
-    assert family_e(refused + "close\n+6s\n"), "the batch is lost"
+    [closed] = family_e(refused + "close\n+6s\n")
+    assert closed.message.startswith(
+        "client 'app' closed its connection after its last Produce was refused with OUT_OF"
+    )
+    assert not family_e(refused + "open 3 client=10.0.0.101:50010\n+1s\n3 close\n" + produced(0)), "of another one"
     assert not family_e(refused + '> InitProducerId v3 {"transactional_id": null}\n+6s\n')
     opened = "open 2 client=10.0.0.101:50009\n"
     assert not family_e(refused + opened + "2" + PRODUCE + "+6s\n"), "the same client on another connection"
@@ -322,3 +328,15 @@ def test_what_may_have_succeeded_unseen_is_no_loop() -> None:
 
     assert family_e(4 * answered(19, 1_100)), "refused each time"
     assert not family_e(2 * answered(19, 1_100) + answered(0, 1_100) + 2 * answered(19, 1_100))
+
+
+def test_owners_are_asked_about_this_client_and_not_about_contradictions() -> None:
+    connection = ConnectionState(client="10.0.0.7:50001", client_id="app")
+    connection.note_problem("S014", 5)
+    code = Error.MEMBER_ID_REQUIRED
+    refused = ReturnedError((), code, code.name, (), {}, judgement("JoinGroup", code))
+    assert has_owner_spoken(refused, connection, since=5)
+    assert not has_owner_spoken(refused, connection, since=6)
+    assert not has_owner_spoken(refused._replace(contradicted=True), connection, since=5)
+    connection.client_id = "other"
+    assert not has_owner_spoken(refused, connection, since=5)
