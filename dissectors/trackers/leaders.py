@@ -67,14 +67,6 @@ class LeaderDenials:
             return None
         return self._clients.get(_client(event, connection))
 
-    def is_dialled(self, node_id: int, event: ResponseReceived, connection: Any) -> bool:
-        """Whether the client got the address that it dialled as that of this broker."""
-        brokers = self._brokers.get(_client(event, connection)) or ()
-        return any(
-            each["node_id"] == node_id and _is_at((canonical(each["host"]), each["port"]), connection.dialled)
-            for each in brokers
-        )
-
     def observe(self, event: ResponseReceived, connection: Any) -> None:
         """Remember denials, and the leaders in later Metadata responses."""
         message = event.message

@@ -133,13 +133,10 @@ class RunSummary:
         causes = [cause for cause in found if cause.finding.severity != Severity.INFO]
         for cause in causes[:MAX_CAUSES]:
             finding = cause.finding
-            row = Text(
-                f"{finding.severity}: {safe(finding.code)} {safe(finding.name)}",
-                style=_STYLES.get(finding.severity, ""),
+            head = f"{finding.severity}: {safe(finding.code)} {safe(finding.name)}"
+            yield Text.assemble(
+                (head, _STYLES.get(finding.severity, "")), f": {safe(finding.message)}", (f"  ({_seen(cause)})", "dim")
             )
-            row.append(f": {safe(finding.message)}", style="not bold default")
-            row.append(f"  ({_seen(cause)})", style="not bold dim")
-            yield row
             if finding.hint:
                 yield Text(f"  hint: {safe(finding.hint)}", style="dim")
             if cause.consequences:

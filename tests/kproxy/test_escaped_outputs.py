@@ -151,10 +151,10 @@ def test_a_summary_shows_markup_as_text(colour: bool) -> None:
                             message=HOSTILE))  # fmt: skip
     summary.show(Console(file=file, width=1000, force_terminal=colour, color_system="standard" if colour else None))
     shown = file.getvalue()
-    for code in ("\x1b[1m", "\x1b[0m", "\x1b[1;31m"):
+    for code in ("\x1b[1m", "\x1b[2m", "\x1b[0m", "\x1b[1;31m"):
         shown = shown.replace(code, "")
     _harmless(shown)
-    assert shown.count("[@click=app.quit]y[/]") == 3
+    assert shown.count("[@click=app.quit]y[/]") == 6
     assert "X1 [/nope]" in shown
 
 

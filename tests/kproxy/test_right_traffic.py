@@ -57,8 +57,16 @@ def test_frames_that_kafka_wrote_are_silent(name: str, step: int) -> None:
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as rows:
         for row in map(json.loads, islice(rows, 0, None, step)):
             if row["type"] in ("request", "response") and not is_incompatible(row):
-                loud.update(f"{found.code} {row['api']}" for found in findings(row) if found.severity != "info")
+                loud.update(f"{found.code} {row['api']}" for found in findings(row) if is_loud(found))
     assert not loud
+
+
+def is_loud(finding: Finding) -> bool:
+    """Whether a finding in a right frame is wrong.
+
+    The corpora have any error code, which family E reports, and the same names in all elements, as S071 does.
+    """
+    return finding.severity != "info" and finding.code[0] != "E" and finding.code != "S071"
 
 
 def findings(row: dict[str, Any]) -> list[Finding]:

@@ -60,6 +60,9 @@ ERRORS: Final[JudgementsByApi] = {
     ("DeleteTopics", Error.UNKNOWN_TOPIC_ID): final(
         "no topic has this id", "nothing, if it was deleted before", harm=Harm.NONE
     ),
+    ("DescribeTransactions", Error.TRANSACTIONAL_ID_NOT_FOUND): final(
+        "no transactional id has this name, or it expired", "check the id", harm=Harm.NONE
+    ),
     ("DeleteGroups", Error.GROUP_ID_NOT_FOUND): final(
         "the group does not exist", "nothing, if it was deleted before", harm=Harm.NONE
     ),

@@ -41,7 +41,7 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     A client that treats the error like any other retriable error, or refreshes its Metadata only on a timer.
 
     From Produce v10 and Fetch v12 on, the response can name the new leader (KIP-951), so that the client needs no
-    Metadata. If the broker that refuses names itself, the broker is to blame: the client does what it is told.
+    Metadata. A broker that refuses and names itself contradicts itself (S069).
 
     ## Example
     ```story
@@ -59,32 +59,6 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     +1s
     > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
-    ```
-
-    The broker that refuses says that it is the leader:
-    ```story
-    > Metadata v8 {"topics": [{"name": "orders"}]}
-    < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}],
-       "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
-    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [
-       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
-    +1s
-    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [
-       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
-    +1s
-    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [
-       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
-    +1s
-    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [
-       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
-    +1s
-    > Produce v11 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
-    < {"responses": [{"name": "orders", "partition_responses": [
-       {"error_code": 6, "current_leader": {"leader_id": 1}}]}]}
     ```
 
     ## Looks alike
@@ -125,24 +99,14 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
                 f"{denial.consecutive} times in {(event.at - denial.consecutive_since) / 1e9:.1f} s"
             )
             leader = _named_leader(message, where)
-            if leader >= 0 and known.is_dialled(leader, event, connection):
-                yield Problem(
-                    f"{text}, although its responses say that the leader is broker {leader}, which is itself",
-                    **locate(message, *where),
-                    blame="broker",
-                    hint=f"fix the broker or the proxy before it: current_leader must be the broker that leads {name}, "
-                    "with its address in node_endpoints, or -1 if it is unknown; clients retry where it sends them",
-                    cause=f"{name} itself",
-                )
-            else:
-                named = f" {leader}, which each response names" if leader >= 0 else ""
-                yield Problem(
-                    f"{text}, but the client did not look up the new leader{named}",
-                    **locate(message, *where),
-                    hint="the client must request Metadata after this error, and send the next request to the leader "
-                    "that it names",
-                    cause=name,
-                )
+            named = f" {leader}, which each response names" if leader >= 0 else ""
+            yield Problem(
+                f"{text}, but the client did not look up the new leader{named}",
+                **locate(message, *where),
+                hint="the client must request Metadata after this error, and send the next request to the leader "
+                "that it names",
+                cause=name,
+            )
 
 
 def _named_leader(message: Message, where: tuple[str | int, ...]) -> int:

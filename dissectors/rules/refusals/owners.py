@@ -23,7 +23,7 @@ _OVER_TIME = "S"
 OWNERS_TIME = 8.5
 
 _ACLS = ("X014", "X015")
-_LOGIN = ("X007", "X008", "X012", "X017", "X021", "V014")
+_LOGIN = ("X007", "X008", "X012", "X013", "X017", "X021", "V014")
 #: What is wrong with the batches of a Produce request.
 _BATCHES = (
     "R001", "R002", "R004", "R005", "R006", "R007", "R008", "R011", "R012", "R016", "R018", "R019", "R020", "R022",

@@ -71,4 +71,5 @@ async def test_a_login_and_what_administrators_do() -> None:
     }
     found = await watched((), steps, **options)
     names = {each.name for each in found}
-    assert names == {"sasl-plain-cleartext", "redacted", "delegation-token-refused"}  # all of which is so
+    # all of which is so; nobody has no credential
+    assert names == {"sasl-plain-cleartext", "redacted", "delegation-token-refused", "request-refused"}
