@@ -16,7 +16,7 @@ from dissectors.wire.layout import Field, Layout
 
 #: The bits that one value contradicts a reading with, and at most all of them.
 ABSURD = 24.0
-UNLIKELY = 16.0
+UNLIKELY = 20.0
 MOST = 25.0
 
 #: Fields that tell the elements of an array apart, and those of them that count from 0.

@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[str, int, int]
 _IDS = frozenset({"request_api_key", "request_api_version", "correlation_id"})
 
 
-class DecisiveField(NamedTuple):
+class TellingField(NamedTuple):
     """The one field that tells requests apart: its form in all `closed` ones, and in none of the `served` ones."""
 
     field: str
@@ -54,7 +54,7 @@ class RequestShapes:
         """Note a request that was answered."""
         _count(self._of(server, request).served, request)
 
-    def note_closed(self, server: str, request: Message, at: int) -> DecisiveField | None:
+    def note_closed(self, server: str, request: Message, at: int) -> TellingField | None:
         """Note a request upon which the server has closed the connection; return how it differs, if that is clear."""
         found = self._of(server, request)
         _count(found.closed, request)
@@ -66,7 +66,7 @@ class RequestShapes:
         if len(common) != 1 or len(found.closed) == MOST_SHAPES or len(found.served) == MOST_SHAPES:
             return None
         [(name, form)] = common
-        return DecisiveField(name, form, closed, served)
+        return TellingField(name, form, closed, served)
 
     def _of(self, server: str, request: Message) -> _Requests:
         return self._requests.touch((server, request.api_key, request.version), _Requests)

@@ -107,14 +107,16 @@ def test_the_same_field_in_two_structs_is_one_habit() -> None:
     assert found.edit == edit
 
 
-def test_a_reading_with_absurd_values_is_not_sure() -> None:
+@pytest.mark.parametrize(("indexes", "sure"), [((0, 1, 2), True), ((1, 4001, 2), False), ((3, 3, 4), False)])
+def test_a_reading_with_absurd_values_is_not_sure(indexes: tuple[int, ...], sure: bool) -> None:
     right = frame_layout(layout("ResponseHeader", 1), layout("OffsetCommitResponse", 9))
-    partitions = [{"partition_index": index, "error_code": 0} for index in (1, 4001, 2)]
+    partitions = [{"partition_index": index, "error_code": 0} for index in indexes]
     body = {"topics": [{"name": "orders", "partitions": partitions}]}
-    frame = write(Edit.of("tag_buffer_missing", "_tags"), right, {"header": {"correlation_id": 7}, "body": body})
-    found = diagnose(read_response(frame, 8, 9))
+    edit = Edit.of("flexibility", "*", written="fixed")
+    found = diagnose(read_response(write(edit, right, {"header": {"correlation_id": 7}, "body": body}), 8, 9))
     assert found is not None
-    assert found.confidence < 0.95
+    assert found.edit == edit
+    assert (found.confidence >= 0.95) is sure
 
 
 def test_an_edit_that_hides_in_an_empty_array_is_not_seen() -> None:
