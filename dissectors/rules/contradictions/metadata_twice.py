@@ -48,7 +48,7 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
     https://kafka.apache.org/protocol#The_Messages_Metadata
     """
     message = event.message
-    if message is None or message.diagnosis is not None:
+    if message is None or message.diagnosis is not None or event.request_body is None:
         return
     topics = message.body["topics"] or ()
     lists: list[tuple[tuple[str | int, ...], Any, str, str]] = [
