@@ -117,6 +117,7 @@ def trackers(*also: type[Any]) -> Trackers:
 _LAST_FAMILY = "E"
 
 
+@functools.cache
 def _in_order_of_checking() -> list[Rule]:
     return sorted(rules(), key=lambda each: each.code.startswith(_LAST_FAMILY))
 

@@ -68,7 +68,7 @@ def wrong(exchange: Exchange, level: str) -> Cell:
         pieces.append((("  " if pieces else "") + safe(f"{worst.code} {worst.name}"), worst.severity))
     elif repeated is not None:
         pieces.append((("  " if pieces else "") + safe(f"{repeated.code} again"), repeated.severity))
-    elif exchange.request is not None and exchange.response is None and level != "info":
+    elif exchange.request is not None and exchange.response is None and level in ("warning", "error"):
         pieces.append(("no response", level))
     if isinstance(exchange.event, CloseLine) and exchange.event.unanswered:
         pieces.append((f"{exchange.event.unanswered} unanswered", "warning"))

@@ -93,7 +93,7 @@ async def test_what_is_written_is_deleted() -> None:
         ("OffsetFetch:value:topics[].partitions[].metadata:other", ["groups/"], {"groups/committed-offsets"}),
         ("ConsumerGroupHeartbeat:value:assignment:null", ["groups/"], {"groups/consumer-protocol"}),
         ("Produce:error:MESSAGE_TOO_LARGE", ["limits/"], {"limits/longest-name", "limits/large-record"}),
-        ("CreateTopics:error:TOPIC_AUTHORIZATION_FAILED", ["limits/"], {"limits/invalid-name", "limits/longest-name"}),
+        ("CreateTopics:error:TOPIC_AUTHORIZATION_FAILED", ["limits/invalid"], {"limits/invalid-name"}),
         ("DescribeGroups:value:groups[].group_id:other", ["limits/"], {"limits/text"}),
         ("Fetch:value:responses[].partitions[].last_stable_offset:4", ["producers/"], {"producers/transactions"}),
         ("AddPartitionsToTxn:value:results_by_topic_v3_and_below[].results_by_partition[].partition_error_code:0 "
