@@ -19,14 +19,17 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("capture
 _FROM_THE_INDEX = r"pip (?:install|wheel|download)(?: -\S+(?: \.)?)* ['\"]?kproxy(?:\[| [&|;])"
 
 
-def _shown() -> list[tuple[str, str]]:
-    """Each ``$ kproxy`` command of the README on files of the checkout, and the output below it."""
-    blocks = re.findall(r"^    \$ (kproxy (?:dissect|explain) .*)\n((?:(?:    (?!\$).*)?\n)+)", README, re.MULTILINE)
+def _shown(page: str) -> list[tuple[str, str]]:
+    """Each ``$ kproxy`` command of a page on files of the checkout, and the output below it."""
+    blocks = re.findall(r"^    \$ (kproxy (?:dissect|explain) .*)\n((?:(?:    (?!\$).*)?\n)+)", page, re.MULTILINE)
     return [(command, textwrap.dedent(output).strip("\n")) for command, output in blocks]
 
 
-@pytest.mark.parametrize(("command", "output"), _shown(), ids=[command for command, _ in _shown()])
-def test_a_command_of_the_readme_prints_what_the_readme_shows(command: str, output: str) -> None:
+SHOWN = [*_shown(README), *_shown((ROOT / "docs" / "hangs.md").read_text())]
+
+
+@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_a_command_of_a_page_prints_what_the_page_shows(command: str, output: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=False, cwd=ROOT
     )
@@ -35,7 +38,8 @@ def test_a_command_of_the_readme_prints_what_the_readme_shows(command: str, outp
 
 
 def test_the_readme_shows_commands_and_stays_short() -> None:
-    assert len(_shown()) >= 5
+    assert len(_shown(README)) >= 5
+    assert len(SHOWN) >= 13
     assert len(README.splitlines()) <= 200
 
 
