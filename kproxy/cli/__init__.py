@@ -49,9 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:  # a program of its own
         gc.set_threshold(*GC_THRESHOLD)
     try:
-        args = _parse(sys.argv[1:] if argv is None else argv)
-        status: int = args.run(args)
-        sys.stdout.flush()
+        try:
+            args = _parse(sys.argv[1:] if argv is None else argv)
+            status: int = args.run(args)
+        finally:  # also if argparse exits after it has printed help
+            sys.stdout.flush()
     except UserError as error:
         warn(str(error))
         for line in error.lines:

@@ -43,10 +43,14 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+#: With a buffer for standard output, as users have it.
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 def shell(words: str, *args: str) -> "subprocess.CompletedProcess[str]":
     """Run kproxy with some arguments, with redirections in the words of a shell."""
     line = ["sh", "-c", f'"$0" -m kproxy "$@" {words}', sys.executable, *args]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=BUFFERED)
 
 
 @NOWHERE_FULL
@@ -64,7 +68,12 @@ def test_a_reader_that_has_left_is_no_error(args: list[str]) -> None:
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
-            [sys.executable, "-m", "kproxy", *args], stdout=pipe, stderr=subprocess.PIPE, timeout=60, check=False
+            [sys.executable, "-m", "kproxy", *args],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+            env=BUFFERED,
         )
     assert done.returncode == 0
     assert b"BrokenPipe" not in done.stderr

@@ -125,10 +125,23 @@ def test_a_port_that_is_listened_on_is_in_use() -> None:
         listen(TcpAddress("127.0.0.1", sock.getsockname()[1]))
 
 
+def listening_on_ipv6_alone() -> tuple[socket.socket, int]:
+    """A listener on ::1, and its port, which no other test has on 127.0.0.1."""
+    while True:
+        [sock] = listen(parse_listen("[::1]:0"))
+        port = sock.getsockname()[1]
+        try:
+            [other] = listen(TcpAddress("127.0.0.1", port))
+        except ListenError:
+            sock.close()
+        else:
+            other.close()
+            return sock, port
+
+
 @needs_ipv6
 def test_a_port_that_is_taken_on_one_loopback_address_is_in_use_and_the_other_is_given_back() -> None:
-    [sock] = listen(parse_listen("[::1]:0"))
-    port = sock.getsockname()[1]
+    sock, port = listening_on_ipv6_alone()
     with sock, pytest.raises(ListenError, match=r"\[::1]:\d+ is already in use"):
         listen(parse_listen(str(port)))
     [again] = listen(TcpAddress("127.0.0.1", port))
