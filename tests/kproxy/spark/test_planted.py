@@ -236,7 +236,10 @@ def test_the_hot_partition(fleet: Fleet) -> None:
 
 def test_findings(fleet: Fleet) -> None:
     client, broker, code = PLANTED.finding
+    stalls = 2 * len(PLANTED.stalled_hours)  # each is a warning, then an error
     assert fleet.table("findings", "client broker code", "findings") == {
+        (f"{PLANTED.stalled_group}-busy", "10.1.0.1:9092", "G005"): (stalls,),
+        (f"{PLANTED.stalled_group}-new", "10.1.0.1:9092", "G001"): (stalls,),
         (client, broker, code): (PLANTED.findings,),
         (PLANTED.blind_retries, "10.1.0.3:9092", "S034"): (PLANTED.retried,),
         (PLANTED.idle_race, "10.1.0.2:9092", "C016"): (1,),
