@@ -118,7 +118,7 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         return
     yield Stall(
         StallKind.LOST,
-        "warning",
+        "warning" if others else "info",  # a lone client that ends without leaving harms nobody
         since,
         lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
         f"{lane.label} disappeared without LeaveGroup ({lane.end_reason}) and has been silent for "
