@@ -38,9 +38,6 @@ class Terminal:
 
     def take(self, line: SharedLine) -> None:
         """Count a line, and show it if it is selected. Lines of frames that were received are counted already."""
-        causes = self.summary.causes
-        if line.is_received and causes is not None and causes.awaits_end:
-            causes.add(line.line)
         if line.is_received and not (self._shows_frames and self._shown):
             return
         selected = self._selection.of(line.line)  # the trace has all of them

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from dissectors.bounded import BoundedDict
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import (
     FindingEntry,
@@ -25,8 +24,10 @@ from kproxy.verdict.ranking import as_entry, cause_of, urgency, was_served
 
 #: Further messages that are kept per cause; they may name other topics or groups.
 MAX_SENTENCES = 3
-#: Limit of what a running proxy keeps.
+#: Limits of what a running proxy keeps: causes, connections of a cause, and repeats that have no cause yet.
 MAX_CAUSES = 10_000
+MAX_CONNECTIONS = 100_000
+_MAX_REPEATED = 10_000
 #: Findings that are over when the request that they are about gets a response.
 _OF_WAITING: Final = frozenset({"C004", "C020"})
 
@@ -51,8 +52,10 @@ class FindingPlace:
 class Cause:
     """Findings with the same cause, represented by the first of the most severe ones.
 
+    Of more than `MAX_CONNECTIONS` connections, the first are kept.
+
     `listed` counts findings in lines, `served` those in requests that succeeded. `unassigned` counts repeats of the
-    same rule that may have this cause or another one. `lasting` are the requests and groups that it stops now.
+    same rule that may have this cause or another one. `lasting` counts the requests and groups that it stops now.
     """
 
     key: bytes
@@ -66,7 +69,7 @@ class Cause:
     files: Counter[str] = field(default_factory=Counter)
     sentences: dict[str, None] = field(default_factory=dict)
     unassigned: int = 0
-    lasting: set[tuple[str, ...]] = field(default_factory=set)
+    lasting: int = 0
     consequences: list[Cause] = field(default_factory=list)
 
     @property
@@ -77,7 +80,8 @@ class Cause:
     def add(self, count: int, connection_id: str, file: str) -> None:
         """Count `count` further findings."""
         self.count += count
-        self.connections.add(connection_id)
+        if len(self.connections) < MAX_CONNECTIONS:
+            self.connections.add(connection_id)
         self.files[file] += count
 
 
@@ -89,15 +93,13 @@ class Causes:
         self._file = ""
         self._causes: dict[bytes, Cause] = {}
         self._ends: dict[str, tuple[str, str]] = {}
-        self._repeated: Counter[tuple[str, str, str]] = Counter()  # by code, connection, file; unmarked ones
+        # Repeats without a mark, by code, connection and file; and those of rules with several causes or none, by code.
+        self._repeated: Counter[tuple[str, str, str]] = Counter()
+        self._unassigned: Counter[str] = Counter()
         self._first: FirstFindings[Cause] = FirstFindings()
-        self._lasting: BoundedDict[tuple[str, ...], list[Cause]] = BoundedDict(MAX_CAUSES)
+        self._stalls: dict[tuple[str, str, int | None], list[Cause]] = {}  # that last
+        self._waiting: dict[str, dict[int, list[Cause]]] = {}  # requests without a response, by connection and offset
         self._requests: RequestPairing[list[Cause]] = RequestPairing()  # those with findings
-
-    @property
-    def awaits_end(self) -> bool:
-        """Whether a later line may end what lasts."""
-        return bool(self._lasting)
 
     def begin(self, file: str) -> None:
         """The next lines belong to this input."""
@@ -119,26 +121,32 @@ class Causes:
                 self._add_repeats(line)
             for cause in self._requests.match(line) or ():
                 cause.served += was_served(line)
-            if self._lasting and line.request_offset is not None:
-                self._end("", line.connection_id, str(line.request_offset))
+            waiting = self._waiting.get(line.connection_id)
+            if waiting is not None and line.request_offset is not None:
+                for cause in waiting.pop(line.request_offset, ()):
+                    cause.lasting -= 1
         elif isinstance(line, FindingLine):
             cause = self._add_finding(as_entry(line), line)
             self._begin(cause, line)
         elif isinstance(line, StallLine):
             if line.until is not None:
-                self._end(line.group_id, line.connection_id, str(line.request_offset))
+                for cause in self._stalls.pop((line.group_id, line.connection_id, line.request_offset), ()):
+                    cause.lasting -= 1
         elif isinstance(line, GapLine):
             return
         else:
             self._requests.end(line)
-            for key in [key for key in self._lasting if key[:2] == ("", line.connection_id)]:
-                self._end(*key)
+            for causes in self._waiting.pop(line.connection_id, {}).values():
+                for cause in causes:
+                    cause.lasting -= 1
             if isinstance(line, OpenLine):
                 self._ends[line.connection_id] = line.client, line.server
             else:
                 self._ends.pop(line.connection_id, None)
                 for code, _, count in self._first.unmarked(line):
                     self._repeated[code, line.connection_id, self._file] += count
+                if len(self._repeated) > _MAX_REPEATED:
+                    self._assign_repeats()
 
     def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingPlace:
         if isinstance(line, FindingLine):
@@ -178,15 +186,13 @@ class Causes:
 
     def _begin(self, cause: Cause, line: FindingLine) -> None:
         """Remember that a cause lasts until a request is answered, or until the stall of a group ends."""
-        if line.offset is None or not (line.group_id is not None or line.code in _OF_WAITING):
-            return
-        key = line.group_id or "", line.connection_id, str(line.offset)
-        cause.lasting.add(key)
-        self._lasting.setdefault(key, []).append(cause)
-
-    def _end(self, *key: str) -> None:
-        for cause in self._lasting.pop(key, ()):
-            cause.lasting.discard(key)
+        if line.group_id is not None:
+            if len(self._stalls) < MAX_CAUSES:
+                self._stalls.setdefault((line.group_id, line.connection_id, line.offset), []).append(cause)
+                cause.lasting += 1
+        elif line.code in _OF_WAITING and line.offset is not None and len(self._waiting) < MAX_CAUSES:
+            self._waiting.setdefault(line.connection_id, {}).setdefault(line.offset, []).append(cause)
+            cause.lasting += 1
 
     def sorted_causes(self) -> list[Cause]:
         """All causes, the most urgent first, each followed by its consequences."""
@@ -210,16 +216,16 @@ class Causes:
         by_code: dict[str, list[Cause]] = {}
         for cause in self._causes.values():
             by_code.setdefault(cause.finding.code, []).append(cause)
-            cause.unassigned = 0
-        for key, count in list(self._repeated.items()):
-            code, connection_id, file = key
-            causes = by_code.get(code, [])
+        for (code, connection_id, file), count in self._repeated.items():
+            causes = by_code.get(code, ())
             if len(causes) == 1:
                 causes[0].add(count, connection_id, file)
-                del self._repeated[key]
             else:
-                for cause in causes:
-                    cause.unassigned += count
+                self._unassigned[code] += count
+        self._repeated.clear()
+        for code, causes in by_code.items():
+            for cause in causes:
+                cause.unassigned = self._unassigned[code]
 
     def verdict(self) -> list[Cause]:
         """The causes without those that are consequences of others, which they have as `consequences`."""
