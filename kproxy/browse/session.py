@@ -46,7 +46,7 @@ class BrowseSession:
     def __post_init__(self) -> None:
         self.index = RowIndex()
         self.visible = VisibleRows(self.index, lambda chosen: row_matcher(chosen, self.index, self.source.store))
-        self._matching = Matching(self.index, self.visible, self._partial_lines)
+        self._matching = Matching(self.index, self.visible, self._partial_lines, self.overviews.findings)
 
     @property
     def matching(self) -> Matching | None:

@@ -101,8 +101,9 @@ def run(args: argparse.Namespace) -> int:
     summary = None
     if has_summary:
         from kproxy.outputs.run_summary import RunSummary
+        from kproxy.verdict.causes import Causes
 
-        summary = RunSummary()
+        summary = RunSummary(Causes())
     status = CLEAN
     flow_ids = itertools.count()  # so that connections of different captures have distinct ids
     if args.jobs > 1 and len(inputs) > 1:

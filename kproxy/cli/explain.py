@@ -245,10 +245,10 @@ def _lines(text: str, selection: Selection, record_values: RecordValues | None) 
 
 
 def _error_json(identity: object, message: str, findings: list[FindingEntry]) -> dict[str, Any]:
-    from kproxy.outputs.findings import as_json
+    from kproxy.verdict.as_json import finding_as_json
 
     error = {"message": message, "offset": 0, "path": ""}
-    return {"id": identity, "error": error, "findings": [as_json(finding) for finding in findings]}
+    return {"id": identity, "error": error, "findings": [finding_as_json(finding) for finding in findings]}
 
 
 def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:

@@ -10,9 +10,11 @@ import os
 import signal
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from kproxy.verdict.as_json import cause_as_json
 
 if TYPE_CHECKING:
     from kproxy.control.server import ControlServer
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 #: Unanswered requests that are listed per connection, the oldest first.
 MAX_IN_FLIGHT: Final = 20
+
+#: Most causes that a reply lists, and how many it does if the request does not say.
+MAX_CAUSES: Final = 1000
+DEFAULT_CAUSES: Final = 100
 
 #: Sends the reply with these fields.
 Reply = Callable[..., None]
@@ -45,6 +51,19 @@ class ListConnections(Struct):
 
     def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
         reply(connections=[_connection(each) for each in server.inspector.open_now()])
+
+
+class ListCauses(Struct):
+    """List what is wrong: the causes of all findings so far, the most urgent first, each followed by its consequences.
+
+    The reply has the first `most` of them, and `found`, their number.
+    """
+
+    most: Annotated[int, Meta(ge=0, le=MAX_CAUSES)] = DEFAULT_CAUSES
+
+    def run(self, server: ControlServer, viewer: Viewer, reply: Reply) -> None:
+        causes = server.causes.sorted_causes()
+        reply(found=len(causes), causes=[cause_as_json(cause) for cause in causes[: self.most]])
 
 
 class WatchLines(Struct):
@@ -85,6 +104,7 @@ class Stop(Struct):
 
 COMMANDS: Final[dict[str, type[Command]]] = {
     "connections": ListConnections,
+    "causes": ListCauses,
     "watch": WatchLines,
     "unwatch": Unwatch,
     "stop": Stop,

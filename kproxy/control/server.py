@@ -24,6 +24,7 @@ from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.trace.lines import Detail
 from kproxy.trace.shared_line import SharedLine
 from kproxy.trace.timestamps import timestamp
+from kproxy.verdict.causes import Causes
 
 _GRACE_S: Final = 1.0  # for viewers to read the rest when the proxy ends
 _CREDENTIALS: Final = struct.Struct("3i")  # SO_PEERCRED: pid, uid, gid
@@ -39,6 +40,7 @@ class ControlServer:
         greeting: The first line for every viewer.
         inspector: The inspector that makes the lines. Its `frames` is true while a viewer watches with frames.
         relay_ended: Whether the process in `greeting` has ended.
+        causes: The causes of the findings so far.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class ControlServer:
         inspector: Watched,
         *,
         relay_ended: Callable[[], bool] = lambda: False,
+        causes: Causes | None = None,
     ) -> None:
         self.relay_ended = relay_ended
+        self.causes = Causes() if causes is None else causes
         self.greeting = greeting
         self.inspector = inspector
         self._control = control

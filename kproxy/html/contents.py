@@ -7,7 +7,6 @@ from typing import Any
 
 from kproxy import __version__
 from kproxy.browse.fields.detail import side
-from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.columns import api, what, wrong
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import SEVERITIES, RowState
@@ -19,6 +18,7 @@ from kproxy.html.sides import finding_json, side_json
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FindingLine, Line
+from kproxy.verdict.causes import Causes
 from kproxy.verdict.ranking import as_entry, best_first
 
 #: Most characters of a page. Rows are added up to this size, then fields and bytes as far as they fit.
@@ -41,7 +41,7 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
         none. ``notes`` are sentences about omissions. ``fields`` and ``units`` belong to the filter language
         (`kproxy.html.filter_fields`).
     """
-    findings = Findings()
+    findings = Causes(whole=session.overviews.findings)
     summary = _Summary()
     rows, lines, sides = Chunks(512), Chunks(64), Chunks(16)
     incomplete = 0
@@ -49,7 +49,7 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
     for row, exchange in _exchanges(session):
         number = len(kept)
         for line in _lines_of(exchange):
-            findings.observe(line, number, session.index.at[row - session.index.first], (number,))
+            findings.add(line, number)
         summary.add(exchange)
         if rows.size + lines.size < MOST_SIZE:
             kept.append(row)
@@ -210,15 +210,16 @@ def _notes(summary: _Summary, kept: int, places: list[int], incomplete: int) -> 
     return notes
 
 
-def _causes(findings: Findings, kept: int) -> list[dict[str, Any]]:
-    """Return the causes, most severe first, with the row of the first finding, -1 if it is not in the page."""
+def _causes(findings: Causes, kept: int) -> list[dict[str, Any]]:
+    """Return the causes, most urgent first, with the row of the first finding, -1 if it is not in the page."""
     return [
         finding_json(cause.finding)
         | {
-            "count": cause.count,
-            "connections": len(cause.places),
+            "seen": safe(cause.seen),
+            "follows": safe(cause.explained_by.finding.code) if cause.explained_by else None,
             "row": cause.first_row if cause.first_row < kept else -1,
-            "what": safe(f"{cause.api} v{cause.api_version} {cause.direction}") if cause.api else None,
+            "what": safe(f"{place.api} v{place.api_version} {place.direction}") if place.api else None,
         }
-        for cause in findings.causes(MOST_CAUSES)
+        for cause in findings.sorted_causes()[:MOST_CAUSES]
+        for place in (cause.place,)
     ]

@@ -166,7 +166,7 @@ const summarize = () => {
     .filter(([count]) => count).map(([count, level]) => level === "info" ? `${count} for information` : counted(count, level));
   $("causes").querySelector("summary").textContent = `What is wrong: ${counts.join(", ")}`;
   for (const cause of data.causes) {
-    const times = `${counted(cause.count, "time")}${cause.connections > 1 ? ` on ${counted(cause.connections, "connection")}` : ""}`;
+    const times = cause.follows ? `${cause.seen}; follows from ${cause.follows}` : cause.seen;
     const made = button(`cause ${cause.severity}`, [el("span", "code", cause.code), el("span", "message", cause.message), el("span", "times", times)],
       () => cause.row >= 0 && jump(cause.row));
     const hint = cause.notes.find(([name]) => name === "hint");

@@ -7,7 +7,7 @@ Only this module and `kproxy.live.relay_metrics` import prometheus-client, and o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
 
@@ -37,6 +37,7 @@ class InspectorMetrics(Collector):
         in_flight: Returns the number of unanswered requests.
         lost_lines: Returns the number of lines that the trace lacks because they could not be written.
         worker_restarts: Returns how often one of several inspectors was restarted.
+        lasting: Returns the number of requests and groups that are stopped now, by code and severity.
     """
 
     def __init__(
@@ -44,7 +45,10 @@ class InspectorMetrics(Collector):
         in_flight: Callable[[], int],
         lost_lines: Callable[[], int] = lambda: 0,
         worker_restarts: Callable[[], int] = lambda: 0,
+        lasting: Callable[[], Mapping[tuple[str, str], int]] = dict,
     ) -> None:
+        self._lasting = lasting
+        self._lasted: dict[tuple[str, str], int] = {}  # 0 for what lasts no longer
         self._in_flight = in_flight
         self._worker_restarts = worker_restarts
         self._lost_lines = lost_lines
@@ -117,6 +121,12 @@ class InspectorMetrics(Collector):
         for key, count in self._findings.items():
             findings.add_metric(key, count)
         yield findings
+        text = "Requests and groups that are stopped now, by what was found about them."
+        lasting = GaugeMetricFamily("kproxy_findings_lasting", text, labels=["code", "severity"])
+        self._lasted = {**dict.fromkeys(self._lasted, 0), **self._lasting()}
+        for key, count in self._lasted.items():
+            lasting.add_metric(key, count)
+        yield lasting
         yield GaugeMetricFamily("kproxy_requests_in_flight", "Requests without a response.", self._in_flight())
         text = "How often one of several inspectors (--inspectors) was restarted."
         yield CounterMetricFamily("kproxy_inspector_worker_restarts", text, self._worker_restarts())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import selectors
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,7 +72,9 @@ class InspectionSink:
         self._control: ControlServer | None = None
         if options.control is not None:
             greeting, watched = _greeting(options, hello, node), self._source.watched
-            self._control = ControlServer(options.control, selector, greeting, watched, relay_ended=relay_ended)
+            self._control = ControlServer(
+                options.control, selector, greeting, watched, relay_ended=relay_ended, causes=self._terminal.causes
+            )
         self._trace_state = options.trace_state
         self._lost_before = options.trace_state.lost_lines  # by earlier inspectors
         self._metrics: InspectorMetrics | None = None
@@ -91,6 +93,10 @@ class InspectionSink:
     def has_failed(self) -> bool:
         """Whether there was a finding of at least `--fail-on`."""
         return self._terminal.has_failed
+
+    def lasting(self) -> Mapping[tuple[str, str], int]:
+        """The number of requests and groups that are stopped now, by code and severity of what was found."""
+        return self._terminal.causes.lasting()
 
     @property
     def lost_lines(self) -> int:
@@ -223,7 +229,7 @@ def _metrics_of(sink: InspectionSink, source: LocalSource | PooledSource) -> Ins
         from kproxy.live.inspector_metrics import InspectorMetrics
     except ImportError:  # the relay reports the missing extra
         return None
-    return InspectorMetrics(lambda: source.in_flight, lambda: sink.lost_lines, lambda: source.restarts)
+    return InspectorMetrics(lambda: source.in_flight, lambda: sink.lost_lines, lambda: source.restarts, sink.lasting)
 
 
 def _greeting(options: InspectorOptions, hello: tap_messages.Hello, node: str) -> Greeting:

@@ -15,18 +15,21 @@ from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import error_text, give_up_output
 from kproxy.trace.lines import Line
 from kproxy.trace.shared_line import SharedLine
+from kproxy.verdict.causes import Causes
 
 
 class Terminal:
     """Shows lines on standard output. If its reader leaves (`| head`) or its disk is full, it shows nothing more.
 
     Attributes:
+        causes: The causes of the selected findings.
         summary: Counts the selected lines.
         has_failed: Whether there was a finding of at least `--fail-on`.
     """
 
     def __init__(self, options: InspectorOptions) -> None:
-        self.summary = RunSummary()
+        self.causes = Causes()
+        self.summary = RunSummary(self.causes)
         self.has_failed = False
         self._selection = options.selection
         self._detail = options.detail

@@ -21,7 +21,7 @@ from kproxy.live.progress import ProgressLog
 from kproxy.outputs.run_summary import RunSummary
 from kproxy.proxy import tap_messages, tap_protocol
 from kproxy.proxy.inspector_activity import InspectorActivity
-from kproxy.trace.lines import FRAME_LINES, Detail, Line
+from kproxy.trace.lines import FRAME_LINES, CloseLine, Detail, FindingLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.shared_line import SharedLine
 
 #: What a `Query` asks for: to advance the time, to include frames in lines or not, late responses, open connections.
@@ -71,6 +71,31 @@ class _Moved(ProgressLog):
         self.numbers.add(number)
 
 
+class JudgedRequests:
+    """The requests in flight with findings: their causes end, or are harmless, by the response."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, set[int]] = {}  # by connection
+
+    def observe(self, line: Line) -> bool:
+        """Process the next line; return whether it is the response to such a request."""
+        if isinstance(line, ResponseLine):
+            offsets = self._offsets.get(line.connection_id)
+            if offsets is None or line.request_offset not in offsets:
+                return False
+            offsets.remove(line.request_offset)
+            return True
+        if isinstance(line, RequestLine):
+            if line.findings and line.acks != 0:
+                self._offsets.setdefault(line.connection_id, set()).add(line.offset)
+        elif isinstance(line, FindingLine):
+            if line.direction == "request" and line.offset is not None:
+                self._offsets.setdefault(line.connection_id, set()).add(line.offset)
+        elif isinstance(line, OpenLine | CloseLine):
+            self._offsets.pop(line.connection_id, None)
+        return False
+
+
 class Worker:
     """Replies to messages.
 
@@ -93,7 +118,8 @@ class Worker:
         self._encodings = encodings
         self._moved = _Moved(inspector)
         self._messages = MessageInspection(inspector, self._moved, sample=sample, activity=activity)
-        self._summary = RunSummary(of_worker=True)
+        self._summary = RunSummary()
+        self._judged = JudgedRequests()
 
     def replies(self, messages: list[tap_messages.Message]) -> Replies:
         """Reply to each of these messages."""
@@ -113,7 +139,10 @@ class Worker:
         return Reply([self._encoded(line) for line in lines], self._inspector.take_new_causes(), value)
 
     def _encoded(self, line: Line) -> AnyLine:
-        if not self._encodings or not isinstance(line, FRAME_LINES) or line.findings or line.repeats:
+        if not self._encodings:
+            return line
+        is_judged = self._judged.observe(line)
+        if is_judged or not isinstance(line, FRAME_LINES) or line.findings or line.repeats:
             return line
         shared = SharedLine(line)
         try:
@@ -128,7 +157,7 @@ class Worker:
     def _answer(self, query: tap_messages.Query) -> Reply:
         inspector = self._inspector
         if query.what == TICK:
-            summary, self._summary = self._summary, RunSummary(of_worker=True)
+            summary, self._summary = self._summary, RunSummary()
             return self._reply_with(inspector.tick(at=query.at), WorkerTick(os.getpid(), inspector.in_flight, summary))
         if query.what == WAITING:
             return Reply(value=list(inspector.still_waiting(at=query.at, again=query.value)))

@@ -8,10 +8,11 @@ from dissectors.wire.paths import render
 from kproxy.inspection.event_lines import finding_entry
 from kproxy.inspection.explain import NOT_DECODED, NOT_SHOWN, ExplainedRow, Explanation
 from kproxy.outputs.finding_selection import Selection
-from kproxy.outputs.findings import as_json, full_rows
+from kproxy.outputs.findings import full_rows
 from kproxy.outputs.text import Piece, painter, value_text
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import FindingEntry
+from kproxy.verdict.as_json import finding_as_json
 from kproxy.verdict.ranking import best_first
 
 #: Bytes per row of hex; bytes shown of a long value.
@@ -59,7 +60,7 @@ def explanation_json(explanation: Explanation, findings: list[FindingEntry]) -> 
         }
     if explanation.prefix_missing:
         made["length_prefix"] = "missing"
-    made["findings"] = [as_json(finding) for finding in findings]
+    made["findings"] = [finding_as_json(finding) for finding in findings]
     return made
 
 

@@ -1,9 +1,8 @@
-"""Findings in full, like compiler messages (sentence, place, bytes with carets, edit, hint), and as JSON."""
+"""Findings in full, like compiler messages (sentence, place, bytes with carets, edit, hint)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -16,35 +15,6 @@ from kproxy.trace.lines import EditEntry, ExcerptEntry, FindingEntry
 #: Alternative diagnoses that are shown.
 _MAX_RIVALS = 3
 _BAR = " " * 12
-
-
-def as_json(finding: FindingEntry) -> dict[str, Any]:
-    """A finding as in `kproxy explain --json`. Keys after `hint` exist only if the layout differs from Kafka's."""
-    made: dict[str, Any] = {
-        "code": finding.code,
-        "name": finding.name,
-        "severity": finding.severity,
-        "blame": finding.blame,
-        "message": finding.message,
-        "path": finding.path,
-        "span": None if finding.span is None else list(finding.span),
-        "hint": finding.hint,
-    }
-    if finding.edit is not None:
-        made["edit"] = _edit_json(finding.edit)
-        made["confidence"] = finding.confidence
-        made |= {"also": [_edit_json(edit) for edit in finding.also]} if finding.also else {}
-        made |= {"rivals": [_edit_json(edit) for edit in finding.rivals]} if finding.rivals else {}
-    return made
-
-
-def _edit_json(edit: EditEntry) -> dict[str, Any]:
-    made: dict[str, Any] = {"kind": edit.kind, "field": edit.field, "detail": edit.detail}
-    if edit.confidence is not None:
-        made["confidence"] = edit.confidence
-    if edit.then is not None:
-        made["then"] = _edit_json(edit.then)
-    return made
 
 
 def sentence(edit: EditEntry) -> str:

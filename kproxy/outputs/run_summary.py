@@ -16,7 +16,7 @@ from kproxy.counting.percentiles import Histogram
 from kproxy.outputs.coverage import listed
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FRAME_LINES, CloseLine, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
-from kproxy.verdict.causes import Cause, Causes
+from kproxy.verdict.causes import Causes
 
 #: Causes that are shown.
 MAX_CAUSES = 20
@@ -31,16 +31,16 @@ class _Api:
 
 
 class RunSummary:
-    """Counts lines; `show` prints the result. That of a worker has no causes: no line that it counts has findings."""
+    """Counts lines; `show` prints the result. Without `causes`, no line that it counts has findings."""
 
-    def __init__(self, *, of_worker: bool = False) -> None:
+    def __init__(self, causes: Causes | None = None) -> None:
         self.frames = 0
         self.connections = 0
         #: Open ones. After a worker's restart, those that it had get a second open line.
         self._open: set[str] = set()
         self.gap_bytes = 0
         self.gap_frames = 0
-        self.causes = None if of_worker else Causes()
+        self.causes = causes
         self.findings: Counter[tuple[str, str, str]] = Counter()
         self.repeated: Counter[str] = Counter()
         self.not_decoded = 0
@@ -135,7 +135,7 @@ class RunSummary:
             finding = cause.finding
             head = f"{finding.severity}: {safe(finding.code)} {safe(finding.name)}"
             yield Text.assemble(
-                (head, _STYLES.get(finding.severity, "")), f": {safe(finding.message)}", (f"  ({_seen(cause)})", "dim")
+                (head, _STYLES.get(finding.severity, "")), f": {safe(finding.message)}", (f"  ({cause.seen})", "dim")
             )
             if finding.hint:
                 yield Text(f"  hint: {safe(finding.hint)}", style="dim")
@@ -163,14 +163,6 @@ class RunSummary:
                 size(frames.request_bytes + frames.response_bytes),
             )
         return table
-
-
-def _seen(cause: Cause) -> str:
-    on = len(cause.connections)
-    parts = ["once" if cause.count == 1 else f"{cause.count} times on {on} connection{'s' * (on != 1)}"]
-    if cause.lasting:
-        parts.append("it lasts")
-    return ", ".join(parts)
 
 
 def _ranges(numbers: list[int]) -> str:

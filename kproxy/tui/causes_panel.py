@@ -12,10 +12,10 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Static
 
-from kproxy.browse.overviews.causes import CauseRows
 from kproxy.browse.session import BrowseSession
 from kproxy.outputs.text import STYLES
 from kproxy.trace.formatting import RANK, safe
+from kproxy.verdict.cause import Cause
 
 #: Number of causes on a screen with enough rows, and on a small one.
 _MOST, _MOST_ON_SMALL_SCREEN = 3, 2
@@ -40,7 +40,7 @@ class CausesPanel(Static):
     def __init__(self, session: BrowseSession) -> None:
         super().__init__(id="causes")
         self._session = session
-        self._causes: Sequence[CauseRows] = ()
+        self._causes: Sequence[Cause] = ()
         self._looked = 0.0
 
     def refresh_causes(self) -> bool:
@@ -50,7 +50,7 @@ class CausesPanel(Static):
             return False
         self._looked = now
         most = _MOST_ON_SMALL_SCREEN if self.app.size.height < _SMALL_SCREEN_ROWS else _MOST
-        found = self._session.overviews.findings.causes()
+        found = self._session.overviews.findings.sorted_causes()
         self._causes = [each for each in found if RANK.get(each.finding.severity, 0)][:most]
         self.set_class(bool(self._causes), "some")
         text = Text()
@@ -59,7 +59,10 @@ class CausesPanel(Static):
             text.append("\n" if number else "")
             here = Style(meta={"row": cause.first_row})
             text.append(safe(f"{finding.code} {finding.name} "), STYLES.get(finding.severity, STYLES[""]) + here)
-            text.append(f"{cause.count:,}x ", Style(dim=True) + here).append(safe(finding.message), here)
+            text.append(f"{cause.count:,}x ", Style(dim=True) + here)
+            text.append("it lasts: " if cause.lasting else "", Style(bold=True) + here).append(
+                safe(finding.message), here
+            )
         if (more := len(found) - len(self._causes)) > 0 and self._causes:
             text.append(f"  and {more} more", "dim")
         self.update(text)

@@ -247,7 +247,7 @@ class ExchangeView(View):
 
     def action_worst(self) -> None:
         """Go to the most urgent cause."""
-        if causes := self._session.overviews.findings.causes(1):
+        if causes := self._session.overviews.findings.sorted_causes():
             self.jump(causes[0].first_row)
         else:
             self.app.bell()

@@ -1,152 +1,126 @@
-"""Findings by cause: the first finding of each, their number, the connections, and whether it lasts."""
+"""The collector of causes, for everything that shows them: reports, summaries, views, the page, metrics."""
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterator
 
+from dissectors.bounded import BoundedDict
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import (
+    FRAME_LINES,
+    CloseLine,
     FindingEntry,
     FindingLine,
-    GapLine,
     Line,
     OpenLine,
     RequestLine,
     ResponseLine,
-    StallLine,
 )
 from kproxy.trace.pairing import RequestPairing
+from kproxy.verdict.cause import Cause, FindingPlace, OnConnection
 from kproxy.verdict.first_findings import FirstFindings
 from kproxy.verdict.folding import folded
+from kproxy.verdict.lasting import Lasting
 from kproxy.verdict.ranking import as_entry, cause_of, urgency, was_served
 
 #: Further messages that are kept per cause; they may name other topics or groups.
 MAX_SENTENCES = 3
-#: Limits of what a running proxy keeps: causes, connections of a cause, and repeats that have no cause yet.
+#: Most causes that are kept, and how many are dropped at once beyond that.
 MAX_CAUSES = 10_000
-MAX_CONNECTIONS = 100_000
-_MAX_REPEATED = 10_000
-#: Findings that are over when the request that they are about gets a response.
-_OF_WAITING: Final = frozenset({"C004", "C020"})
-
-
-@dataclass(frozen=True, slots=True)
-class FindingPlace:
-    """The place of a finding. `offset` is the offset of its frame in its direction of the connection."""
-
-    file: str
-    connection_id: str
-    ts: str
-    client: str | None = None
-    server: str | None = None
-    direction: str | None = None
-    api: str | None = None
-    api_version: int | None = None
-    correlation_id: int | None = None
-    offset: int | None = None
-
-
-@dataclass(slots=True)
-class Cause:
-    """Findings with the same cause, represented by the first of the most severe ones.
-
-    Of more than `MAX_CONNECTIONS` connections, the first are kept.
-
-    `listed` counts findings in lines, `served` those in requests that succeeded. `unassigned` counts repeats of the
-    same rule that may have this cause or another one. `lasting` counts the requests and groups that it stops now.
-    """
-
-    key: bytes
-    finding: FindingEntry
-    place: FindingPlace
-    count: int = 0
-    listed: int = 0
-    served: int = 0
-    connections: set[str] = field(default_factory=set)
-    groups: set[str] = field(default_factory=set)
-    files: Counter[str] = field(default_factory=Counter)
-    sentences: dict[str, None] = field(default_factory=dict)
-    unassigned: int = 0
-    lasting: int = 0
-    consequences: list[Cause] = field(default_factory=list)
-
-    @property
-    def scope(self) -> set[str]:
-        """The connections and groups with findings of this cause."""
-        return self.connections | self.groups
-
-    def add(self, count: int, connection_id: str, file: str) -> None:
-        """Count `count` further findings."""
-        self.count += count
-        if len(self.connections) < MAX_CONNECTIONS:
-            self.connections.add(connection_id)
-        self.files[file] += count
+_AT_ONCE = 1_000
+#: Most connections and groups that are kept, over all causes.
+MAX_PLACES = 100_000
+#: Most requests with a finding whose response is awaited, and most open connections whose addresses are kept.
+_MAX_AWAITED = 10_000
+_MAX_OPEN = 100_000
 
 
 class Causes:
-    """Collects the causes of findings in one or several inputs, or of a running proxy."""
+    """Collects the causes of findings in one or several inputs, of a running proxy, or of the rows of a view.
 
-    def __init__(self) -> None:
+    Of more than `MAX_CAUSES` causes, the least severe are dropped, the least recently seen first.
+
+    Args:
+        whole: Has the causes of all lines, if this one gets only some of them; tells which ones last.
+
+    Attributes:
+        files: The inputs.
+        others: The number of findings whose causes are not kept.
+    """
+
+    def __init__(self, whole: Causes | None = None) -> None:
         self.files: dict[str, None] = {}
+        self.others = 0
+        self._whole = whole
         self._file = ""
-        self._causes: dict[bytes, Cause] = {}
-        self._ends: dict[str, tuple[str, str]] = {}
-        # Repeats without a mark, by code, connection and file; and those of rules with several causes or none, by code.
-        self._repeated: Counter[tuple[str, str, str]] = Counter()
-        self._unassigned: Counter[str] = Counter()
+        self._by_rule: dict[str, dict[bytes, Cause]] = {}  # by code and key
+        self._kept = 0
+        self._places = 0
+        self._unassigned: Counter[str] = Counter()  # by code
+        self._ends: BoundedDict[str, tuple[str, str]] = BoundedDict(_MAX_OPEN)
         self._first: FirstFindings[Cause] = FirstFindings()
-        self._stalls: dict[tuple[str, str, int | None], list[Cause]] = {}  # that last
-        self._waiting: dict[str, dict[int, list[Cause]]] = {}  # requests without a response, by connection and offset
+        self._lasting = Lasting()
         self._requests: RequestPairing[list[Cause]] = RequestPairing()  # those with findings
+        self._awaited = 0
 
     def begin(self, file: str) -> None:
         """The next lines belong to this input."""
+        self._lasting.close()
         self._file = file
         self.files[file] = None
 
-    def add(self, line: Line) -> None:
-        """Add one line."""
-        if isinstance(line, RequestLine):
+    def add(self, line: Line, row: int = 0) -> None:
+        """Add one line. `row` is its row in an index."""
+        if isinstance(line, FRAME_LINES):
             if line.findings:
-                causes = [self._add_finding(finding, line) for finding in line.findings]
-                self._requests.add(line, causes)
-            if line.repeats:
-                self._add_repeats(line)
-        elif isinstance(line, ResponseLine):
-            for finding in line.findings:
-                self._add_finding(finding, line)
-            if line.repeats:
-                self._add_repeats(line)
-            for cause in self._requests.match(line) or ():
-                cause.served += was_served(line)
-            waiting = self._waiting.get(line.connection_id)
-            if waiting is not None and line.request_offset is not None:
-                for cause in waiting.pop(line.request_offset, ()):
-                    cause.lasting -= 1
+                causes = [self._add_finding(finding, line, row) for finding in line.findings]
+                if isinstance(line, RequestLine) and self._awaited < _MAX_AWAITED:
+                    self._awaited += self._requests.add(line, causes)
+            for cause, repeat in self._first.repeated(line) if line.repeats else ():
+                self._count(cause, line, (line.client, line.server), repeat.count)
         elif isinstance(line, FindingLine):
-            cause = self._add_finding(as_entry(line), line)
-            self._begin(cause, line)
-        elif isinstance(line, StallLine):
-            if line.until is not None:
-                for cause in self._stalls.pop((line.group_id, line.connection_id, line.request_offset), ()):
-                    cause.lasting -= 1
-        elif isinstance(line, GapLine):
-            return
-        else:
-            self._requests.end(line)
-            for causes in self._waiting.pop(line.connection_id, {}).values():
+            self._lasting.begin(self._add_finding(as_entry(line), line, row), line)
+        self.follow(line)
+        if isinstance(line, CloseLine):
+            self._add_unmarked(line)
+
+    def follow(self, line: Line) -> None:
+        """Process a line whose findings do not count, because a filter excludes it: what ended or succeeded with it."""
+        self._lasting.end(line, is_alone=not self._ends)
+        if isinstance(line, ResponseLine):
+            if self._awaited and (causes := self._requests.match(line)) is not None:
+                self._awaited -= 1
                 for cause in causes:
-                    cause.lasting -= 1
+                    cause.served += was_served(line)
+        elif isinstance(line, OpenLine | CloseLine):
+            self._awaited -= len(self._requests.end(line))
             if isinstance(line, OpenLine):
                 self._ends[line.connection_id] = line.client, line.server
             else:
                 self._ends.pop(line.connection_id, None)
-                for code, _, count in self._first.unmarked(line):
-                    self._repeated[code, line.connection_id, self._file] += count
-                if len(self._repeated) > _MAX_REPEATED:
-                    self._assign_repeats()
+
+    def _add_finding(self, finding: FindingEntry, line: RequestLine | ResponseLine | FindingLine, row: int) -> Cause:
+        place = self._place(line)
+        key = cause_of(finding, place.api, place.api_version, place.direction)
+        cause = self.find(finding.code, key)
+        if cause is None:
+            if self._kept >= MAX_CAUSES:
+                self._drop_causes()
+            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(key, finding, place, row, line.ts, line.ts)
+            self._kept += 1
+        elif RANK.get(finding.severity, 0) > RANK.get(cause.finding.severity, 0):
+            cause.finding, cause.place = finding, place
+        elif finding.message != cause.finding.message and len(cause.sentences) < MAX_SENTENCES:
+            cause.sentences[finding.message] = None
+        cause.listed += 1
+        self._count(cause, line, (place.client, place.server), 1)
+        if line.group_id is not None and line.group_id not in cause.groups and self._places < MAX_PLACES:
+            self._places += 1
+            cause.groups.add(line.group_id)
+        self._first.add(finding.code, line, cause)
+        return cause
 
     def _place(self, line: RequestLine | ResponseLine | FindingLine) -> FindingPlace:
         if isinstance(line, FindingLine):
@@ -161,74 +135,76 @@ class Causes:
             line.api, line.api_version, line.correlation_id, line.offset,
         )  # fmt: skip
 
-    def _add_finding(self, finding: FindingEntry, line: RequestLine | ResponseLine | FindingLine) -> Cause:
-        place = self._place(line)
-        key = cause_of(finding, place.api, place.api_version, place.direction)
-        cause = self._causes.get(key)
-        if cause is None:
-            cause = Cause(key, finding, place)
-            if len(self._causes) < MAX_CAUSES:
-                self._causes[key] = cause
-        elif RANK.get(finding.severity, 0) > RANK.get(cause.finding.severity, 0):
-            cause.finding, cause.place = finding, place
-        elif finding.message != cause.finding.message and len(cause.sentences) < MAX_SENTENCES:
-            cause.sentences[finding.message] = None
-        cause.listed += 1
-        cause.add(1, place.connection_id, place.file)
-        if line.group_id is not None and len(cause.groups) < MAX_CAUSES:
-            cause.groups.add(line.group_id)
-        self._first.add(finding.code, line, cause)
-        return cause
+    def _count(self, cause: Cause, line: Line, ends: tuple[str | None, str | None], count: int) -> None:
+        """Count `count` findings of a cause on the connection of a line."""
+        if self.find(cause.finding.code, cause.key) is not cause:  # it was dropped
+            self.others += count
+            return
+        cause.count += count
+        cause.last_ts = line.ts
+        cause.files[self._file] += count
+        found = cause.connections.get(line.connection_id)
+        if found is None:
+            if self._places >= MAX_PLACES:
+                cause.elsewhere += count
+                return
+            self._places += 1
+            found = cause.connections[line.connection_id] = OnConnection(*ends)
+        found.count += count
 
-    def _add_repeats(self, line: RequestLine | ResponseLine) -> None:
-        for cause, repeat in self._first.repeated(line):
-            cause.add(repeat.count, line.connection_id, self._file)
+    def _add_unmarked(self, line: CloseLine) -> None:
+        """Add repeats that no frame has marked to the only cause of their rule so far; if it has several, to none."""
+        for code, count in self._first.unmarked(line):
+            causes = self._by_rule.get(code, {})
+            if len(causes) == 1:
+                for cause in causes.values():
+                    self._count(cause, line, (line.client, line.server), count)
+            elif code in self._unassigned or len(self._unassigned) < MAX_CAUSES:
+                self._unassigned[code] += count
+            else:
+                self.others += count
 
-    def _begin(self, cause: Cause, line: FindingLine) -> None:
-        """Remember that a cause lasts until a request is answered, or until the stall of a group ends."""
-        if line.group_id is not None:
-            if len(self._stalls) < MAX_CAUSES:
-                self._stalls.setdefault((line.group_id, line.connection_id, line.offset), []).append(cause)
-                cause.lasting += 1
-        elif line.code in _OF_WAITING and line.offset is not None and len(self._waiting) < MAX_CAUSES:
-            self._waiting.setdefault(line.connection_id, {}).setdefault(line.offset, []).append(cause)
-            cause.lasting += 1
+    def _drop_causes(self) -> None:
+        least = heapq.nsmallest(
+            _AT_ONCE, self._every(), key=lambda cause: (RANK.get(cause.finding.severity, 0), cause.last_ts)
+        )
+        for cause in least:
+            causes = self._by_rule[cause.finding.code]
+            del causes[cause.key]
+            if not causes:
+                del self._by_rule[cause.finding.code]
+            self._kept -= 1
+            self._places -= len(cause.connections) + len(cause.groups)
+            self.others += cause.count
+
+    def _every(self) -> Iterator[Cause]:
+        for causes in self._by_rule.values():
+            yield from causes.values()
+
+    def find(self, code: str, key: bytes) -> Cause | None:
+        """The cause with this code and key, if it is kept."""
+        return self._by_rule.get(code, {}).get(key)
 
     def sorted_causes(self) -> list[Cause]:
         """All causes, the most urgent first, each followed by its consequences."""
-        self._assign_repeats()
-        ranked = sorted(
-            self._causes.values(),
-            key=lambda cause: urgency(
-                cause.finding, cause.count, harmless=cause.served == cause.listed, lasting=bool(cause.lasting)
-            ),
-        )
-        listed = folded(ranked)
-        for cause, _ in listed:
-            cause.consequences.clear()
-        for cause, explained_by in listed:
-            if explained_by is not None:
-                explained_by.consequences.append(cause)
-        return [cause for cause, _ in listed]
-
-    def _assign_repeats(self) -> None:
-        """Add repeats without a mark to the only cause of their rule; if it has several, to none."""
-        by_code: dict[str, list[Cause]] = {}
-        for cause in self._causes.values():
-            by_code.setdefault(cause.finding.code, []).append(cause)
-        for (code, connection_id, file), count in self._repeated.items():
-            causes = by_code.get(code, ())
-            if len(causes) == 1:
-                causes[0].add(count, connection_id, file)
-            else:
-                self._unassigned[code] += count
-        self._repeated.clear()
-        for code, causes in by_code.items():
-            for cause in causes:
-                cause.unassigned = self._unassigned[code]
+        for cause in self._every():
+            cause.unassigned = self._unassigned[cause.finding.code]
+            if self._whole is not None:
+                same = self._whole.find(cause.finding.code, cause.key)
+                cause.lasting = 0 if same is None else same.lasting
+        causes = folded(sorted(self._every(), key=urgency))
+        for rank, cause in enumerate(causes):
+            cause.rank = rank
+        return causes
 
     def verdict(self) -> list[Cause]:
         """The causes without those that are consequences of others, which they have as `consequences`."""
-        listed = self.sorted_causes()
-        consequences = {id(consequence) for cause in listed for consequence in cause.consequences}
-        return [cause for cause in listed if id(cause) not in consequences]
+        return [cause for cause in self.sorted_causes() if cause.explained_by is None]
+
+    def lasting(self) -> Counter[tuple[str, str]]:
+        """The number of requests and groups that are stopped now, by code and severity of what was found."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for cause in self._every():
+            if cause.lasting:
+                counts[cause.finding.code, cause.finding.severity] += cause.lasting
+        return counts

@@ -44,12 +44,12 @@ class FirstFindings(Generic[CauseT]):
                 self._marked[key] = self._marked.get(key, 0) + repeat.count
                 yield cause, repeat
 
-    def unmarked(self, line: CloseLine) -> Iterator[tuple[str, str, int]]:
-        """Code, rule name and count of the repeats of a connection that no frame has marked, at its end."""
+    def unmarked(self, line: CloseLine) -> Iterator[tuple[str, int]]:
+        """Code and count of the repeats of a connection that no frame has marked, at its end."""
         for repeat in line.repeated:
             count = repeat.count - self._marked.pop((repeat.code, line.connection_id), 0)
             if count > 0:
-                yield repeat.code, repeat.name, count
+                yield repeat.code, count
 
 
 def _direction(line: RequestLine | ResponseLine) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
 
-from kproxy.trace.lines import FindingEntry
+from dissectors.findings import Severity
+from kproxy.verdict.cause import Cause
 
 #: Code -> codes, or families, of findings that explain it on the same connection or in the same group. A hang is
 #: reported early by a rule that knows little, and later by one that knows more.
@@ -32,58 +34,44 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "X008": ("X013",),
 }
 
-
-class FoldableCause(Protocol):
-    """A cause: its finding, and the connections and groups on which it was found."""
-
-    @property
-    def finding(self) -> FindingEntry: ...
-
-    @property
-    def scope(self) -> Collection[str]:
-        """Connection ids and group ids."""
+#: Causes that are compared with a possible consequence, the most urgent ones.
+_MAX_CANDIDATES: Final = 100
 
 
-CauseT = TypeVar("CauseT", bound=FoldableCause)
+def folded(ranked: Sequence[Cause]) -> list[Cause]:
+    """Causes in their order, each with its consequences right after it. Sets `consequences` and `explained_by`."""
+    _explain(ranked)
+    return [each for cause in ranked if cause.explained_by is None for each in (cause, *cause.consequences)]
 
 
-def explanations(ranked: Sequence[CauseT]) -> dict[int, CauseT]:
-    """By the place of a consequence in `ranked`: the cause that explains it, which is never a consequence itself."""
-    parents: dict[int, int] = {}
-    for place, cause in enumerate(ranked):
-        explaining = EXPLAINED_BY.get(cause.finding.code)
-        if explaining is None or cause.finding.severity == "info":
+def _explain(ranked: Sequence[Cause]) -> None:
+    candidates: dict[str, list[Cause]] = {}
+    parents: dict[Cause, Cause] = {}
+    judged = [cause for cause in ranked if cause.finding.severity != Severity.INFO]
+    for cause in judged:
+        code = cause.finding.code
+        if (codes := EXPLAINED_BY.get(code)) is None:
             continue
-        for other_place, other in enumerate(ranked):
-            if (
-                other_place != place
-                and other.finding.code.startswith(explaining)
-                and other.finding.severity != "info"
-                and not set(cause.scope).isdisjoint(other.scope)
-            ):
-                parents[place] = other_place
-                break
-    return {place: ranked[_root(place, parents)] for place in parents if _root(place, parents) != place}
+        if code not in candidates:
+            found = (each for each in judged if each.finding.code.startswith(codes))
+            candidates[code] = list(islice(found, _MAX_CANDIDATES))
+        parent = next((each for each in candidates[code] if each is not cause and cause.meets(each)), None)
+        if parent is not None:
+            parents[cause] = parent
+    for cause in ranked:
+        cause.consequences.clear()
+        cause.explained_by = None
+    for cause in parents:
+        if (root := _root(cause, parents)) is not cause:
+            cause.explained_by = root
+            root.consequences.append(cause)
 
 
-def _root(place: int, parents: Mapping[int, int]) -> int:
-    seen = {place}
-    while (above := parents.get(place)) is not None and above not in seen:
-        seen.add(above)
-        place = above
-    return place
-
-
-def folded(ranked: Iterable[CauseT]) -> list[tuple[CauseT, CauseT | None]]:
-    """Causes in their order, each with its consequences right after it, and for these the cause that explains them."""
-    causes = list(ranked)
-    explained = explanations(causes)
-    below: dict[int, list[CauseT]] = {}
-    for place, parent in explained.items():
-        below.setdefault(id(parent), []).append(causes[place])
-    listed: list[tuple[CauseT, CauseT | None]] = []
-    for place, cause in enumerate(causes):
-        if place not in explained:
-            listed.append((cause, None))
-            listed += [(consequence, cause) for consequence in below.get(id(cause), ())]
-    return listed
+def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:
+    """The cause that explains another one, and is not explained itself; the cause itself if there is none."""
+    seen = [cause]
+    while (above := parents.get(seen[-1])) is not None:
+        if above in seen:
+            return cause
+        seen.append(above)
+    return seen[-1]

@@ -9,6 +9,7 @@ from dissectors.findings import Severity, in_any_element, place_of_cause
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.formatting import RANK
 from kproxy.trace.lines import EditEntry, FindingEntry, FindingLine, ResponseLine
+from kproxy.verdict.cause import Cause
 
 #: A sort key: the most urgent cause has the lowest.
 Urgency: TypeAlias = tuple[bool, int, bool, bool, int, str]
@@ -35,16 +36,17 @@ def cause_of(finding: FindingEntry, api: str | None, api_version: int | None, di
     return in_any_element(key.decode()).encode()
 
 
-def urgency(finding: FindingEntry, count: int, *, harmless: bool, lasting: bool = False) -> Urgency:
-    """A sort key: the most urgent cause has the lowest. `harmless`: all its findings are in requests that succeeded.
+def urgency(cause: Cause) -> Urgency:
+    """A sort key: the most urgent cause has the lowest.
 
-    Errors that stop a client now (`lasting`) come first. Then severity decides. Then harmless causes come last, because
-    brokers tolerate many errors in requests. Then causes with a diagnosis come before those without, which are more
-    often consequences.
+    Errors that stop a client now come first. Then severity decides. Then harmless causes come last, because brokers
+    tolerate many errors in requests. Then causes with a diagnosis come before those without, which are more often
+    consequences.
     """
+    finding = cause.finding
+    stops = bool(cause.lasting) and finding.severity == Severity.ERROR
     rank = RANK.get(finding.severity, 0)
-    stops = lasting and finding.severity == Severity.ERROR
-    return not stops, -rank, harmless, finding.edit is None, -count, finding.code
+    return not stops, -rank, cause.is_harmless, finding.edit is None, -cause.count, finding.code
 
 
 def was_served(line: ResponseLine) -> bool:

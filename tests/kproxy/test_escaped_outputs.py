@@ -43,6 +43,7 @@ from kproxy.replay.exchange import ReplayedExchange, ReplayOutcome
 from kproxy.trace.lines import FindingEntry, FindingLine, RequestLine
 from kproxy.trace.reader import trace_files
 from kproxy.tui.dialogs import Confirm, Menu, Prompt, Reading
+from kproxy.verdict.causes import Causes
 from tests.kproxy.cli.test_relay import Broker, running
 from tests.kproxy.frames import request
 from tests.kproxy.test_escaping import HOSTILE as ACTIVE
@@ -145,7 +146,7 @@ def test_a_replay_as_text_and_json(as_json: bool) -> None:
 
 @pytest.mark.parametrize("colour", [False, True])
 def test_a_summary_shows_markup_as_text(colour: bool) -> None:
-    summary, file = RunSummary(), io.StringIO()
+    summary, file = RunSummary(Causes()), io.StringIO()
     summary.add(_frame(HOSTILE))
     summary.add(FindingLine(v=1, ts=COMMON["ts"], connection_id=HOSTILE, code="X1", name="[/nope]", severity="error",
                             message=HOSTILE))  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 from dissectors.schemas import api_by_name
 from kproxy.inspection.event_lines import finding_entry
 from kproxy.inspection.explain import explain
-from kproxy.outputs.findings import as_json
 from kproxy.trace.lines import Detail, FindingEntry, FindingLine
+from kproxy.verdict.as_json import finding_as_json
 from kproxy.verdict.ranking import best_first
 from tests.kproxy.captured import causes_of
 from tests.kproxy.captures.departed import DEPARTED
@@ -81,7 +81,7 @@ FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
 )
 def test_one_fixed_layout_whatever_the_version(version: int, written: object, span: object, path: str) -> None:
     explained = explain(FIXED, answered=(3, version))
-    first, *_ = map(as_json, best_first(finding_entry(each) for each in explained.findings))
+    first, *_ = map(finding_as_json, best_first(finding_entry(each) for each in explained.findings))
     assert (first["edit"], first["span"], first["path"]) == (written, span, path)
 
 

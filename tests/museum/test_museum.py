@@ -7,8 +7,8 @@ import gzip
 import pytest
 
 from kproxy.broker.quirks import parse
-from kproxy.outputs.findings import as_json
 from kproxy.trace.lines import Detail, FindingEntry
+from kproxy.verdict.as_json import finding_as_json
 from tests.kproxy.captured import findings_of
 from tests.kproxy.captures.recorder import recorded
 from tests.museum.cases import CAPTURES, CASES, ROOT, Case
@@ -25,7 +25,7 @@ def test_the_finding_names_the_cause(case: Case) -> None:
     assert named, f"only {[(each.code, each.message) for each in found]}"
     assert named[0].message == case.finding.message
     edit = named[0].edit if isinstance(named[0], FindingEntry) else None
-    assert (as_json(named[0])["edit"] if edit else None) == case.finding.edit
+    assert (finding_as_json(named[0])["edit"] if edit else None) == case.finding.edit
     assert severe == set(case.finding.also)
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from kproxy.browse.overviews.apis import Apis
 from kproxy.browse.overviews.clients import Clients
 from kproxy.browse.overviews.connections import ConnectionsOverview
-from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import Line
+from kproxy.verdict.causes import Causes
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Overviews:
     apis: Apis = field(default_factory=Apis)
     topics: TopicsOverview = field(default_factory=TopicsOverview)
     groups: GroupsOverview = field(default_factory=GroupsOverview)
-    findings: Findings = field(default_factory=Findings)
+    findings: Causes = field(default_factory=Causes)
     clients: Clients = field(default_factory=Clients)
 
     def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
@@ -38,5 +38,5 @@ class Overviews:
         self.apis.observe(line, row, at, requests)
         self.topics.observe(line, row, at)
         self.groups.observe(line, row, at)
-        self.findings.observe(line, row, at, requests)
+        self.findings.add(line, row)
         self.clients.observe(line, row, at)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.connections.addresses import host_of
 from kproxy.browse.overviews.apis import Apis
-from kproxy.browse.overviews.findings import Findings
 from kproxy.browse.rows.index import RowIndex, RowState, time_of
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.trace.lines import Line, OpenLine, RequestLine, ResponseLine
+from kproxy.verdict.causes import Causes
 
 #: Bits of `_counted`: which lines of a row have been counted.
 _REQUEST, _RESPONSE = 1, 2
@@ -34,17 +34,20 @@ class Matching:
         index: All rows.
         visible: The visible ones.
         lines: Returns the lines of a row.
+        findings: The causes in all rows.
     """
 
-    def __init__(self, index: RowIndex, visible: VisibleRows, lines: Callable[[int], Iterable[Line]]) -> None:
-        self._index, self._visible, self._lines = index, visible, lines
+    def __init__(
+        self, index: RowIndex, visible: VisibleRows, lines: Callable[[int], Iterable[Line]], findings: Causes
+    ) -> None:
+        self._index, self._visible, self._lines, self._all_findings = index, visible, lines, findings
         self._active = False
         self._choice = -1
         self._took = 0.0
         self._restart()
 
     def _restart(self) -> None:
-        self.apis, self.findings = Apis(), Findings()
+        self.apis, self.findings = Apis(), Causes(whole=self._all_findings)
         self.connections: set[str] = set()
         self.groups: set[str] = set()
         self.topics: set[str] = set()  # names and ids
@@ -132,10 +135,10 @@ class Matching:
             if matches:
                 counted |= side
                 self.apis.observe(line, row, at, (row,))
-                self.findings.observe(line, row, at, (row,))
+                self.findings.add(line, row)
                 self._mention(line)
             elif isinstance(line, OpenLine):
-                self.findings.observe(line, row, at, ())  # later findings need its addresses
+                self.findings.follow(line)  # later findings need its addresses
         if (state := self._index.state[entry]) in _ENDED:
             self.apis.end((row,), unanswered=state == RowState.UNANSWERED)
         return counted

@@ -30,6 +30,12 @@ class Report(Output):
         """Keep a sentence for the formats that have a place for it."""
         self._notes.append(sentence)
 
+    def _put(self, line: Line) -> bool:
+        matches = super()._put(line)
+        if not matches:
+            self._causes.follow(line)
+        return matches
+
     def _show(self, line: Line) -> None:
         self._causes.add(line)
 

@@ -9,7 +9,8 @@ from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.finding_selection import Selection
 from kproxy.outputs.reports.text import rows
 from kproxy.trace.formatting import safe
-from kproxy.verdict.causes import Cause, Causes
+from kproxy.verdict.cause import Cause
+from kproxy.verdict.causes import Causes
 
 
 def report(causes: Causes, selection: Selection, analysed: AnalysedInputs) -> str:

@@ -20,7 +20,8 @@ from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.findings import sentence
 from kproxy.trace.encoding import encode_json
 from kproxy.trace.lines import FindingEntry
-from kproxy.verdict.causes import Cause, Causes
+from kproxy.verdict.cause import Cause
+from kproxy.verdict.causes import Causes
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 
@@ -87,7 +88,7 @@ def _result(cause: Cause, rule_index: int) -> dict[str, Any]:
     properties = {
         "blame": finding.blame, "connection": place.connection_id, "client": place.client, "server": place.server,
         "stream": place.direction, "correlationId": place.correlation_id, "ts": place.ts, "span": finding.span,
-        "confidence": finding.confidence, "connections": len(cause.connections),
+        "confidence": finding.confidence, "connections": len(cause.connections), "lasting": cause.lasting or None,
     }  # fmt: skip
     return {
         "ruleId": finding.code,

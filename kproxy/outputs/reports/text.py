@@ -10,7 +10,8 @@ from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.findings import full_rows
 from kproxy.outputs.text import Piece, painter
 from kproxy.trace.formatting import RANK, safe
-from kproxy.verdict.causes import Cause, Causes
+from kproxy.verdict.cause import Cause
+from kproxy.verdict.causes import Causes
 
 
 def write(causes: Causes, file: TextIO, analysed: AnalysedInputs) -> None:
@@ -38,7 +39,7 @@ def rows(cause: Cause) -> Iterator[list[Piece]]:
     yield from full_rows(cause.finding, where(cause))
     for sentence in cause.sentences:
         yield [("            = ", "dim"), ("also: ", "name"), (safe(sentence), "")]
-    yield [("            = ", "dim"), ("seen: ", "name"), (_seen(cause), "")]
+    yield [("            = ", "dim"), ("seen: ", "name"), (cause.seen, "")]
     for consequence in cause.consequences:
         finding = consequence.finding
         yield [("            = ", "dim"), ("so: ", "name"), (f"{finding.code} {finding.name}", finding.severity),
@@ -58,12 +59,6 @@ def where(cause: Cause) -> Iterator[str]:
         place.ts,
     ]
     yield ", ".join(filter(None, parts))
-
-
-def _seen(cause: Cause) -> str:
-    on = _plural(len(cause.connections), "connection")
-    more = f"; {cause.unassigned} more of {cause.finding.code}, from this cause or another" if cause.unassigned else ""
-    return ("once" if cause.count == 1 else f"{cause.count} times on {on}") + more
 
 
 def _plural(count: int, name: str) -> str:

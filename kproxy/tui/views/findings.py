@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import ClassVar
 
 from rich.markdown import Markdown
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from kproxy.browse.overviews.causes import CauseRows
-from kproxy.browse.overviews.findings import Findings
+from kproxy.browse.rows.index import time_of
 from kproxy.browse.session import BrowseSession
 from kproxy.outputs import rulebook
+from kproxy.outputs.text import STYLES
 from kproxy.trace.formatting import safe
-from kproxy.trace.timestamps import timestamp
 from kproxy.tui.dialogs import Reading
 from kproxy.tui.overview import OverviewView, quoted
 from kproxy.tui.styled_text import in_full
 from kproxy.tui.table import Cell, TableColumn
-from kproxy.verdict.ranking import Urgency, urgency
+from kproxy.verdict.cause import Cause
+from kproxy.verdict.causes import Causes
 
 #: Most connections that are listed below a cause.
-_MOST_PLACES = 12
+_MOST_CONNECTIONS = 12
 
 #: Cells beside the text, for padding and a scroll bar.
 _GUTTER = 4
 
 
-class FindingView(OverviewView[CauseRows]):
+class FindingView(OverviewView[Cause]):
     """See the module."""
 
     title: ClassVar[str] = "Findings"
@@ -47,9 +48,9 @@ class FindingView(OverviewView[CauseRows]):
         TableColumn("what", 30, grow=6),
     )
     orders: ClassVar = (
-        ("u", "urgency", lambda each: tuple(-part for part in _urgency(each)[:5])),
+        ("u", "urgency", lambda each: -each.rank),
         ("c", "count", lambda each: each.count),
-        ("t", "time", lambda each: -each.first_at),
+        ("t", "time", lambda each: -time_of(each.first_ts)),
         ("r", "rule", lambda each: [-ord(letter) for letter in each.finding.code]),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -61,47 +62,53 @@ class FindingView(OverviewView[CauseRows]):
         super().__init__(session, "findings")
 
     @property
-    def _findings(self) -> Findings:
+    def _findings(self) -> Causes:
         matching = self.session.matching
         return self.session.overviews.findings if matching is None else matching.findings
 
-    def items(self) -> list[CauseRows]:
+    def items(self) -> list[Cause]:
         """See `OverviewView`."""
-        return self._findings.causes()
+        return self._findings.sorted_causes()
 
     def unlisted(self) -> tuple[int, str]:
         """See `OverviewView`."""
         return self._findings.others, "findings of other causes"
 
-    def key(self, item: CauseRows) -> tuple[int, str, str]:
+    def key(self, item: Cause) -> tuple[int, str, str]:
         """See `OverviewView`."""
         return item.first_row, item.finding.code, item.finding.message
 
-    def cells(self, item: CauseRows) -> Sequence[Cell]:
+    def cells(self, item: Cause) -> Sequence[Cell]:
         """See `OverviewView`."""
         finding = item.finding
         return [
             [(finding.severity, finding.severity)],
             [(f"{finding.code} {finding.name}", "name")],
             [(f"{item.count:,}", "")],
-            [(f"{len(item.places):,}", "dim")],
-            [(f"{item.api} v{item.api_version}" if item.api else "", "")],
+            [(f"{len(item.connections):,}", "dim")],
+            [(f"{item.place.api} v{item.place.api_version}" if item.place.api else "", "")],
             [(safe(finding.blame or ""), "dim")],
             [(safe(finding.message), "")],
         ]
 
-    def item_text(self, item: CauseRows) -> Text:
+    def item_text(self, item: Cause) -> Text:
         """See `OverviewView`."""
         text = in_full(item.finding, self.app.size.width - _GUTTER)
         for sentence in item.sentences:
             text.append("also: ", "dim").append(f"{safe(sentence)}\n")
-        if item.unassigned:
-            text.append(f"{item.unassigned:,} more of this rule were only counted, from this cause or another\n", "dim")
-        text.append(f"first {timestamp(item.first_at)}, last {timestamp(item.last_at)}", "dim")
-        for place in item.places[:_MOST_PLACES]:
-            text.append(f"\n{place.count:>7,}x  ", "bold").append(f"{safe(place.connection_id)}  ", "dim")
-            text.append(f"{safe(place.client or '')} -> {safe(place.server or '')}")
-        if (more := len(item.places) - _MOST_PLACES) > 0:
+        for consequence in item.consequences:
+            finding = consequence.finding
+            text.append("so: ", "dim").append(safe(f"{finding.code} {finding.name}"), STYLES.get(finding.severity, ""))
+            text.append(f"  {safe(finding.message)}\n")
+        if item.explained_by is not None:
+            finding = item.explained_by.finding
+            text.append("follows from: ", "dim").append(safe(f"{finding.code} {finding.name}  {finding.message}\n"))
+        text.append("seen: ", "dim").append(safe(item.seen), "bold" if item.lasting else "")
+        text.append(f"; first {safe(item.first_ts)}, last {safe(item.last_ts)}", "dim")
+        for connection_id, found in islice(item.connections.items(), _MOST_CONNECTIONS):
+            text.append(f"\n{found.count:>7,}x  ", "bold").append(f"{safe(connection_id)}  ", "dim")
+            text.append(f"{safe(found.client or '')} -> {safe(found.server or '')}")
+        if (more := len(item.connections) - _MOST_CONNECTIONS) > 0:
             text.append(f"\nand {more:,} more connections", "dim")
         return text
 
@@ -109,7 +116,7 @@ class FindingView(OverviewView[CauseRows]):
         """Adapt the findings to the new width."""
         self.update_text()
 
-    def open(self, item: CauseRows) -> None:
+    def open(self, item: Cause) -> None:
         """See `OverviewView`."""
         self.jump(item.first_row)
 
@@ -127,7 +134,3 @@ class FindingView(OverviewView[CauseRows]):
         """Show all frames with findings of this rule."""
         if (item := self.chosen) is not None:
             self.narrow(f"finding={quoted(item.finding.code)}")
-
-
-def _urgency(item: CauseRows) -> Urgency:
-    return urgency(item.finding, item.count, harmless=item.harmless)

@@ -57,7 +57,7 @@ def look_at_everything(session: BrowseSession) -> None:
             duration(each.max_us)
             size(each.response_bytes)
     overviews.clients.rows()
-    overviews.findings.rules()
+    overviews.findings.sorted_causes()
     for group in overviews.groups.rows(now):
         view = overviews.groups.view(group.group, now)
         assert view is not None

@@ -144,7 +144,7 @@ def test_a_response_ends_the_wait_of_a_request_whose_row_is_no_longer_kept() -> 
     assert RowState(index.state[-1]) is RowState.ORPHAN
     assert [row.in_flight for row in overviews.connections.rows()] == [0, 0]
     assert [api.in_flight for api in overviews.apis.rows()] == [0, 0]
-    assert [cause.harmless for cause in overviews.findings.causes()] == [True]
+    assert [cause.is_harmless for cause in overviews.findings.sorted_causes()] == [True]
     view = overviews.groups.view("g", index.now)
     assert view is not None
     assert [event.until is None for lane in view.lanes for event in lane.transitions] == [False]

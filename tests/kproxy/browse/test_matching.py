@@ -42,11 +42,11 @@ def test_apis_and_findings_count_what_matches_and_things_are_those_that_it_menti
     assert session.matching is not None
     assert session.matching.connections == {"n-audit"}
     assert session.matching.clients == {("audit", "10.0.0.1")}
-    assert [each.count for each in session.matching.findings.causes()] == [1]
+    assert [each.count for each in session.matching.findings.sorted_causes()] == [1]
     assert session.counted == (30, 30)
     narrowed(session, "client_id=shop")
     assert asked(session) == {"Fetch": 10, "Metadata": 10}
-    assert session.matching.findings.causes() == []
+    assert session.matching.findings.sorted_causes() == []
 
 
 def test_only_findings_narrows_too() -> None:
@@ -105,7 +105,10 @@ def test_a_finding_in_a_request_that_succeeded_is_harmless_in_what_matches_too()
     error = ErrorEntry("error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION")
     session = session_of([good, response(good), bad, response(bad, errors=[error])])
     for findings in (session.overviews.findings, narrowed(session, "api=Fetch")._matching.findings):
-        assert {each.finding.code: each.harmless for each in findings.causes()} == {"S001": True, "S002": False}
+        assert {each.finding.code: each.is_harmless for each in findings.sorted_causes()} == {
+            "S001": True,
+            "S002": False,
+        }
 
 
 def test_a_row_that_matches_no_more_is_taken_out() -> None:

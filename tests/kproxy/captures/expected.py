@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dissectors.edits import Edit
-from kproxy.outputs.findings import as_json
 from kproxy.trace.lines import FindingEntry, FindingLine
+from kproxy.verdict.as_json import finding_as_json
 
 
 class Expected(NamedTuple):
@@ -103,7 +103,7 @@ def seen(finding: FindingEntry | FindingLine) -> Expected:
     """A finding in the same shape; its excerpt must be there for the bytes."""
     if isinstance(finding, FindingLine):
         return Expected(finding.code, severity=finding.severity)
-    made = None if finding.edit is None else as_json(finding)["edit"]
+    made = None if finding.edit is None else finding_as_json(finding)["edit"]
     return Expected(finding.code, made, finding.span, finding.path, _bytes_at(finding), finding.severity)
 
 

@@ -23,7 +23,7 @@ from kproxy.control.server import ControlServer
 from kproxy.control.watched import WorkerLost
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.encoding import as_mapping
-from kproxy.trace.lines import CloseLine, RequestLine
+from kproxy.trace.lines import CloseLine, FindingEntry, RequestLine
 from kproxy.trace.shared_line import SharedLine
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import SECOND
@@ -95,6 +95,20 @@ def test_viewers_who_only_ask_are_sent_no_lines(loop: Loop) -> None:
         loop.server.publish(SharedLine(CLOSE))
         loop.server.flush()
         assert loop.ask(viewer, id=1, do="connections") == {"id": 1, "connections": []}
+
+
+def test_causes_are_listed_the_most_urgent_first(loop: Loop) -> None:
+    for severity, code in (("warning", "L010"), ("error", "L005")):
+        found = FindingEntry(code, "a-rule", severity, "a sentence", hint="change it")
+        loop.server.causes.add(msgspec.structs.replace(REQUEST, findings=[found]))
+    with loop.viewer() as viewer:
+        viewer.line()
+        reply = loop.ask(viewer, id=1, do="causes")
+        assert (reply["id"], reply["found"]) == (1, 2)
+        listed = [(each["code"], each["hint"], each["count"], each["connections"]) for each in reply["causes"]]
+        assert listed == [("L005", "change it", 1, 1), ("L010", "change it", 1, 1)]
+        assert [each["code"] for each in loop.ask(viewer, do="causes", most=1)["causes"]] == ["L005"]
+        assert "most" in loop.ask(viewer, do="causes", most=-1)["error"]
 
 
 def test_viewers_get_what_they_want_of_a_line(loop: Loop) -> None:

@@ -233,7 +233,8 @@ def test_what_cannot_be_done_is_an_error_and_what_is_not_known_passed_over(proxy
         viewer.line()
         assert viewer.ask(id=1, do="dance" * 100) == {
             "id": 1,
-            "error": f"unknown command '{'dance' * 10}'; kproxy 0.1.0 has connections, watch, unwatch, stop, ping"
+            "error": f"unknown command '{'dance' * 10}'; kproxy 0.1.0 has connections, causes, watch, unwatch, stop,"
+            " ping",
         }  # fmt: skip
         assert viewer.ask(id="two", do="watch", frames="yes") == {
             "id": "two", "error": "watch: Expected `bool`, got `str` - at `$.frames`"

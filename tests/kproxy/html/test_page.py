@@ -75,7 +75,7 @@ def test_the_summary(bug: Opened) -> None:
     )
     assert (data["from"], data["to"]) == ("2026-11-21T02:19:54.864670Z", "2026-11-21T02:20:01.830112Z")
     [cause] = data["causes"]
-    assert (cause["code"], cause["severity"], cause["count"], cause["connections"]) == ("L005", "error", 2, 2)
+    assert (cause["code"], cause["severity"], cause["seen"]) == ("L005", "error", "2 times on 2 connections")
     row = bug.unpacked("rows")[cause["row"]]
     assert row[1:6] == ["#0", "producer-1", "Metadata", "v2", "t[0]"]
     assert row[8:] == [[["L005 field-from-newer-version", "error"]], "error", False]

@@ -63,6 +63,15 @@ def test_an_error_counts_once_for_each_response() -> None:
     assert found["kproxy_response_errors_total", ("Produce", "NOT_LEADER_OR_FOLLOWER")] == 1
 
 
+def test_what_lasts_is_0_when_it_has_ended() -> None:
+    lasting = {("G001", "error"): 2}
+    metrics = InspectorMetrics(lambda: 0, lasting=lambda: lasting)
+    sample = 'kproxy_findings_lasting{code="G001",severity="error"}'
+    assert f"{sample} 2.0" in metrics.text().decode()
+    lasting.clear()
+    assert f"{sample} 0.0" in metrics.text().decode()
+
+
 def test_findings_of_frames_and_connections_and_repeats() -> None:
     finding = FindingEntry("C001", "unmatched-correlation-id", "error", "text")
     ends: dict[str, Any] = {"client": "a", "server": "b"}

@@ -12,11 +12,12 @@ from kproxy.live.worker import TICK, AnyLine, Worker
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace import shared_line
-from kproxy.trace.lines import Detail, Line, RequestLine
+from kproxy.trace.lines import Detail, FindingLine, Line, RequestLine, ResponseLine
 from kproxy.trace.shared_line import SharedLine
-from tests.kproxy.frames import request
+from tests.kproxy.frames import request, response
 
 AT = 1_700_000_000_000_000_000
+SECOND = 1_000_000_000
 OPEN = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
 
 
@@ -32,6 +33,37 @@ def second_line(api: str, body: dict[str, Any], detail: Detail, *encodings: Deta
     [_, _, second, tick] = worker.replies([OPEN, *frames, tap_messages.Query(AT, TICK)]).replies
     [line] = second.lines
     return line, tick.value.summary.frames
+
+
+def test_the_response_to_a_request_with_findings_is_sent_as_a_line() -> None:
+    """The verdict needs it: it ends what waits for it, or shows that brokers tolerate the request."""
+    worker = Worker(
+        Inspector("node-1", partial=True), encodings=[Detail.SUMMARY], sample=None, activity=InspectorActivity()
+    )
+
+    def data(direction: Direction, frame: bytes, at: int = AT) -> tap_messages.TapData:
+        return tap_messages.TapData(1, direction, at, frame)
+
+    def responses(*messages: tap_messages.Message) -> list[bool]:
+        """Whether each frame's line is sent as one, and not encoded."""
+        replies = worker.replies(list(messages)).replies
+        return [isinstance(line, ResponseLine) for reply in replies for line in reply.lines]
+
+    frames = [request("ListGroups", 2, {}, correlation_id=number) for number in range(3)]
+    frames[0] = (len(frames[0]) - 3).to_bytes(4) + frames[0][4:] + b"!"  # L001
+    asked = [data(Direction.REQUEST, frame) for frame in frames]
+    answers = [
+        data(Direction.RESPONSE, response("ListGroups", 2, {"groups": []}, correlation_id=number))
+        for number in range(3)
+    ]
+    worker.replies([OPEN, asked[0]])
+    assert responses(answers[0]) == [True]
+    worker.replies([asked[1]])
+    assert responses(answers[1]) == [False]
+    worker.replies([asked[2]])
+    [late] = worker.replies([tap_messages.Query(AT + 10 * SECOND, TICK)]).replies
+    assert [line.code for line in late.lines if isinstance(line, FindingLine)] == ["C020"]
+    assert responses(answers[2]) == [True]
 
 
 def test_a_line_with_a_summary_alone_is_sent_as_its_bytes() -> None:

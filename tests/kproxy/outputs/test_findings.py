@@ -8,8 +8,9 @@ import pytest
 
 from dissectors.findings import Finding, Problem, Severity
 from kproxy.inspection.event_lines import ROW_BYTES, excerpt, finding_entry
-from kproxy.outputs.findings import as_json, full_rows, sentence
+from kproxy.outputs.findings import full_rows, sentence
 from kproxy.trace.lines import EditEntry, FindingEntry
+from kproxy.verdict.as_json import finding_as_json
 from kproxy.verdict.ranking import best_first, cause_of
 
 
@@ -122,11 +123,13 @@ def test_an_excerpt_has_the_span_or_its_beginning_and_is_bounded(size: int) -> N
 
 
 def test_json_has_every_key_and_those_of_a_diagnosis_only_with_one() -> None:
-    assert as_json(finding_entry(found())) == {
+    assert finding_as_json(finding_entry(found())) == {
         "code": "L003", "name": "field-misplaced", "severity": "error", "blame": "broker",
         "message": "throttle_time_ms is last; it should be first", "path": None, "span": None, "hint": None,
     }  # fmt: skip
-    made = as_json(finding_entry(found(Diagnosis(DOUBLED, 0.5, (MOVED,), (Rival(MOVED, 0.25),)), start=1, end=2)))
+    made = finding_as_json(
+        finding_entry(found(Diagnosis(DOUBLED, 0.5, (MOVED,), (Rival(MOVED, 0.25),)), start=1, end=2))
+    )
     moved = {"kind": "field_moved", "field": "throttle_time_ms", "detail": {"from": 0, "to": 6}}
     assert made["span"] == [1, 2]
     assert made["edit"] == {

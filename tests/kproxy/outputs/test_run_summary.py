@@ -19,6 +19,7 @@ from kproxy.trace.lines import (
     RequestLine,
     ResponseLine,
 )
+from kproxy.verdict.causes import Causes
 
 COMMON = {"v": 1, "ts": "2026-11-21T03:41:00.123456Z", "connection_id": "web-1-77-12"}
 ENDS = {"client": "10.0.0.1:5", "server": "10.0.0.2:9092"}
@@ -29,7 +30,7 @@ def frame(kind: type, api: str = "Fetch", **more: object) -> Line:
 
 
 def shown(*lines: Line) -> str:
-    tally = RunSummary()
+    tally = RunSummary(Causes())
     for line in lines:
         tally.add(line)
     file = io.StringIO()
@@ -94,7 +95,7 @@ def test_the_verdict_has_hints_and_consequences_and_says_what_lasts() -> None:
 
 
 def test_names_off_the_wire_do_not_fill_the_memory() -> None:
-    tally = RunSummary()
+    tally = RunSummary(Causes())
     for number in range(3000):
         tally.add(frame(RequestLine, api=f"API {number}", client_id=f"c{number}"))
     assert len(tally._apis) <= 501
@@ -103,7 +104,7 @@ def test_names_off_the_wire_do_not_fill_the_memory() -> None:
 
 def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    tally = RunSummary()
+    tally = RunSummary(Causes())
     for version in (0, 2, 4, 6, 8, 10):
         tally.add(
             RequestLine(**COMMON, **ENDS, api="ConsumerGroupHeartbeat", api_version=version, size=10**9, offset=0)
@@ -121,7 +122,7 @@ def test_in_a_file_no_heading_is_cut(capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_summaries_of_workers_are_merged() -> None:
-    several = [RunSummary(), RunSummary(of_worker=True)]
+    several = [RunSummary(Causes()), RunSummary()]
     for tally, us in zip(several, (1000, 3000), strict=True):
         tally.add(frame(RequestLine, client_id="shop"))
         tally.add(frame(ResponseLine, latency_us=us))

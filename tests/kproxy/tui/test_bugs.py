@@ -24,7 +24,7 @@ async def test_the_cause_is_on_the_screen_and_its_bytes_one_key_away(name: str, 
     assert span is not None
     session = session_of_capture(BUGS / f"{name}.pcap.gz")
     async with running(session, size) as pilot:
-        [cause] = session.overviews.findings.causes(1)
+        cause, *_ = session.overviews.findings.sorted_causes()
         banner = " ".join(text(pilot).split()).partition(" Clients ")[2]
         assert banner.startswith(f"{code} {cause.finding.name} {cause.count}x {cause.finding.message}")
         await press(pilot, "exclamation_mark")

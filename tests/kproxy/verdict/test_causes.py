@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.trace.lines import FORMAT, CloseLine, FindingLine, RepeatedFinding, RepeatEntry, StallLine
-from kproxy.verdict import causes as causes_module
-from kproxy.verdict.causes import Cause, Causes
+from kproxy.trace.lines import FORMAT, CloseLine, FindingLine, OpenLine, RepeatedFinding, RepeatEntry, StallLine
+from kproxy.verdict import folding
+from kproxy.verdict import lasting as lasting_module
+from kproxy.verdict.as_json import cause_as_json
+from kproxy.verdict.cause import Cause
+from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.sessions import finding, request, response
 
 TS = "2026-01-01T00:00:00.000000Z"
@@ -51,9 +54,101 @@ def test_a_stall_lasts_until_its_last_line_and_becomes_more_severe() -> None:
         duration_us=1, message="", hint="", request_offset=7,
     )  # fmt: skip
     [lasting] = collected(stalled("warning"), stalled("error")).verdict()
-    assert (lasting.finding.severity, lasting.count, lasting.lasting) == ("error", 2, 2)
+    assert (lasting.finding.severity, lasting.count, lasting.lasting) == ("error", 2, 1)
     [over] = collected(stalled("warning"), stalled("error"), ended).verdict()
     assert over.lasting == 0
+
+
+def stall() -> tuple[FindingLine, StallLine]:
+    """The finding of a stall, and the line of its end."""
+    found = waits("G001", "error", 7, "n-1")
+    found.group_id = "g"
+    return found, StallLine(
+        v=FORMAT, ts=TS, connection_id="n-1", group_id="g", stall="join-waits", severity="error", since=TS, until=TS,
+        duration_us=1, message="", hint="", request_offset=7,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["shutdown", "proxy ended", "end of capture"])
+def test_what_lasts_when_the_observation_ends_does_so_in_the_verdict(how: str) -> None:
+    asked = request(1)
+    late, (stalled, over) = waits("C020", "warning", asked.offset, asked.connection_id), stall()
+    still_open = CloseLine(v=FORMAT, ts=TS, connection_id=asked.connection_id, **ENDS, how=how)
+    ended = [asked, late, stalled, still_open, over]
+    assert {cause.finding.code: cause.lasting for cause in collected(*ended).sorted_causes()} == {"G001": 1, "C020": 1}
+    another_run = OpenLine(v=FORMAT, ts=TS, connection_id="m-1", **ENDS)
+    assert [cause.lasting for cause in collected(*ended, another_run).sorted_causes()] == [0, 0]
+    other = OpenLine(v=FORMAT, ts=TS, connection_id="n-9", **ENDS)  # the proxy closed only some connections, and runs
+    assert [cause.lasting for cause in collected(other, *ended, another_run).sorted_causes()] == [1, 1]
+    over.ts = "2026-01-01T00:00:09.000000Z"
+    assert [cause.lasting for cause in collected(other, *ended).sorted_causes()] == [0, 1]
+
+
+def test_what_lasts_at_the_end_of_an_input_is_not_ended_by_another_one() -> None:
+    asked = request(1)
+    causes = collected(asked, waits("C020", "warning", asked.offset, asked.connection_id))
+    causes.begin("another")
+    causes.add(response(asked))
+    assert [cause.lasting for cause in causes.verdict()] == [1]
+    assert causes.lasting() == {("C020", "warning"): 1}
+
+
+def test_findings_of_severity_info_do_not_last() -> None:
+    asked = request(1)
+    assert collected(asked, waits("C004", "info", asked.offset, asked.connection_id)).lasting() == {}
+
+
+def test_of_much_that_lasts_only_so_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lasting_module, "MAX_LASTING", 3)
+    asked = [request(number) for number in range(5)]
+    late = [waits("C020", "warning", each.offset, each.connection_id) for each in asked]
+    assert collected(*asked, *late).lasting() == {("C020", "warning"): 3}
+    assert collected(*asked, *late, *map(response, asked), late[4]).lasting() == {("C020", "warning"): 1}
+
+
+def test_an_error_that_lasts_comes_before_others_and_says_so() -> None:
+    asked = request(1)
+    late = waits("C004", "error", asked.offset, asked.connection_id)
+    other = [request(number, findings=[finding("error", "L003")]) for number in range(2, 9)]
+    causes = collected(asked, late, *other)
+    assert [(cause.finding.code, cause.seen) for cause in causes.verdict()] == [
+        ("C004", "once, it lasts"),
+        ("L003", "7 times on 1 connection"),
+    ]
+    assert [(each["code"], each.get("lasting")) for each in map(cause_as_json, causes.verdict())] == [
+        ("C004", 1),
+        ("L003", None),
+    ]
+    causes.add(response(asked))
+    assert codes(causes.verdict()) == ["L003", "C004"]
+
+
+def test_a_line_that_a_filter_excludes_ends_what_lasts_and_its_findings_do_not_count() -> None:
+    asked = request(1, findings=[finding("warning", "L003")])
+    late = waits("C020", "warning", asked.offset, asked.connection_id)
+    causes = collected(asked, late)
+    causes.follow(response(asked, findings=[finding("error", "L005")]))
+    assert {cause.finding.code: (cause.lasting, cause.is_harmless) for cause in causes.verdict()} == {
+        "L003": (0, True),
+        "C020": (0, False),
+    }
+
+
+def test_of_some_of_the_lines_the_whole_knows_what_lasts() -> None:
+    asked = request(1)
+    late = waits("C020", "warning", asked.offset, asked.connection_id)
+    whole = collected(asked, late)
+    some = Causes(whole=whole)
+    some.add(late)
+    assert [cause.lasting for cause in some.verdict()] == [1]
+    whole.add(response(asked))
+    assert [cause.lasting for cause in some.verdict()] == [0]
+
+
+def test_causes_that_explain_each_other_are_both_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folding, "EXPLAINED_BY", {"L001": ("L002",), "L002": ("L001",), "L003": ("L001",)})
+    frames = [request(number, findings=[finding("error", f"L00{number}")]) for number in (1, 2, 3)]
+    assert sorted(codes(collected(*frames).sorted_causes())) == ["L001", "L002", "L003"]
 
 
 def test_a_consequence_is_below_its_cause_only_on_the_same_connection() -> None:
@@ -73,17 +168,3 @@ def test_repeats_with_and_without_a_mark_count_once() -> None:
     causes = collected(first, response(first, findings=[finding("error", "L003")]), second, marked, close)
     assert [cause.count for cause in causes.verdict()] == [6]
     assert [cause.count for cause in causes.verdict()] == [6]
-
-
-def test_what_a_running_proxy_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causes_module, "MAX_CONNECTIONS", 50)
-    monkeypatch.setattr(causes_module, "_MAX_REPEATED", 20)
-    asked = request(1, findings=[finding("error", "L003")])
-    causes = collected(asked)
-    for number in range(200):
-        causes.add(
-            CloseLine(v=FORMAT, ts=TS, connection_id=f"n-{number}", **ENDS, repeated=[RepeatEntry("L003", "wrong", 1)])
-        )
-    assert len(causes._repeated) <= 20
-    [cause] = causes.verdict()
-    assert (cause.count, len(cause.connections)) == (201, 50)

@@ -1,0 +1,92 @@
+"""A cause of findings: the first of the most severe ones, how often and where it was found, and whether it lasts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kproxy.trace.lines import FindingEntry
+
+
+@dataclass(frozen=True, slots=True)
+class FindingPlace:
+    """The place of a finding. `offset` is the offset of its frame in its direction of the connection."""
+
+    file: str
+    connection_id: str
+    ts: str
+    client: str | None = None
+    server: str | None = None
+    direction: str | None = None
+    api: str | None = None
+    api_version: int | None = None
+    correlation_id: int | None = None
+    offset: int | None = None
+
+
+@dataclass(slots=True)
+class OnConnection:
+    """The findings of a cause on one connection."""
+
+    client: str | None
+    server: str | None
+    count: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Cause:
+    """Findings with the same cause, represented by the first of the most severe ones.
+
+    Attributes:
+        first_row: The row of the first finding in the index of its trace, if there is an index.
+        count: Findings, with repeats.
+        listed: Findings in lines, without repeats; `served` are those in requests that succeeded.
+        connections: In order of first occurrence; `elsewhere` counts findings on connections that are not kept.
+        groups: The consumer groups that it is about.
+        sentences: Further messages, which name other topics or groups.
+        unassigned: Repeats of the same rule that may have this cause or another one.
+        lasting: The requests and groups that it stops now, or did when the observation ended.
+        explained_by: The cause of which it is a consequence.
+        rank: Its place in the ranked list.
+    """
+
+    key: bytes
+    finding: FindingEntry
+    place: FindingPlace
+    first_row: int
+    first_ts: str
+    last_ts: str
+    count: int = 0
+    listed: int = 0
+    served: int = 0
+    connections: dict[str, OnConnection] = field(default_factory=dict)
+    elsewhere: int = 0
+    groups: set[str] = field(default_factory=set)
+    files: Counter[str] = field(default_factory=Counter)
+    sentences: dict[str, None] = field(default_factory=dict)
+    unassigned: int = 0
+    lasting: int = 0
+    consequences: list[Cause] = field(default_factory=list)
+    explained_by: Cause | None = None
+    rank: int = 0
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all its findings are in requests that succeeded."""
+        return self.served == self.listed
+
+    @property
+    def seen(self) -> str:
+        """How often and where it was found, and whether it lasts: ``12 times on 3 connections, it lasts``."""
+        on = f"{len(self.connections):,} connection{'s' * (len(self.connections) != 1)}"
+        text = "once" if self.count == 1 else f"{self.count:,} times on {on}"
+        if self.lasting:
+            text += ", it lasts"
+        if self.unassigned:
+            text += f"; {self.unassigned:,} more of {self.finding.code}, from this cause or another"
+        return text
+
+    def meets(self, other: Cause) -> bool:
+        """Whether both were found on the same connection or in the same group."""
+        shares_connection = not self.connections.keys().isdisjoint(other.connections.keys())
+        return shares_connection or not self.groups.isdisjoint(other.groups)

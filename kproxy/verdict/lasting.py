@@ -1,0 +1,81 @@
+"""Which causes last: those of requests that wait for a response, and of groups that make no progress."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dissectors.findings import Severity
+from kproxy.trace.lines import CloseLine, FindingLine, Line, OpenLine, ResponseLine, StallLine
+from kproxy.verdict.cause import Cause
+
+#: Limit of what is kept, so that a trace cannot fill the memory.
+MAX_LASTING = 10_000
+#: Findings that are over when the request that they are about gets a response.
+_OF_WAITING: Final = frozenset({"C004", "C020"})
+#: How connections end that were open when the proxy or the capture ended. Nothing that lasted ends with them.
+_STILL_OPEN: Final = frozenset({"shutdown", "proxy ended", "end of capture"})
+
+
+class Lasting:
+    """Counts in `Cause.lasting` what each cause stops now, or did when the observation ended."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, dict[int, list[Cause]]] = {}  # by connection and offset
+        self._groups: dict[tuple[str, str, int | None], list[Cause]] = {}  # by stall
+        self._count = 0
+        self._kept: list[Cause] = []  # of requests on connections that were still open
+        self._cut_off_at: str | None = None  # the time of the last such end, until another connection is opened
+
+    def begin(self, cause: Cause, line: FindingLine) -> None:
+        """Remember that a cause lasts until a request is answered, or until the stall of a group ends."""
+        if line.severity == Severity.INFO or self._count >= MAX_LASTING:
+            return
+        if line.group_id is not None:
+            causes = self._groups.setdefault((line.group_id, line.connection_id, line.offset), [])
+        elif line.code in _OF_WAITING and line.offset is not None:
+            causes = self._requests.setdefault(line.connection_id, {}).setdefault(line.offset, [])
+        else:
+            return
+        if cause not in causes:
+            causes.append(cause)
+            cause.lasting += 1
+            self._count += 1
+
+    def end(self, line: Line, *, is_alone: bool) -> None:
+        """End what ends with a line. `is_alone`: no connection is open before it."""
+        if isinstance(line, ResponseLine):
+            requests = self._requests.get(line.connection_id)
+            if requests is not None and line.request_offset is not None:
+                self._end(requests.pop(line.request_offset, ()))
+        elif isinstance(line, StallLine):
+            if line.until is not None and line.ts != self._cut_off_at:
+                self._end(self._groups.pop((line.group_id, line.connection_id, line.request_offset), ()))
+        elif isinstance(line, OpenLine | CloseLine):
+            causes = [each for causes in self._requests.pop(line.connection_id, {}).values() for each in causes]
+            if isinstance(line, CloseLine) and line.how in _STILL_OPEN:
+                self._cut_off_at = line.ts
+                self._kept += causes
+            else:
+                self._end(causes)
+                if isinstance(line, OpenLine):
+                    if is_alone and self._cut_off_at is not None:  # another run
+                        self._end_all()
+                    self._cut_off_at = None
+
+    def close(self) -> None:
+        """End the observation: what lasts now does so for good."""
+        self._requests.clear()
+        self._groups.clear()
+        self._kept.clear()
+        self._count, self._cut_off_at = 0, None
+
+    def _end(self, causes: list[Cause] | tuple[()]) -> None:
+        for cause in causes:
+            cause.lasting -= 1
+        self._count -= len(causes)
+
+    def _end_all(self) -> None:
+        self._end(self._kept)
+        for causes in self._groups.values():
+            self._end(causes)
+        self.close()
