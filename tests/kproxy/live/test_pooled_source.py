@@ -25,10 +25,11 @@ from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace.encoding import parse_line
 from kproxy.trace.lines import Detail, FindingLine, OpenLine, RequestLine
 from kproxy.trace.reader import trace_files
-from tests.kproxy.frames import request
+from tests.kproxy.frames import request, response
 from tests.kproxy.live.local_worker import LocalWorker
 
 AT = 1_700_000_000_000_000_000
+SECOND = 1_000_000_000
 OPENED = tap_messages.Open(1, AT, "10.0.0.1:5", "10.0.0.2:9092", "127.0.0.1:9092", tls=False)
 
 
@@ -82,6 +83,31 @@ def test_a_bad_message_is_a_finding_and_the_others_are_inspected(
     found = [parse_line(line) for path in trace_files(tmp_path) for line in path.read_bytes().splitlines()]
     assert [type(line) for line in found] == [FindingLine, OpenLine, RequestLine]
     assert [each.step for each in internal_errors] == ["inspecting a message of the relay"]
+
+
+def test_the_verdict_knows_what_has_ended_and_what_succeeded(sink: InspectionSink) -> None:
+    frames = [request("ListGroups", 2, {}, correlation_id=number) for number in (1, 2)]
+    frames[0] = (len(frames[0]) - 3).to_bytes(4) + frames[0][4:] + b"!"  # L001
+    answers = [response("ListGroups", 2, {"groups": []}, correlation_id=number) for number in (1, 2)]
+
+    def verdict(*messages: tap_messages.Message) -> dict[str, tuple[int, bool]]:
+        for message in messages:
+            source_of(sink).watched.put(message)
+        source_of(sink).watched.drain()
+        return {each.finding.code: (each.lasting, each.is_harmless) for each in sink._terminal.causes.verdict()}
+
+    asked = [tap_messages.TapData(1, Direction.REQUEST, AT, frame) for frame in frames]
+    answered = [
+        tap_messages.TapData(1, Direction.RESPONSE, at, frame)
+        for at, frame in zip((AT, AT + 7 * SECOND), answers, strict=True)
+    ]
+    assert verdict(OPENED, asked[0]) == {"L001": (0, False)}
+    assert verdict(answered[0], asked[1]) == {"L001": (0, True)}
+    source_of(sink).watched.query(TICK, AT + 6 * SECOND)
+    assert verdict()["C020"] == (1, False)
+    assert sink.lasting() == {("C020", "warning"): 1}
+    assert verdict(answered[1])["C020"] == (0, False)
+    assert sink.lasting() == {}
 
 
 def test_workers_get_what_has_arrived_at_each_flush(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:
