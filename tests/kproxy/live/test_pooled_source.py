@@ -41,6 +41,7 @@ def data(number: int, correlation_id: int = 0) -> tap_messages.TapData:
 @pytest.fixture
 def sink(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InspectionSink]:
     monkeypatch.setattr(worker_pool, "WorkerProcess", LocalWorker)
+    monkeypatch.setattr(LocalWorker, "encodings", (Detail.SUMMARY,))
     monkeypatch.setattr(os, "kill", lambda *_: None)
     options = InspectorOptions(OutputOptions(quiet=True), Selection(), Detail.SUMMARY, tmp_path, workers=2)
     with selectors.DefaultSelector() as selector:
