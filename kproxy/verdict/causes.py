@@ -78,9 +78,13 @@ class Causes:
                 causes = [self._add_finding(finding, line, row) for finding in line.findings]
                 if isinstance(line, RequestLine) and self._awaited < _MAX_AWAITED:
                     self._awaited += self._requests.add(line, causes)
-            for cause, repeat in self._first.repeated(line) if line.repeats else ():
-                self._count(cause, line, (line.client, line.server), repeat.count)
-        elif isinstance(line, FindingLine):
+            if line.repeats:
+                for cause, repeat in self._first.repeated(line):
+                    self._count(cause, line, (line.client, line.server), repeat.count)
+            if self._awaited or self._lasting:  # most frames end here
+                self.follow(line)
+            return
+        if isinstance(line, FindingLine):
             self._lasting.begin(self._add_finding(as_entry(line), line, row), line)
         self.follow(line)
         if isinstance(line, CloseLine):

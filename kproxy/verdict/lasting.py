@@ -26,6 +26,10 @@ class Lasting:
         self._kept: list[Cause] = []  # of requests on connections that were still open
         self._cut_off_at: str | None = None  # the time of the last such end, until another connection is opened
 
+    def __bool__(self) -> bool:
+        """Whether anything is followed."""
+        return bool(self._count)
+
     def begin(self, cause: Cause, line: FindingLine) -> None:
         """Remember that a cause lasts until a request is answered, or until the stall of a group ends."""
         if line.severity == Severity.INFO or self._count >= MAX_LASTING:
