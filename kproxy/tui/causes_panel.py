@@ -60,7 +60,7 @@ class CausesPanel(Static):
             here = Style(meta={"row": cause.first_row})
             text.append(safe(f"{finding.code} {finding.name} "), STYLES.get(finding.severity, STYLES[""]) + here)
             text.append(f"{cause.count:,}x ", Style(dim=True) + here)
-            text.append("it lasts: " if cause.lasting else "", Style(bold=True) + here).append(
+            text.append("it lasts: " if cause.lasts else "", Style(bold=True) + here).append(
                 safe(finding.message), here
             )
         if (more := len(found) - len(self._causes)) > 0 and self._causes:

@@ -76,11 +76,16 @@ class Cause:
         return self.served == self.listed
 
     @property
+    def lasts(self) -> bool:
+        """Whether it, or a consequence of it, stops something now, or did when the observation ended."""
+        return bool(self.lasting) or any(each.lasting for each in self.consequences)
+
+    @property
     def seen(self) -> str:
         """How often and where it was found, and whether it lasts: ``12 times on 3 connections, it lasts``."""
         on = f"{len(self.connections):,} connection{'s' * (len(self.connections) != 1)}"
         text = "once" if self.count == 1 else f"{self.count:,} times on {on}"
-        if self.lasting:
+        if self.lasts:
             text += ", it lasts"
         if self.unassigned:
             text += f"; {self.unassigned:,} more of {self.finding.code}, from this cause or another"

@@ -21,7 +21,7 @@ from kproxy.trace.lines import (
 from kproxy.trace.pairing import RequestPairing
 from kproxy.verdict.cause import Cause, FindingPlace, OnConnection
 from kproxy.verdict.first_findings import FirstFindings
-from kproxy.verdict.folding import folded
+from kproxy.verdict.folding import explain
 from kproxy.verdict.lasting import Lasting
 from kproxy.verdict.ranking import as_entry, cause_of, urgency, was_served
 
@@ -192,11 +192,16 @@ class Causes:
     def sorted_causes(self) -> list[Cause]:
         """All causes, the most urgent first, each followed by its consequences."""
         for cause in self._every():
+            cause.consequences.clear()
+            cause.explained_by = None
             cause.unassigned = self._unassigned[cause.finding.code]
             if self._whole is not None:
                 same = self._whole.find(cause.finding.code, cause.key)
                 cause.lasting = 0 if same is None else same.lasting
-        causes = folded(sorted(self._every(), key=urgency))
+        explain(sorted(self._every(), key=urgency))
+        # A cause lasts as long as its consequences do.
+        roots = sorted((cause for cause in self._every() if cause.explained_by is None), key=urgency)
+        causes = [each for root in roots for each in (root, *root.consequences)]
         for rank, cause in enumerate(causes):
             cause.rank = rank
         return causes

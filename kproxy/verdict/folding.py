@@ -38,13 +38,8 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 _MAX_CANDIDATES: Final = 100
 
 
-def folded(ranked: Sequence[Cause]) -> list[Cause]:
-    """Causes in their order, each with its consequences right after it. Sets `consequences` and `explained_by`."""
-    _explain(ranked)
-    return [each for cause in ranked if cause.explained_by is None for each in (cause, *cause.consequences)]
-
-
-def _explain(ranked: Sequence[Cause]) -> None:
+def explain(ranked: Sequence[Cause]) -> None:
+    """Set `consequences` and `explained_by` of these causes, given the most urgent first."""
     candidates: dict[str, list[Cause]] = {}
     parents: dict[Cause, Cause] = {}
     judged = [cause for cause in ranked if cause.finding.severity != Severity.INFO]
@@ -58,9 +53,6 @@ def _explain(ranked: Sequence[Cause]) -> None:
         parent = next((each for each in candidates[code] if each is not cause and cause.meets(each)), None)
         if parent is not None:
             parents[cause] = parent
-    for cause in ranked:
-        cause.consequences.clear()
-        cause.explained_by = None
     for cause in parents:
         if (root := _root(cause, parents)) is not cause:
             cause.explained_by = root

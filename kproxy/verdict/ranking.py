@@ -44,7 +44,7 @@ def urgency(cause: Cause) -> Urgency:
     consequences.
     """
     finding = cause.finding
-    stops = bool(cause.lasting) and finding.severity == Severity.ERROR
+    stops = cause.lasts and finding.severity == Severity.ERROR
     rank = RANK.get(finding.severity, 0)
     return not stops, -rank, cause.is_harmless, finding.edit is None, -cause.count, finding.code
 

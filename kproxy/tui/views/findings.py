@@ -103,7 +103,7 @@ class FindingView(OverviewView[Cause]):
         if item.explained_by is not None:
             finding = item.explained_by.finding
             text.append("follows from: ", "dim").append(safe(f"{finding.code} {finding.name}  {finding.message}\n"))
-        text.append("seen: ", "dim").append(safe(item.seen), "bold" if item.lasting else "")
+        text.append("seen: ", "dim").append(safe(item.seen), "bold" if item.lasts else "")
         text.append(f"; first {safe(item.first_ts)}, last {safe(item.last_ts)}", "dim")
         for connection_id, found in islice(item.connections.items(), _MOST_CONNECTIONS):
             text.append(f"\n{found.count:>7,}x  ", "bold").append(f"{safe(connection_id)}  ", "dim")

@@ -123,6 +123,19 @@ def test_an_error_that_lasts_comes_before_others_and_says_so() -> None:
     assert codes(causes.verdict()) == ["L003", "C004"]
 
 
+def test_a_cause_lasts_as_long_as_its_consequence() -> None:
+    asked = request(1)
+    member, (stalled, over) = waits("S014", "error", 7, "n-1"), stall()
+    other = [request(number, findings=[finding("error", "L003")], connection_id="n-2") for number in range(2, 9)]
+    causes = collected(asked, member, stalled, *other)
+    assert [(cause.finding.code, cause.seen) for cause in causes.verdict()] == [
+        ("S014", "once, it lasts"),
+        ("L003", "7 times on 1 connection"),
+    ]
+    causes.add(over)
+    assert codes(causes.sorted_causes()) == ["L003", "S014", "G001"]
+
+
 def test_a_line_that_a_filter_excludes_ends_what_lasts_and_its_findings_do_not_count() -> None:
     asked = request(1, findings=[finding("warning", "L003")])
     late = waits("C020", "warning", asked.offset, asked.connection_id)
