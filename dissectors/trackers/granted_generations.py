@@ -11,6 +11,7 @@ from dissectors.messages import summary
 from dissectors.schemas.codes import Error
 from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import Trigger
 from dissectors.trackers.versions import client_key
 
 _MS = 1_000_000
@@ -28,7 +29,6 @@ RECENT = 60 * _SECOND
 #: FENCED_MEMBER_EPOCH is not one: a member that was too slow gets it for its newest epoch, and joins again.
 _OLD = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
 _COUNTED = (*_OLD, Error.UNKNOWN_MEMBER_ID)
-_APIS = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
 
 #: Server, group, client, API and error; and without the error.
 _StreakKey: TypeAlias = tuple[str, str, tuple[str, str | None], str, int]
@@ -80,7 +80,11 @@ class SelfContradiction:
     members: int | None = None
 
 
-@tracker(events=(RequestReceived, ResponseReceived), apis=_APIS)
+@tracker(
+    events=(ResponseReceived,),
+    apis=("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat"),
+    also=(Trigger((RequestReceived,), ("JoinGroup", "LeaveGroup")),),
+)
 class GrantedGenerations:
     """The generations and epochs that coordinators gave, by server, group and member.
 
@@ -107,23 +111,21 @@ class GrantedGenerations:
         if message is None or message.diagnosis is not None:
             return
         if isinstance(event, RequestReceived):
-            if message.api in ("JoinGroup", "LeaveGroup"):
-                group = self._groups.get((connection.server, message.body.get("group_id", "")))
-                if group is not None:
-                    group.asked = True
-                self._leave(message.api, message.body, connection.server)
-        elif (asked := event.request_body) is not None and message.api != "LeaveGroup":
+            if (group := self._groups.get((connection.server, message.body.get("group_id", "")))) is not None:
+                group.asked = True
+            if message.api == "LeaveGroup":
+                self._leave(message.body, connection.server)
+        elif (asked := event.request_body) is not None:
             code = _error(event)
             if code == 0:
                 self._accepted(message.api, asked, message.body, event.at, connection)
             else:
                 self._refused(event, asked, code, connection)
 
-    def _leave(self, api: str, body: dict[str, Any], server: str) -> None:
-        if api == "LeaveGroup":
-            ids = [each.get("member_id", "") for each in body.get("members") or ()] or [body.get("member_id", "")]
-            for member_id in ids:
-                self._members.pop((server, body.get("group_id", ""), member_id), None)
+    def _leave(self, body: dict[str, Any], server: str) -> None:
+        ids = [each.get("member_id", "") for each in body.get("members") or ()] or [body.get("member_id", "")]
+        for member_id in ids:
+            self._members.pop((server, body.get("group_id", ""), member_id), None)
 
     def _accepted(
         self, api: str, asked: dict[str, Any], body: dict[str, Any], at: int, connection: ConnectionState
