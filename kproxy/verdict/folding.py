@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
@@ -11,11 +12,12 @@ from kproxy.trace.lines import FindingEntry
 #: reported early by a rule that knows little, and later by one that knows more.
 EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C002": ("C004", "C020"),
-    "C004": ("G001", "G002", "G004"),
+    "C004": ("G001", "G002", "G004", "M"),
     "C012": ("C004", "C020", "G001", "G002", "G004"),
-    "C013": ("L", "M", "X"),
-    "C017": ("L", "M", "V", "X"),
-    "C020": ("C004", "C006", "C007", "G001", "G002", "G004"),
+    "C013": ("C015", "C022", "L", "M", "V007", "X"),
+    "C015": ("C022",),
+    "C017": ("C013", "C015", "C022", "L", "M", "V", "X"),
+    "C020": ("C004", "C006", "C007", "G001", "G002", "G004", "M"),
     "E005": ("S032", "S033", "S035", "S074"),
     "G001": ("S014",),
     "G003": ("S013",),
@@ -33,6 +35,11 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "S020": ("S078",),
     "X008": ("X013",),
 }
+
+#: Findings about connections that a server closes. The client sends the request again on another connection, so they
+#: are also linked by the request that they name.
+_CLOSED: Final = frozenset({"C013", "C015", "C022", "V007"})
+_REQUEST: Final = re.compile(r"\b[A-Z]\w+ v\d+\b")
 
 
 class FoldableCause(Protocol):
@@ -61,11 +68,19 @@ def explanations(ranked: Sequence[CauseT]) -> dict[int, CauseT]:
                 other_place != place
                 and other.finding.code.startswith(explaining)
                 and other.finding.severity != "info"
-                and not set(cause.scope).isdisjoint(other.scope)
+                and (not set(cause.scope).isdisjoint(other.scope) or _close_upon_same_request(cause, other))
             ):
                 parents[place] = other_place
                 break
     return {place: ranked[_root(place, parents)] for place in parents if _root(place, parents) != place}
+
+
+def _close_upon_same_request(cause: FoldableCause, other: FoldableCause) -> bool:
+    codes = {cause.finding.code, other.finding.code}
+    if not codes <= _CLOSED:
+        return False
+    request, same = (_REQUEST.search(each.finding.message) for each in (cause, other))
+    return request is not None and same is not None and request[0] == same[0]
 
 
 def _root(place: int, parents: Mapping[int, int]) -> int:
