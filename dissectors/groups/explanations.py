@@ -167,10 +167,10 @@ _LOST_STATE = (
 )
 #: What the coordinator refuses although it gave it.
 CONTRADICTED_GENERATION = ErrorExplanation(
-    2, "the coordinator has given it this generation, and no newer one that is visible here", _LOST_STATE
+    2, "the coordinator has given the member this generation, and no newer one that is visible here", _LOST_STATE
 )
 CONTRADICTED_MEMBER = ErrorExplanation(
-    1, "the coordinator accepted it only a moment before, so its session cannot have expired", _LOST_STATE
+    1, "the coordinator accepted this member only a moment before, so its session cannot have expired", _LOST_STATE
 )
 
 

@@ -294,9 +294,17 @@ def test_a_generation_that_is_over_once_is_what_happens_in_a_rebalance() -> None
 @pytest.mark.parametrize(
     ("api", "error", "said"),
     [
-        ("OffsetCommit", "ILLEGAL_GENERATION", "the coordinator has given it this generation, and no newer one"),
-        ("OffsetCommit", "STALE_MEMBER_EPOCH", "the coordinator has given it this generation, and no newer one"),
-        ("Heartbeat", "UNKNOWN_MEMBER_ID", "the coordinator accepted it only a moment before"),
+        (
+            "OffsetCommit",
+            "ILLEGAL_GENERATION",
+            "the coordinator has given the member this generation, and no newer one",
+        ),
+        (
+            "OffsetCommit",
+            "STALE_MEMBER_EPOCH",
+            "the coordinator has given the member this generation, and no newer one",
+        ),
+        ("Heartbeat", "UNKNOWN_MEMBER_ID", "the coordinator accepted this member only a moment before"),
     ],
 )
 def test_a_coordinator_that_refuses_what_it_gave_is_not_the_members_fault(api: str, error: str, said: str) -> None:
