@@ -65,6 +65,10 @@ REMOVED = _names(
 )  # fmt: skip
 FENCED = _names(Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.UNRELEASED_INSTANCE_ID)
 
+UNKNOWN = Error.UNKNOWN_MEMBER_ID.name
+#: The member has an old generation or epoch.
+OLD = _names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
+
 #: The broker is not the coordinator, or not ready to be.
 NO_COORDINATOR = _names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
 
@@ -154,6 +158,19 @@ FENCED_JOIN = ErrorExplanation(
     1,
     "the coordinator refuses epoch 0, with which a fenced member may always join again",
     "upgrade or fix the broker; until then, restart the client with a new member id",
+)
+
+
+_LOST_STATE = (
+    "the broker must keep what it has given: check its log, and whether a second broker takes itself for the "
+    "coordinator of this group"
+)
+#: What the coordinator refuses although it gave it.
+CONTRADICTED_GENERATION = ErrorExplanation(
+    2, "the coordinator has given the member this generation, and no newer one that is visible here", _LOST_STATE
+)
+CONTRADICTED_MEMBER = ErrorExplanation(
+    1, "the coordinator accepted this member only a moment before, so its session cannot have expired", _LOST_STATE
 )
 
 

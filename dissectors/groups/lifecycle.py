@@ -113,7 +113,9 @@ def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
         group.denied = _extend_streak(group.denied, event, at)
     else:
         if len(lane.refusals) < MAX_STREAKS or error in lane.refusals:
-            lane.refusals[error] = _extend_streak(lane.refusals.get(error), event, at)
+            known = lane.refusals.get(error)
+            streak = lane.refusals[error] = _extend_streak(known, event, at)
+            streak.contradicts = (known is None or known.contradicts) and _is_contradicted(group, lane, event)
         if error in explanations.REMOVED and kind is not EventKind.COMMIT:
             end_member_stalls(group, lane, at)
             lane.set_state(MembershipState.OUT, at)
@@ -124,6 +126,17 @@ def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
         rebalances.discard_rebalance(group)
     elif kind is EventKind.SYNC and lane.state is MembershipState.SYNCING:
         lane.set_state(MembershipState.JOINED, at)
+
+
+def _is_contradicted(group: GroupHistory, lane: Lane, event: Event) -> bool:
+    """Whether the coordinator refuses the newest generation, or a member that it has just accepted."""
+    if lane.state not in (MembershipState.JOINED, MembershipState.SYNCING, MembershipState.MEMBER):
+        return False
+    if event.error in explanations.OLD:
+        newest = group.generation if group.protocol is Protocol.CLASSIC else lane.generation
+        return event.generation == lane.generation == newest >= 0
+    is_new = event.at - lane.since < members.MIN_SESSION
+    return event.error == explanations.UNKNOWN and is_new and lane.rejoin_signals is None
 
 
 def _on_rejoin_signal(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
@@ -175,6 +188,7 @@ def on_close(group: GroupHistory, lane: Lane, by: str | None, at: int) -> None:
 def replaced(group: GroupHistory, lane: Lane, at: int) -> None:
     """The client of a member joined with a new member id and will not use the previous one again."""
     lane.unsynced = 0  # the new member continues the count
+    lane.given_up = bool(lane.refusals or lane.rejoin_signals)
     _lose(group, lane, at)
     lane.end_reason = "its client rejoined with another member id"
     _end_all_refusals(group, lane)

@@ -100,7 +100,10 @@ class Event(Struct, gc=False):  # not tracked by the garbage collector: there ar
 
 
 class Streak(Struct):
-    """Consecutive refusals with the same error; times in ns. `kind` and `api` are those of the last request."""
+    """Consecutive refusals with the same error; times in ns. `kind` and `api` are those of the last request.
+
+    `contradicts`: all of them refuse what the coordinator has given last, or a member that it has just accepted.
+    """
 
     error: str
     kind: EventKind
@@ -109,6 +112,7 @@ class Streak(Struct):
     row: int
     count: int = 1
     api: str = ""
+    contradicts: bool = False
 
 
 class Boundary(Struct, frozen=True):
@@ -178,6 +182,7 @@ class Lane(Struct):
     last: int = 0
     connection_id: str = ""
     end_reason: str = ""  # why the lane ended, as text
+    given_up: bool = False  # its client uses another member id, because its requests with this one were refused
     state: MembershipState = MembershipState.SEEN
     since: int = 0
     generation: int = -1

@@ -43,6 +43,16 @@ _ALL: Final = (
         ),
     ),
     _Contradiction(
+        ("JoinGroup",), Error.ILLEGAL_GENERATION, lambda _asked, _row: True,
+        _transient("a member that joins names no generation, so it cannot be illegal",
+                   "it must answer JoinGroup with the next generation"),
+    ),
+    _Contradiction(
+        ("JoinGroup",), Error.REBALANCE_IN_PROGRESS, lambda _asked, _row: True,
+        _transient("with JoinGroup a member takes part in a rebalance, so none can be in its way",
+                   "it must hold the response back until all members have joined"),
+    ),
+    _Contradiction(
         ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"), Error.INVALID_GROUP_ID,
         lambda asked, _: asked.get("group_id"),
         _final("the group id is not empty, and Kafka accepts any other", "it must accept the group id"),

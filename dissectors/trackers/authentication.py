@@ -28,7 +28,7 @@ from dissectors.sasl.messages import (
 from dissectors.trackers import tracker
 from dissectors.trackers.delegation_tokens import DelegationTokens
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.triggers import Trigger
+from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MS = 1_000_000
 _MOST_LISTENERS = 1000
@@ -239,12 +239,12 @@ class Authentication:
 
 @tracker(
     events=(ResponseReceived,),
-    apis=("Metadata", "SaslAuthenticate"),
-    also=(Trigger((TokenReceived,)),),
+    only=FrameFlags.FIRST,
+    also=(Trigger((ResponseReceived,), ("SaslAuthenticate",)), Trigger((TokenReceived,))),
     needs=(Authentication,),
 )
 class Listeners:
-    """Servers of a run that authenticated a client by SASL, and those that served data without it."""
+    """Servers of a run that authenticated a client by SASL, and those that served one without it."""
 
     def __init__(self) -> None:
         self.sasl: BoundedDict[str, None] = BoundedDict(_MOST_LISTENERS)
@@ -253,7 +253,7 @@ class Listeners:
     def observe(self, event: ResponseReceived | TokenReceived, connection: ConnectionState) -> None:
         """Remember that a server served data, or authenticated a client."""
         phase, message = connection.state(Authentication).phase, getattr(event, "message", None)
-        if message is not None and message.api == "Metadata":
+        if message is not None and message.api not in BEFORE_LOGIN:
             if phase is SaslPhase.NONE:
                 self.open[connection.server] = None
         elif phase is SaslPhase.DONE and connection.server:

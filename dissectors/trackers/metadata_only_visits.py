@@ -28,7 +28,7 @@ REMEMBERED = 10
 class MetadataOnlyVisits:
     """`row` has the end times (ns) of the latest such connections of the client whose connection has just ended.
 
-    It is empty if this connection did more, or if another rule explains its end.
+    It is empty if this connection did more, or if another rule explains its end: the server closed it upon a request.
     """
 
     def __init__(self) -> None:
@@ -41,6 +41,8 @@ class MetadataOnlyVisits:
         flight = connection.state(InFlight)
         if event.by not in ("client", "server") or not flight.served or flight.explains_problems(event.at):
             return
+        if event.by == "server" and flight.waiting:
+            return  # it closed upon a request
         if connection.state(VersionRefusals).unheeded(connection):
             return
         lookup = connection.run.state(BrokerLookups).of(connection, connection.client_id)

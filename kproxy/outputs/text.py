@@ -58,12 +58,16 @@ _NAME_WIDTH = 28
 _LOGIN = frozenset({"SaslAuthenticate", None})
 
 
+#: The rule about secrets that kproxy withholds. Its findings are in the trace and in summaries.
+WITHHELD = "K004"
+
+
 class TextOutput:
     """Writes lines as text.
 
     Args:
         file: The output; with colours only if it is a terminal and NO_COLOR is not set.
-        quiet: Write only findings and gaps.
+        quiet: Write only findings and gaps, but not that a secret is withheld (K004): that is no fault.
         verbose: Also write the client of responses, what was rewritten, and bodies.
         above: Returns rows to write before those of a line.
     """
@@ -87,7 +91,7 @@ class TextOutput:
         """Whether a line of the trace has any row."""
         return (
             not self._quiet
-            or bool(getattr(line, "findings", None))
+            or any(each.code != WITHHELD for each in getattr(line, "findings", ()))
             or isinstance(line, GapLine | FindingLine | StallLine)
         )
 
@@ -121,7 +125,8 @@ class TextOutput:
                 for text in _body(line.body):
                     yield [(" " * 27 + text, "dim")]
             for finding in line.findings:
-                yield from finding_rows(finding)
+                if not (self._quiet and finding.code == WITHHELD):
+                    yield from finding_rows(finding)
             if line.repeats and not self._quiet:
                 yield _repeats_row(line.repeats)
         elif isinstance(line, FindingLine):

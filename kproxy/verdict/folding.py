@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -13,29 +14,36 @@ from kproxy.verdict.cause import Cause
 #: reported early by a rule that knows little, and later by one that knows more.
 EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C002": ("C004", "C020"),
-    "C004": ("G001", "G002", "G004"),
+    "C004": ("G001", "G002", "G004", "M"),
     "C012": ("C004", "C020", "G001", "G002", "G004"),
-    "C013": ("L", "M", "X"),
-    "C017": ("L", "M", "V", "X"),
-    "C020": ("C004", "C006", "C007", "G001", "G002", "G004"),
+    "C013": ("C015", "C022", "L", "M", "V007", "X"),
+    "C015": ("C022",),
+    "C017": ("C013", "C015", "C022", "L", "M", "V", "X"),
+    "C020": ("C004", "C006", "C007", "G001", "G002", "G004", "M"),
     "E005": ("S032", "S033", "S035", "S074"),
     "G001": ("S014",),
     "G003": ("S013",),
+    "G005": ("S078",),
     "G006": ("S019",),
-    "G007": ("S013", "S019", "E", "L", "M"),
-    "G008": ("S016", "L"),
-    "G009": ("S015", "S020", "E", "L"),
+    "G007": ("S013", "S019", "E", "L", "M", "S078"),
+    "G008": ("S016", "L", "S078"),
+    "G009": ("S015", "S020", "E", "L", "S064", "S078"),
     "G010": ("E", "S064"),
-    "G011": ("S020", "E"),
+    "G011": ("S020", "E", "S078"),
     "G013": ("C001", "C004", "C020", "L", "M"),
     "G014": ("S022", "S023", "E"),
-    "S012": ("G008", "S016"),
+    "S012": ("G008", "S016", "S078"),
     "S019": ("C004", "C020", "G013"),
+    "S020": ("S078",),
     "X008": ("X013",),
 }
 
 #: Causes that are compared with a possible consequence, the most urgent ones.
 _MAX_CANDIDATES: Final = 100
+#: Findings about connections that a server closes. The client sends the request again on another connection, so they
+#: are also linked by the request that they name.
+_CLOSED: Final = frozenset({"C013", "C015", "C022", "V007"})
+_REQUEST: Final = re.compile(r"\b[A-Z]\w+ v\d+\b")
 
 
 def explain(ranked: Sequence[Cause]) -> None:
@@ -50,13 +58,22 @@ def explain(ranked: Sequence[Cause]) -> None:
         if code not in candidates:
             found = (each for each in judged if each.finding.code.startswith(codes))
             candidates[code] = list(islice(found, _MAX_CANDIDATES))
-        parent = next((each for each in candidates[code] if each is not cause and cause.meets(each)), None)
+        parent = next((each for each in candidates[code] if each is not cause and _belongs_together(cause, each)), None)
         if parent is not None:
             parents[cause] = parent
     for cause in parents:
         if (root := _root(cause, parents)) is not cause:
             cause.explained_by = root
             root.consequences.append(cause)
+
+
+def _belongs_together(cause: Cause, other: Cause) -> bool:
+    if cause.meets(other):
+        return True
+    if not {cause.finding.code, other.finding.code} <= _CLOSED:
+        return False
+    request, same = (_REQUEST.search(each.finding.message) for each in (cause, other))
+    return request is not None and same is not None and request[0] == same[0]
 
 
 def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:

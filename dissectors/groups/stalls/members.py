@@ -34,12 +34,19 @@ MIN_LOSS = 3 * SECOND
 #: Kafka's default session timeout (ns). A member that disappeared earlier is reported only if others are active.
 SESSION_TIMEOUT = 45 * SECOND
 
+#: A session lasts at least this long (ns): the default of group.min.session.timeout.ms, less a second.
+MIN_SESSION = 5 * SECOND
+
 #: A response is late after this time (ns), except to JoinGroup and SyncGroup.
 MAX_LATENCY = 5 * SECOND
 
 MIN_REJOIN_SIGNALS = 3  # consecutive REBALANCE_IN_PROGRESS errors,
 MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
+
+
+#: Errors that no join with epoch 0 can have.
+_FENCED_JOINS = (Error.FENCED_MEMBER_EPOCH.name, Error.UNKNOWN_MEMBER_ID.name)
 
 
 def is_well(lane: Lane, at: int) -> bool:
@@ -111,7 +118,7 @@ def silence(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     """A member that disappeared without LeaveGroup."""
     since = lane.since
-    if lane.state is not MembershipState.LOST or at - since < MIN_LOSS:
+    if lane.state is not MembershipState.LOST or lane.given_up or at - since < MIN_LOSS:
         return
     others = any(each.state is MembershipState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
     if not others and at - since > SESSION_TIMEOUT:
@@ -152,8 +159,11 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
     explanation = explanations.explanation(streak.error)
-    if streak.kind is EventKind.JOIN and streak.error == Error.FENCED_MEMBER_EPOCH.name:
+    if streak.kind is EventKind.JOIN and streak.error in _FENCED_JOINS and group.protocol is not Protocol.CLASSIC:
         explanation = explanations.FENCED_JOIN
+    elif streak.contradicts:
+        is_old = streak.error in explanations.OLD
+        explanation = explanations.CONTRADICTED_GENERATION if is_old else explanations.CONTRADICTED_MEMBER
     commit = streak.kind is EventKind.COMMIT
     if streak.count < (1 if commit else explanation.threshold):
         return

@@ -130,9 +130,6 @@ ERRORS: Final[JudgementsByApi] = {
         "raise message.format.version of the topic, or look up the earliest or latest offset",
     ),
     # Groups
-    ("JoinGroup", Error.REBALANCE_IN_PROGRESS): routine(
-        "the group is completing a rebalance", "the client must send JoinGroup again", patience=60.0
-    ),
     ("OffsetCommit", Error.REBALANCE_IN_PROGRESS): routine(
         "the group is rebalancing, so the commit may belong to partitions that the member loses",
         "the client must rejoin, and commit again after it",

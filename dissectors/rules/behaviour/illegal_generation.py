@@ -10,6 +10,7 @@ from dissectors.messages import summary
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
+from dissectors.trackers.granted_generations import GrantedGenerations
 from dissectors.trackers.members import Members
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
@@ -30,7 +31,7 @@ class _Refused(Recurrence):
     events=(ResponseReceived,),
     apis=("Heartbeat", "SyncGroup", "OffsetCommit"),
     only=FrameFlags.REFUSED,
-    needs=(Members,),
+    needs=(GrantedGenerations, Members),
     since="0.1",
     blame="client",
 )
@@ -43,7 +44,8 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
 
     ## Usual cause
     The work between two polls took longer than `max.poll.interval.ms`, the group continued without the member, and it
-    commits afterwards. A single heartbeat that crosses a rebalance is reported as info.
+    commits afterwards. A single heartbeat that crosses a rebalance is reported as info. S078 covers a coordinator that
+    refuses the newest generation.
 
     ## Example
     ```story
@@ -64,6 +66,14 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     < {"topics": [{"name": "t", "partitions": [{}]}]}
     ```
 
+    The generation is the newest one that was seen, so that it has not ended:
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 5, "member_id": "m-1", "leader": "m-1"}
+    > Heartbeat v3 {"group_id": "g", "generation_id": 5, "member_id": "m-1"}
+    < {"error_code": 22}
+    ```
+
     ## Sources
     https://kafka.apache.org/protocol#protocol_error_codes
     https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
@@ -72,8 +82,8 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     if message is None or asked is None:
         return
     error = next((each for each in summary.errors(message) if each.code == _ILLEGAL_GENERATION), None)
-    if error is None:
-        return
+    if error is None or connection.run.state(GrantedGenerations).contradiction is not None:
+        return  # or the generation has not ended, as far as is visible (S078)
     group, member_id = asked.get("group_id", ""), asked.get("member_id", "")
     generation = asked.get("generation_id", asked.get("generation_id_or_member_epoch"))
     member = connection.run.state(Members).find(group, member_id)

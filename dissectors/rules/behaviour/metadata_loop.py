@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from dissectors.connections.addresses import canonical, split
 from dissectors.connections.events import ResponseReceived
@@ -12,10 +13,14 @@ from dissectors.rules.behaviour.advertised_unreachable import cannot_reach_broke
 from dissectors.trackers.broker_lookups import BrokerLookups
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.cluster_views import ClusterViews
+from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.state import ConnectionState
 
 #: Reported after this many identical responses within `broker_lookups.WINDOW`, without other requests.
 ANSWERS = 10
+
+#: The most connections of a client that are considered.
+_MOST_CONNECTIONS = 100
 
 
 @rule(
@@ -23,7 +28,7 @@ ANSWERS = 10
     severity=Severity.ERROR,
     events=(ResponseReceived,),
     apis=("Metadata",),
-    needs=(BrokerLookups, ClusterViews),
+    needs=(BrokerLookups, ClusterViews, ConnectionsByClient),
     since="0.1",
     blame="network",
 )
@@ -124,8 +129,9 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     brokers = list(endpoints(message.as_sent))
     if not brokers:
         return
-    dialled = split(connection.dialled)
-    elsewhere = [each for each in brokers if (canonical(each.host), each.port) != dialled]
+    others = connection.run.state(ConnectionsByClient).others(connection)
+    reached = {split(each.dialled) for each in (connection, *islice(others, _MOST_CONNECTIONS))}
+    elsewhere = [each for each in brokers if (canonical(each.host), each.port) not in reached]
     broker = (elsewhere or brokers)[0]
     text = (
         f"client {client_id!r} got the same Metadata {lookup.identical} times within "

@@ -9,6 +9,7 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.trackers.granted_generations import GrantedGenerations
 from dissectors.trackers.groups import MAX_GROUPS, MisledGroups
 from dissectors.trackers.state import ConnectionState
 
@@ -33,7 +34,7 @@ class _Generations:
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("JoinGroup", "SyncGroup"),
-    needs=(MisledGroups,),
+    needs=(GrantedGenerations, MisledGroups),
     since="0.1",
     blame="client",
 )
@@ -102,6 +103,8 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
         baselines[group] = (generation, event.at)
         if generations.assigned.pop(group, None) is False:
             return  # not a member that leaves, but members that get no assignment
+        if connection.run.state(GrantedGenerations).is_contradicted(connection.server, group, event.at):
+            return  # no member leaves: the coordinator refuses what it gave (S078)
         yield Problem(
             f"group {group!r} went through {generation - first} generations in {(event.at - since) / 1e9:.0f} s, "
             f"and is now at {generation}",

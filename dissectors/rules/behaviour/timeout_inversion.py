@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
-from dissectors.connections.events import ConnectionEnded
+from dissectors.connections.events import ConnectionEnded, DeadlinePassed
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import allowed_ms
+from dissectors.trackers.connections_by_client import ConnectionsByClient
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 
@@ -20,6 +22,9 @@ _THRESHOLD = 3
 _TOLERANCE = 0.05
 _MAX_CLIENTS = 10_000
 
+#: A client that gives up on one request keeps its other connections, or opens another at once (ns).
+_RETRIES_WITHIN = 2_000_000_000
+
 
 class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
     """Per client (host and client id) and API: the waiting times (ms) of the last abandoned requests."""
@@ -28,15 +33,32 @@ class _Abandoned(BoundedDict[tuple[str, str | None, str], deque[float]]):
         super().__init__(_MAX_CLIENTS)
 
 
+@dataclass(frozen=True, slots=True)
+class _GivenUp:
+    """A request whose connection the client has closed, and the client's connections that were open then (`beside`)."""
+
+    api: str
+    waited: float
+    allowed: int
+    beside: frozenset[int]
+
+
+class _Closed(BoundedDict[tuple[str, str | None], int]):
+    """When each client (host and client id) last closed a connection (ns)."""
+
+    def __init__(self) -> None:
+        super().__init__(_MAX_CLIENTS)
+
+
 @rule(
     "S039",
     severity=Severity.WARNING,
-    events=(ConnectionEnded,),
-    needs=(RebalanceTimeouts,),
+    events=(ConnectionEnded, DeadlinePassed),
+    needs=(ConnectionsByClient, RebalanceTimeouts),
     since="0.1",
     blame="client",
 )
-def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
+def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client waits for a response at least as long as it allows the server to take.
 
     ## Why it matters
@@ -45,25 +67,26 @@ def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> It
 
     ## Usual cause
     The client's socket or request timeout is shorter than fetch.max.wait.ms, or than the rebalance timeout for
-    JoinGroup. Three closes after the same time (within 5 %, at least a second) count as a timeout; a client that
-    simply exits leaves at any time.
+    JoinGroup. Three closes after the same time (within 5 %, at least a second) count as a timeout, if the client
+    continues on its other connections or opens another within 2 s. A client that is closed ends all of its connections.
 
     ## Example
     ```story
     > Fetch v11 {"max_wait_ms": 60000}
     +10s
     close by=client how=fin
+    open 2 client=10.0.0.101:50001
     2> Fetch v11 {"max_wait_ms": 60000}
     +10s
     2 close by=client how=fin
-    open 3 client=10.0.0.101:50001
+    open 3 client=10.0.0.101:50002
     3> Fetch v11 {"max_wait_ms": 60000}
     +10s
     3 close by=client how=fin
-    open 4 client=10.0.0.101:50002
+    open 4 client=10.0.0.101:50003
     4> Fetch v11 {"max_wait_ms": 60000}
-    +10s
-    4 close by=client how=fin
+    +3s
+    4< {}
     ```
 
     ## Looks alike
@@ -71,21 +94,33 @@ def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> It
     > Fetch v11 {"max_wait_ms": 60000}
     +10s
     close by=client how=fin
-    open 3 client=10.0.0.101:50001
-    3> Fetch v11 {"max_wait_ms": 60000}
+    open 2 client=10.0.0.101:50001
+    2> Fetch v11 {"max_wait_ms": 60000}
     +25s
-    3 close by=client how=fin
-    open 4 client=10.0.0.101:50002
-    4> Fetch v11 {"max_wait_ms": 60000}
+    2 close by=client how=fin
+    open 3 client=10.0.0.101:50002
+    3> Fetch v11 {"max_wait_ms": 60000}
     +5s
-    4 close by=client how=fin
+    3 close by=client how=fin
+    open 4 client=10.0.0.101:50003
+    4> Fetch v11 {"max_wait_ms": 60000}
+    +3s
+    4< {}
     ```
 
     ## Sources
     https://github.com/redpanda-data/redpanda/issues/31423
     https://github.com/apache/kafka/pull/5962
     """
-    if event.by != "client" or not event.unanswered:
+    if isinstance(event, DeadlinePassed):
+        yield from _judge(event.about, connection)
+        return
+    if event.by != "client":
+        return
+    client = host_of(connection.client), connection.client_id
+    closed = connection.run.state(_Closed)
+    closed_at, closed[client] = closed.get(client), event.at
+    if not event.unanswered:
         return
     first = event.unanswered[0]
     message = first.message
@@ -95,15 +130,28 @@ def timeout_inversion(event: ConnectionEnded, connection: ConnectionState) -> It
     allowed = allowed_ms(message, connection.run.state(RebalanceTimeouts))
     if waited >= allowed:
         return
-    key = (host_of(connection.client), connection.client_id, message.api)
+    beside = frozenset(map(id, connection.run.state(ConnectionsByClient).others(connection)))
+    if not beside and closed_at is not None and event.at - closed_at <= _RETRIES_WITHIN:
+        return  # the last of several connections that the client closes
+    given_up = _GivenUp(message.api, waited, allowed, beside)
+    connection.expect("S039", connection.connection_id, by=event.at + _RETRIES_WITHIN, about=given_up)
+
+
+def _judge(given_up: _GivenUp, connection: ConnectionState) -> Iterator[Problem]:
+    """Whether a client has again given up on a request, and goes on."""
+    now = list(connection.run.state(ConnectionsByClient).others(connection))
+    if not (any(id(each) in given_up.beside for each in now) if given_up.beside else now):
+        return  # the client was closed
+    api, waited, allowed = given_up.api, given_up.waited, given_up.allowed
+    key = (host_of(connection.client), connection.client_id, api)
     times = connection.run.state(_Abandoned).touch(key, lambda: deque(maxlen=_THRESHOLD))
     times.append(waited)
     if len(times) == _THRESHOLD and max(times) - min(times) <= _TOLERANCE * waited:
         yield Problem(
-            f"client {connection.client_id!r} repeatedly gives up on {message.api} after {waited / 1000:.3g} s, "
+            f"client {connection.client_id!r} repeatedly gives up on {api} after {waited / 1000:.3g} s, "
             f"but allows the server up to {allowed / 1000:g} s",
             hint="make the client's request timeout longer than the time it allows the server",
             expected=f"at least {allowed / 1000:g} s",
             got=f"{waited / 1000:.3g} s",
-            cause=message.api,
+            cause=api,
         )

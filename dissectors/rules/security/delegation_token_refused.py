@@ -90,7 +90,8 @@ def delegation_token_refused(event: ResponseReceived, connection: ConnectionStat
     else:
         return
     yield Problem(
-        f"server {connection.server} refuses {message.api} of client {connection.client_id!r}: {reason}",
+        f"server {connection.server} refuses {message.api} of client {connection.client_id!r} with "
+        f"{Error(code).name}: {reason}",
         hint=hint,
         **locate(message, "error_code"),
         cause=str(code),

@@ -37,7 +37,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     ## Usual cause
     The client lacks security.protocol=SASL_PLAINTEXT or SASL_SSL, or uses the wrong port. kproxy is certain if it saw
     another login to the same listener. Otherwise it counts, because a broker may close for other reasons: the first
-    two times are info.
+    two times are info. A listener that has served a client without SASL does not require it: see C013 and C015.
 
     ## Example
     ```story
@@ -65,6 +65,16 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     2 close by=client how=fin
     ```
 
+    The listener has served a client without SASL:
+    ```story
+    1> ListGroups v2
+    1< {}
+    2> ApiVersions v0
+    2< {"api_keys": [{"api_key": 3, "max_version": 9}]}
+    2> Metadata v9 {"topics": null}
+    2 close by=server how=fin
+    ```
+
     ## Sources
     https://kafka.apache.org/protocol#sasl_handshake
     https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka_broker.c
@@ -72,13 +82,20 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != TURNED_AWAY:
         return
-    ending = f"server {connection.server} closed at the first {endings.unanswered[0].message.api}"
-    hint = "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
+    api = endings.unanswered[0].message.api
+    ending = f"server {connection.server} closed at the first {api}"
+    login = (
+        "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
+    )
     if connection.server in connection.run.state(Listeners).sasl:
-        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=hint)
+        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=login)
         return
     times = connection.run.state(_Rejections).count(connection.server, event.at)
-    if times < _THRESHOLD:
-        yield Problem(f"{ending} unanswered: it may require SASL", severity=Severity.INFO, hint=hint)
-    else:
-        yield Problem(f"{ending} unanswered, {times} times: it seems to require SASL", hint=hint, cause="again")
+    again, severity = ("", Severity.INFO) if times < _THRESHOLD else (f", {times} times", None)
+    yield Problem(
+        f"{ending} and did not answer it{again}; it has served no client without SASL, so the listener may be one that "
+        "requires it",
+        severity=severity,
+        hint=f"if the listener requires SASL, {login}; if not, the broker's log says why it closes at {api}",
+        cause="again" if again else "",
+    )

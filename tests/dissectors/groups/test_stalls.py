@@ -277,7 +277,7 @@ def test_a_client_that_is_somebody_new_each_time_it_joins() -> None:
 def test_what_is_refused_is_told_with_what_it_means(api: str, error: str, times: int, kind: str, severity: str) -> None:
     story = two_members(until=3)
     for number in range(times):
-        story.say(3 + number, "a", api, error=error, generation_id=1)
+        story.say(3 + number, "a", api, error=error, generation_id=0)
     [stall] = [each for each in story.stalls(3 + times) if each.waiting == ("a" + TAIL,)]
     assert (stall.kind, stall.severity, stall.since) == (kind, severity, BEGAN + 3_001_000_000)
     assert error in stall.text
@@ -289,6 +289,44 @@ def test_a_generation_that_is_over_once_is_what_happens_in_a_rebalance() -> None
     story = two_members()
     story.say(10, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=0)
     assert story.stalls(11) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "said"),
+    [
+        (
+            "OffsetCommit",
+            "ILLEGAL_GENERATION",
+            "the coordinator has given the member this generation, and no newer one",
+        ),
+        (
+            "OffsetCommit",
+            "STALE_MEMBER_EPOCH",
+            "the coordinator has given the member this generation, and no newer one",
+        ),
+        ("Heartbeat", "UNKNOWN_MEMBER_ID", "the coordinator accepted this member only a moment before"),
+    ],
+)
+def test_a_coordinator_that_refuses_what_it_gave_is_not_the_members_fault(api: str, error: str, said: str) -> None:
+    story = two_members(until=3)
+    story.say(3, "a", api, error=error, generation_id=1)
+    [stall] = [each for each in story.stalls(4) if each.waiting == ("a" + TAIL,)]
+    assert said in stall.text
+    assert stall.hint.startswith("the broker must keep what it has given")
+    later = two_members(until=30)
+    later.say(30, "a", api, error=error, generation_id=0)
+    assert not any(said in each.text for each in later.stalls(31))
+
+
+def test_a_client_that_takes_a_new_member_id_because_it_was_refused_has_not_disappeared() -> None:
+    for error, known in ("REBALANCE_IN_PROGRESS", 0), ("", 1):
+        story = two_members()
+        story.say(10, "a", "SyncGroup", **({"error": error} if error else {}), generation_id=1)
+        story.answer(story.ask(11, "a", "JoinGroup", member=None), 11.1, generation_id=1, member_id="a-2")
+        for second in range(11, 20):
+            story.say(second, "b", "Heartbeat", generation_id=1)
+        lost = [each for each in story.stalls(20) if each.kind is StallKind.LOST]
+        assert len(lost) == known
 
 
 def test_what_is_accepted_again_is_over() -> None:

@@ -313,3 +313,17 @@ def test_a_name_matches_an_address_with_its_port_that_nobody_reached() -> None:
     assert finding.message.endswith("nothing listens there (10.0.7.7:9092)")
     unanswered = "unreachable client=10.0.0.9:50002 server=10.0.7.7:9092 reason=NO_ANSWER"
     assert "there is no answer" in told(named, unanswered, "+6s")[0].message
+
+
+def test_an_address_that_the_client_has_reached_is_not_unreachable() -> None:
+    ask = """1> Metadata v1 {"topics": [{"name": "t"}]}
+1< {"brokers": [{"host": "b.example.com", "port": 9092}], "topics": [{"name": "t", "partitions": [{}]}]}
++100ms
+"""
+    opened = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092\n"
+    [unclear] = findings(opened + 20 * ask, "S005")
+    assert "check whether the client can resolve and reach b.example.com:9092" in (unclear.hint or "")
+    other = "open 2 client=10.0.0.9:50002 server=b.example.com:9092\n2> ApiVersions v0 {}\n2< {}\n"
+    [refused] = findings(opened + other + 20 * ask, "S005")
+    assert refused.blame == "client"
+    assert "to which it is connected" in refused.message

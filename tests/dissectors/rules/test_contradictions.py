@@ -261,3 +261,70 @@ def test_user_data_with_a_generation_from_the_past(generation: int) -> None:
 )
 def test_user_data_that_fits(story: str) -> None:
     assert not findings(story, "S075")
+
+
+def assigned(generation: int, *members: str, leader_only: bool = False) -> str:
+    """All members join and get their assignment in a generation; each has its own connection, the first leads."""
+    rows = [{"member_id": each} for each in members]
+    asked = '{"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "%s"}'
+    visible = members[:1] if leader_only else members
+    lines = [f"{number}> JoinGroup v5 {asked % member}\n" for number, member in enumerate(visible, 1)]
+    for number, member in enumerate(visible, 1):
+        answer = {"generation_id": generation, "leader": members[0], "member_id": member, "members": rows}
+        lines.append(f"{number}< {json.dumps(answer)}\n")
+        rows = []
+    for number, member in enumerate(visible, 1):
+        sync = {"group_id": "g", "generation_id": generation, "member_id": member}
+        lines.append(f"{number}> SyncGroup v3 {json.dumps(sync)}\n{number}< {{}}\n")
+    return "".join(lines) + "+1s\n"
+
+
+def beat(generation: int, error: int, *, api: str = "Heartbeat v3", by: str = "1", member: str = "a") -> str:
+    name = "generation_id_or_member_epoch" if "Commit" in api else "generation_id"
+    asked: dict[str, Any] = {"group_id": "g", name: generation, "member_id": member}
+    answer: dict[str, Any] = {"error_code": error}
+    if "Commit" in api:
+        asked["topics"] = [{"name": "t", "partitions": [{"committed_offset": 1}]}]
+        answer = {"topics": [{"name": "t", "partitions": [{"error_code": error}]}]}
+    return f"{by}> {api} {json.dumps(asked)}\n{by}< {json.dumps(answer)}\n"
+
+
+def test_a_rebalance_that_nobody_asked_for_is_the_coordinators() -> None:
+    story = "".join(assigned(n, "a", "b") + beat(n, 27) for n in range(1, 30))
+    first, *_ = findings(story, "S078")
+    assert "with REBALANCE_IN_PROGRESS for the 3rd time" in first.message
+    assert "leads to the same 2 members" in first.message
+    assert not findings(story, "S012")
+    # as soon as a member asks for it, leaves, is somebody else or is not visible, somebody may be the reason
+    asks = assigned(0, "b").splitlines()[0].removeprefix("1") + "\n"
+    asked = "".join(assigned(n, "a", "b") + f"{n + 2}{asks}" + beat(n, 27) for n in range(1, 9))
+    assert not findings(asked, "S078")
+    assert not findings("".join(assigned(n, "a", f"b{n}") + beat(n, 27) for n in range(1, 9)), "S078")
+    assert not findings("".join(assigned(n, "a", "b", leader_only=True) + beat(n, 27) for n in range(1, 9)), "S078")
+    leaving = '2> LeaveGroup v1 {"group_id": "g", "member_id": "b"}\n2< {}\n'
+    assert not findings("".join(assigned(n, "a", "b") + leaving + beat(n, 27) for n in range(1, 9)), "S078")
+    seldom = "".join(assigned(n, "a", "b") + "+61s\n" + beat(n, 27) for n in range(1, 9))
+    assert not findings(seldom, "S078")
+
+
+@pytest.mark.parametrize("api", ["Heartbeat v3", "OffsetCommit v7"])
+def test_the_newest_generation_is_not_illegal(api: str) -> None:
+    story = "".join(assigned(n, "a") + beat(n, 22, api=api) for n in (1, 2))
+    [finding] = findings(story, "S078")
+    assert "2 times in a row" in finding.message
+    assert "for generation 2, which it gave member 'a' 1 s before" in finding.message
+    assert not findings(story, "S020")
+    accepted = assigned(1, "a") + beat(1, 22, api=api) + beat(1, 0, api=api) + beat(1, 22, api=api)
+    assert not findings(accepted, "S078")
+    moved = "".join(assigned(n, "a") + assigned(n + 1, "b", leader_only=True) + beat(n, 22, api=api) for n in (1, 3))
+    assert not findings(moved, "S078")
+    assert findings(moved, "S020")
+
+
+def test_a_member_whose_session_lasts_is_not_unknown() -> None:
+    story = assigned(1, "a") + beat(1, 25) + assigned(2, "b", leader_only=True) + beat(2, 25, member="b")
+    [finding] = findings(story, "S078")
+    assert "it accepted a request of member 'b' 1 s before, which has not left" in finding.message
+    for between in "+11s\n", '1> LeaveGroup v1 {"group_id": "g", "member_id": "a"}\n1< {}\n':
+        assert not findings(2 * (assigned(1, "a") + between + beat(1, 25)), "S078")
+    assert not findings(2 * (assigned(1, "a") + beat(1, 27) + "+2s\n" + beat(1, 25)), "S078")

@@ -341,3 +341,11 @@ class TestRequestWaits:
     def test_a_long_poll_waits_as_long_as_it_says(self) -> None:
         assert findings(f"{FETCH}+64s", "C020") == []
         assert len(findings(f"{FETCH}+66s", "C020")) == 1
+
+
+def test_connections_that_the_server_closes_upon_a_request_are_no_reconnect_storm() -> None:
+    visit = "open {0} client=10.0.0.9:{0}\n{0}> Metadata v8 {{}}\n{0}< {{}}\n{1}{0} close by={2} how=fin\n+1s\n"
+    asked = [visit.format(n, f"{n}> InitProducerId v1 {{}}\n", "server") for n in range(10, 22)]
+    assert not findings("".join(asked), "C017")
+    assert findings("".join(asked), "C015")
+    assert findings("".join(visit.format(n, "", "server") for n in range(10, 22)), "C017")

@@ -160,7 +160,7 @@ def join(epoch: int, code: int) -> str:
 def test_a_broker_that_fences_joins_is_to_blame() -> None:
     [finding] = findings(12 * join(0, 110), "S064")
     assert finding.blame == "broker"
-    assert "with member_epoch 0 were refused with FENCED_MEMBER_EPOCH" in finding.message
+    assert "(ConsumerGroupHeartbeat with member_epoch 0) were refused with FENCED_MEMBER_EPOCH" in finding.message
     assert "the broker must accept epoch 0" in finding.message
 
 

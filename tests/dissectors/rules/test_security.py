@@ -100,6 +100,9 @@ def test_a_listener_that_closes_on_the_first_request_is_suspected_then_accused()
         close by=server how=fin
     """
     assert [each.severity for each in findings(3 * refused, "X006")] == ["info", "error"]
+    assert "closed at the first Metadata and did not answer it, 3 times" in findings(3 * refused, "X006")[-1].message
+    served = "        2> ListGroups v2\n        2< {}" + 3 * refused
+    assert [each.code for each in findings(served) if each.severity != "info"] == ["C013", "V007"]
 
 
 def test_a_server_that_closes_after_two_seconds_does_not_want_sasl() -> None:

@@ -63,11 +63,32 @@ def test_a_join_that_is_given_up_before_the_rebalance_timeout_is_an_inversion() 
 +30s
 close by=client how=fin
 """
-    [finding] = findings(3 * story, "S039")
+    [finding] = findings(4 * story, "S039")
     assert "gives up on JoinGroup after 30 s" in finding.message
     assert "up to 60 s" in finding.message
-    assert not findings(3 * story.replace("+30s", "+61s"), "S039")
-    assert not findings(3 * story.replace("by=client", "by=server"), "S039")
+    assert not findings(4 * story.replace("+30s", "+61s"), "S039")
+    assert not findings(4 * story.replace("by=client", "by=server"), "S039")
+
+
+def test_a_consumer_that_is_closed_during_a_fetch_has_not_given_up() -> None:
+    run = """
+open {0} client=10.0.0.101:{0}
+{0}> Fetch v11 {{"max_wait_ms": 5000}}
+open {1} client=10.0.0.101:{1}
+{1}> Heartbeat v3 {{"group_id": "g"}}
+{1}< {{}}
++2s
+{ends}
+"""
+    first_other, first_fetch = (
+        "{1} close by=client how=fin\n{0} close by=client how=fin",
+        "{0} close by=client how=fin\n+5ms\n{1} close by=client how=fin",
+    )
+    for ends in first_other, first_fetch:
+        runs = [run.format(n, n + 1, ends=ends.format(n, n + 1)) for n in range(10, 20, 2)]
+        assert not findings("".join(runs), "S039")
+    kept = [run.format(n, n + 1, ends=f"{n} close by=client how=fin") for n in range(10, 20, 2)]
+    assert len(findings("".join(kept), "S039")) == 1  # its other connections stay
 
 
 def test_a_found_time_is_forgotten_after_a_minute_and_known_per_isolation_level() -> None:

@@ -91,6 +91,13 @@ def test_quiet_shows_only_what_is_wrong() -> None:
     assert text(REQUEST, quiet=True) == ""
     assert "L001" in text(RESPONSE, quiet=True)
     assert "gap" in text(GapLine(**COMMON, direction="request", bytes=3, reason="behind"), quiet=True)
+    withheld = FindingEntry("K004", "redacted", "info", "CreateTopics carries secrets")
+    secret = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[withheld])
+    assert "K004" in text(secret)
+    assert text(secret, quiet=True) == ""
+    wrong = RequestLine(**COMMON, **ENDS, size=1, offset=0, findings=[withheld, *RESPONSE.findings])
+    assert "L001" in text(wrong, quiet=True)
+    assert "K004" not in text(wrong, quiet=True)
 
 
 def test_verbose_shows_the_body_as_fields() -> None:

@@ -172,6 +172,20 @@ def test_a_consequence_is_below_its_cause_only_on_the_same_connection() -> None:
     assert codes(collected(late, elsewhere).verdict()) == ["C004", "C020"]
 
 
+def test_closed_connections_are_one_cause_if_they_are_about_the_same_request() -> None:
+    def closed(code: str, connection_id: str, message: str) -> FindingLine:
+        found = waits(code, "error", 7, connection_id)
+        found.message = message
+        return found
+
+    first = closed("C013", "n-1", "the server closed the connection while Metadata v1 (correlation id 1) waited")
+    field = closed("C022", "n-2", "the request is right; b:9092 closes Metadata v1 only if topics is null")
+    [cause] = collected(first, field).verdict()
+    assert (cause.finding.code, codes(cause.consequences)) == ("C022", ["C013"])
+    other = closed("C022", "n-2", "the request is right; b:9092 closes Fetch v1 only if topics is null")
+    assert sorted(codes(collected(first, other).verdict())) == ["C013", "C022"]
+
+
 def test_repeats_with_and_without_a_mark_count_once() -> None:
     first, second = request(1), request(2)
     marked = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])

@@ -1,0 +1,138 @@
+"""S078: a coordinator that refuses the generation, or the member, that it has just accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages import summary
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas.codes import Error
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.granted_generations import GrantedGenerations, SelfContradiction
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.wire.paths import parts
+
+#: Reported from this refusal in a row on, and from this rebalance that nobody asked for.
+REFUSALS = 2
+REBALANCES = 3
+
+
+@rule(
+    "S078",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("SyncGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat"),
+    only=FrameFlags.REFUSED,
+    needs=(GrantedGenerations,),
+    since="0.1",
+    blame="broker",
+)
+def coordinator_contradicts_itself(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a coordinator accepts the generation and the member id that it gave last.
+
+    ## Why it matters
+    The members do as the protocol says and can never get any further: they rejoin, get a new generation, and are
+    refused again. Everything that they read is read again. It looks as if a member kept leaving, or were too slow.
+
+    ## Usual cause
+    A coordinator, or a proxy in front of it, that has lost the state of the group or reads the wrong one: two brokers
+    that both take themselves for the coordinator, a broker that does not implement the group protocol correctly. It is
+    reported if twice in a row the newest generation or epoch is refused as old (ILLEGAL_GENERATION,
+    STALE_MEMBER_EPOCH), or a member as unknown whose session cannot have expired; and at the third rebalance
+    (REBALANCE_IN_PROGRESS) that no member asked for, if all members are visible and each led to the same members.
+
+    ## Example
+    ```story
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 5, "member_id": "m-1", "leader": "m-1", "members": [{"member_id": "m-1"}]}
+    > SyncGroup v3 {"group_id": "g", "generation_id": 5, "member_id": "m-1"}
+    < {}
+    +1s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 5, "member_id": "m-1"}
+    < {"error_code": 22}
+    > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": "m-1"}
+    < {"generation_id": 6, "member_id": "m-1", "leader": "m-1", "members": [{"member_id": "m-1"}]}
+    > SyncGroup v3 {"group_id": "g", "generation_id": 6, "member_id": "m-1"}
+    < {}
+    +1s
+    > Heartbeat v3 {"group_id": "g", "generation_id": 6, "member_id": "m-1"}
+    < {"error_code": 22}
+    ```
+
+    ## Looks alike
+    The group has gone on without the member:
+    ```story
+    1> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    1< {"generation_id": 5, "member_id": "m-1", "leader": "m-1", "members": [{"member_id": "m-1"}]}
+    2> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    2< {"generation_id": 6, "member_id": "m-2", "leader": "m-2", "members": [{"member_id": "m-2"}]}
+    1> OffsetCommit v7 {"group_id": "g", "generation_id_or_member_epoch": 5, "member_id": "m-1", "topics": [
+       {"name": "t", "partitions": [{"committed_offset": 7}]}]}
+    1< {"topics": [{"name": "t", "partitions": [{"error_code": 22}]}]}
+    1> OffsetCommit v7 {"group_id": "g", "generation_id_or_member_epoch": 5, "member_id": "m-1", "topics": [
+       {"name": "t", "partitions": [{"committed_offset": 8}]}]}
+    1< {"topics": [{"name": "t", "partitions": [{"error_code": 22}]}]}
+    ```
+
+    Another member joins, so the first has to rejoin:
+    ```story
+    1> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    1< {"generation_id": 5, "member_id": "m-1", "leader": "m-1", "members": [{"member_id": "m-1"}]}
+    2> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    1> Heartbeat v3 {"group_id": "g", "generation_id": 5, "member_id": "m-1"}
+    1< {"error_code": 27}
+    1> Heartbeat v3 {"group_id": "g", "generation_id": 5, "member_id": "m-1"}
+    1< {"error_code": 27}
+    1> Heartbeat v3 {"group_id": "g", "generation_id": 5, "member_id": "m-1"}
+    1< {"error_code": 27}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_error_codes
+    https://cwiki.apache.org/confluence/display/KAFKA/Kafka+Client-side+Assignment+Proposal
+    """
+    found = connection.run.state(GrantedGenerations).contradiction
+    message = event.message
+    if found is None or message is None or found.times < (REFUSALS if found.members is None else REBALANCES):
+        return
+    error = next((each for each in summary.errors(message) if each.code == found.error), None)
+    yield Problem(
+        f"the coordinator contradicts itself: {_text(found, message.api)}",
+        **locate(message, *parts(error.path if error is not None else "error_code")),
+        hint=f"fix the broker: {_change(found)}; check its log, and whether a second broker takes itself for the "
+        "coordinator of this group; the members do nothing wrong",
+        cause=f"{found.group} {message.api} {found.error}",
+    )
+
+
+def _text(found: SelfContradiction, api: str) -> str:
+    error, before = found.error.name, duration(found.before)
+    if found.members is not None:
+        return (
+            f"it answers {api} of group {found.group!r} with {error} for the {_ordinal(found.times)} time, although "
+            f"nobody has joined or left since generation {found.generation} began {before} before; each rebalance "
+            f"leads to the same {found.members} member{'s' if found.members > 1 else ''}"
+        )
+    refused = f"{found.times} times in a row it has refused {api} of group {found.group!r} with {error}"
+    if found.error is Error.UNKNOWN_MEMBER_ID:
+        return f"{refused}; it accepted a request of member {found.member_id!r} {before} before, which has not left"
+    word = "epoch" if found.error is Error.STALE_MEMBER_EPOCH else "generation"
+    return f"{refused} for {word} {found.generation}, which it gave member {found.member_id!r} {before} before"
+
+
+def _change(found: SelfContradiction) -> str:
+    if found.members is not None:
+        return "it must begin a rebalance only if a member joins, leaves or expires"
+    if found.error is Error.UNKNOWN_MEMBER_ID:
+        return "it must know a member until its session expires"
+    return (
+        f"it must accept the {'epoch' if found.error is Error.STALE_MEMBER_EPOCH else 'generation'} that it gave last"
+    )
+
+
+def _ordinal(number: int) -> str:
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, 'th') }"

@@ -1,0 +1,212 @@
+"""GrantedGenerations: what coordinators gave the members of groups, and whether they contradict it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.messages import summary
+from dissectors.schemas.codes import Error
+from dissectors.trackers import tracker
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import Trigger
+from dissectors.trackers.versions import client_key
+
+_MS = 1_000_000
+_SECOND = 1_000_000_000
+_MAX_GROUPS = 10_000
+_MAX_MEMBERS = 10_000
+_MAX_STREAKS = 10_000
+
+#: A session lasts at least this long (ns): group.min.session.timeout.ms, less a second.
+_MIN_SESSION = 5 * _SECOND
+
+#: A group counts as contradicted for so long (ns); rebalances that are further apart are not counted together.
+RECENT = 60 * _SECOND
+
+#: FENCED_MEMBER_EPOCH is not one: a member that was too slow gets it for its newest epoch, and joins again.
+_OLD = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
+_COUNTED = (*_OLD, Error.UNKNOWN_MEMBER_ID)
+
+#: Server, group, client, API and error; and without the error.
+_StreakKey: TypeAlias = tuple[str, str, tuple[str, str | None], str, int]
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member: the generation or epoch that it got last and when, and its last request that succeeded (ns)."""
+
+    generation: int
+    given_at: int
+    accepted_at: int
+    session: int
+    must_rejoin: bool = False
+
+
+@dataclass(slots=True)
+class _Group:
+    """The newest generation of a classic group: its members, as its leader got them, and those that were seen to join.
+
+    `asked`: a member has sent JoinGroup or LeaveGroup since. `baseless`: the coordinator reported a rebalance before.
+    `repeats` counts the rebalances in a row that nobody asked for, each of which led to the same members.
+    """
+
+    generation: int = -1
+    began_at: int = 0
+    members: frozenset[str] = frozenset()
+    seen: set[str] = field(default_factory=set)
+    asked: bool = False
+    baseless: bool = False
+    repeats: int = 0
+    contradicted_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SelfContradiction:
+    """A coordinator refuses what it gave: for the `times`-th time in a row.
+
+    `generation` is the member's generation or epoch, `before` the time (ns) since the coordinator gave or accepted it.
+    `members` is their number if the coordinator reports a rebalance that nobody asked for, otherwise None.
+    """
+
+    error: Error
+    group: str
+    member_id: str
+    generation: int
+    before: int
+    times: int
+    members: int | None = None
+
+
+@tracker(
+    events=(ResponseReceived,),
+    apis=("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat"),
+    also=(Trigger((RequestReceived,), ("JoinGroup", "LeaveGroup")),),
+)
+class GrantedGenerations:
+    """The generations and epochs that coordinators gave, by server, group and member.
+
+    `contradiction` is how the latest response contradicts what its server said before: the same generation is called
+    illegal, a member unknown that was just accepted, or a rebalance is in progress that nobody began. A group is judged
+    as far as it is visible: of a rebalance, only if all of its members are.
+    """
+
+    def __init__(self) -> None:
+        self.contradiction: SelfContradiction | None = None
+        self._groups: BoundedDict[tuple[str, str], _Group] = BoundedDict(_MAX_GROUPS)
+        self._members: BoundedDict[tuple[str, str, str], _Member] = BoundedDict(_MAX_MEMBERS)
+        self._streaks: BoundedDict[_StreakKey, int] = BoundedDict(_MAX_STREAKS)
+
+    def is_contradicted(self, server: str, group: str, at: int) -> bool:
+        """Whether a server has recently contradicted what it had said about a group."""
+        known = self._groups.get((server, group))
+        return known is not None and known.contradicted_at is not None and at - known.contradicted_at < RECENT
+
+    def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
+        """Update what was given; set `contradiction`."""
+        self.contradiction = None
+        message = event.message
+        if message is None or message.diagnosis is not None:
+            return
+        if isinstance(event, RequestReceived):
+            if (group := self._groups.get((connection.server, message.body.get("group_id", "")))) is not None:
+                group.asked = True
+            if message.api == "LeaveGroup":
+                self._leave(message.body, connection.server)
+        elif (asked := event.request_body) is not None:
+            code = _error(event)
+            if code == 0:
+                self._accepted(message.api, asked, message.body, event.at, connection)
+            else:
+                self._refused(event, asked, code, connection)
+
+    def _leave(self, body: dict[str, Any], server: str) -> None:
+        ids = [each.get("member_id", "") for each in body.get("members") or ()] or [body.get("member_id", "")]
+        for member_id in ids:
+            self._members.pop((server, body.get("group_id", ""), member_id), None)
+
+    def _accepted(
+        self, api: str, asked: dict[str, Any], body: dict[str, Any], at: int, connection: ConnectionState
+    ) -> None:
+        server, group_id = connection.server, asked.get("group_id", "")
+        if self._streaks:
+            for error in _COUNTED:
+                self._streaks.pop((server, group_id, client_key(connection), api, error), None)
+        member_id = body.get("member_id") or asked.get("member_id", "")
+        key = server, group_id, member_id
+        if api == "JoinGroup":
+            session = asked.get("session_timeout_ms", 0) * _MS
+            self._members[key] = _Member(body["generation_id"], at, at, session)
+            self._joined(self._groups.touch((server, group_id), _Group), body, at)
+        elif api == "ConsumerGroupHeartbeat":
+            epoch, known = body.get("member_epoch", 0), self._members.get(key)
+            if epoch <= 0:
+                self._members.pop(key, None)
+            elif known is None or known.generation != epoch:
+                self._members[key] = _Member(epoch, at, at, _MIN_SESSION)
+            else:
+                known.accepted_at = at
+        elif (member := self._members.get(key)) is not None:
+            member.accepted_at = at
+
+    def _joined(self, group: _Group, body: dict[str, Any], at: int) -> None:
+        generation = body["generation_id"]
+        if generation != group.generation:
+            if at - group.began_at > RECENT:
+                group.repeats = 0
+            group.generation, group.began_at, group.seen, group.asked = generation, at, set(), False
+        group.seen.add(body.get("member_id", ""))
+        if members := frozenset(each.get("member_id", "") for each in body.get("members") or ()):
+            same = members == group.members
+            group.repeats = group.repeats + 1 if same and group.baseless else 0
+            group.members, group.baseless = members, False
+
+    def _refused(self, event: ResponseReceived, asked: dict[str, Any], code: int, connection: ConnectionState) -> None:
+        assert event.message is not None
+        api, server, group_id = event.message.api, connection.server, asked.get("group_id", "")
+        member_id = asked.get("member_id", "")
+        member = self._members.get((server, group_id, member_id))
+        if member is None or api == "JoinGroup":
+            return
+        group = self._groups.touch((server, group_id), _Group)
+        used = asked.get("generation_id", asked.get("generation_id_or_member_epoch", asked.get("member_epoch")))
+        found = None
+        if code == Error.REBALANCE_IN_PROGRESS:
+            member.must_rejoin = True
+            if api != "OffsetCommit":
+                found = self._rebalance(group, group_id, member_id, event.at)
+        elif code in _OLD:
+            newest = group.generation if group.generation >= 0 else member.generation
+            if used == member.generation == newest:
+                found = SelfContradiction(Error(code), group_id, member_id, used, event.at - member.given_at, 1)
+        elif code == Error.UNKNOWN_MEMBER_ID and used == member.generation and not member.must_rejoin:
+            silent = event.at - member.accepted_at
+            if silent < member.session:
+                found = SelfContradiction(Error(code), group_id, member_id, used, silent, 1)
+        if found is None:
+            return
+        if found.members is None:
+            streak = server, group_id, client_key(connection), api, code
+            times = self._streaks[streak] = self._streaks.get(streak, 0) + 1
+            found = replace(found, times=times)
+        group.contradicted_at = event.at
+        self.contradiction = found
+
+    def _rebalance(self, group: _Group, group_id: str, member_id: str, at: int) -> SelfContradiction | None:
+        """A rebalance is reported: the contradiction, unless a member may have asked for it."""
+        if group.asked or not group.members or not group.members <= group.seen:
+            return None
+        group.baseless = True
+        times, before = group.repeats + 1, at - group.began_at
+        error = Error(Error.REBALANCE_IN_PROGRESS)
+        return SelfContradiction(error, group_id, member_id, group.generation, before, times, len(group.members))
+
+
+def _error(event: ResponseReceived) -> int:
+    """The error of a response, or of its first partition with one; 0 if there is none."""
+    assert event.message is not None
+    if (code := event.message.body.get("error_code", 0)) or event.message.api != "OffsetCommit":
+        return int(code)
+    return next((each.code for each in summary.errors(event.message)), 0)
