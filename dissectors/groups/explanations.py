@@ -5,8 +5,10 @@ Source: https://kafka.apache.org/protocol#protocol_error_codes, GroupCoordinator
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
+from dissectors import refusals
 from dissectors.groups.model import EventKind, Protocol
 from dissectors.schemas.codes import Error
 
@@ -97,7 +99,7 @@ EXPLANATIONS = {
         "check what it does between two polls: partitions are revoked in poll()",
     ),
     Error.STALE_MEMBER_EPOCH.name: ErrorExplanation(
-        3, "it uses an old epoch", "it must commit with the epoch of the last heartbeat response"
+        3, "it uses an old epoch", "the member must commit with the epoch of its last heartbeat response"
     ),
     Error.INCONSISTENT_GROUP_PROTOCOL.name: ErrorExplanation(
         1,
@@ -146,7 +148,7 @@ EXPLANATIONS = {
     ),
 }
 
-_DEFAULT = ErrorExplanation(3, "", "check the bytes of the request and its response, and the broker's log")
+_MANY = 3  # refusals after which an error without an entry here is a stall
 
 
 #: FENCED_MEMBER_EPOCH as the answer to a join (S064).
@@ -157,6 +159,10 @@ FENCED_JOIN = ErrorExplanation(
 )
 
 
-def explanation(error: str) -> ErrorExplanation:
-    """The explanation of an error, by name; a general hint if the error does not concern groups."""
-    return EXPLANATIONS.get(error, _DEFAULT)
+@functools.cache
+def explanation(api: str, error: str) -> ErrorExplanation:
+    """What an error, by name, means for a member; what it means for the API in general, if it is not about groups."""
+    if (found := EXPLANATIONS.get(error)) is not None:
+        return found
+    judged = refusals.judgement(api, Error[error].value) if error in Error.__members__ else refusals.UNKNOWN
+    return ErrorExplanation(_MANY, judged.meaning, judged.change)

@@ -151,7 +151,7 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
-    explanation = explanations.explanation(streak.error)
+    explanation = explanations.explanation(streak.api, streak.error)
     if streak.kind is EventKind.JOIN and streak.error == Error.FENCED_MEMBER_EPOCH.name:
         explanation = explanations.FENCED_JOIN
     commit = streak.kind is EventKind.COMMIT

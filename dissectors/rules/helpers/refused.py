@@ -86,7 +86,7 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
             break
         path = tuple(parts(error.path))
         target, row = _target(message.body, path, about)
-        contradicted = None if asked is None else contradiction(message.api, error.code, asked, row)
+        contradicted = None if asked is None else contradiction(message.api, message.version, error.code, asked, row)
         judged = contradicted or judgement(message.api, error.code)
         found.append(ReturnedError(path, error.code, error.name, target, row, judged, contradicted is not None))
     return found

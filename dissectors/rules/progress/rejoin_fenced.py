@@ -80,9 +80,9 @@ def rejoin_fenced(event: ResponseReceived, connection: ConnectionState) -> Itera
     if times < THRESHOLD:
         return
     yield Problem(
-        f"{times} joins of member {member!r} of group {group!r} with member_epoch 0 were refused with "
-        f"{Error(code).name}, although the protocol allows to join with epoch 0 at any time: the broker must accept "
-        "epoch 0",
+        f"{times} joins of member {member!r} of group {group!r} ({message.api} with member_epoch 0) were refused "
+        f"with {Error(code).name}, although the protocol allows to join with epoch 0 at any time: the broker must "
+        "accept epoch 0",
         **locate(message, "error_code"),
         hint="upgrade or fix the broker; until then, restart the client with a new member id, or wait until its "
         "session expires",

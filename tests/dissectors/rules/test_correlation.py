@@ -100,7 +100,7 @@ class TestOvertaken:
     def test_a_late_answer_is_out_of_order_once(self) -> None:
         pair = "> #{0} ApiVersions v0\n> #{1} ListGroups v2\n< #{1} {{}}\n< #{0} {{}}\n"
         assert codes(pair.format(1, 2) + pair.format(3, 4) + "+60s") == ["C002"]
-        [finding] = findings(pair.format(1, 2))
+        [finding] = findings(pair.format(1, 2), "C002")
         assert finding.message.startswith(
             "the response to ApiVersions v0 (correlation id 1) came 1 ms after the response"
         )
@@ -341,3 +341,12 @@ class TestRequestWaits:
     def test_a_long_poll_waits_as_long_as_it_says(self) -> None:
         assert findings(f"{FETCH}+64s", "C020") == []
         assert len(findings(f"{FETCH}+66s", "C020")) == 1
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "took", "severities"),
+    [(5000, "6400ms", []), (5000, "7s", ["info"]), (500, "4900ms", []), (500, "6s", ["warning"])],
+)
+def test_a_fetch_that_comes_late(wait_ms: int, took: str, severities: list[str]) -> None:
+    found = findings(f'> Fetch v11 {{"max_wait_ms": {wait_ms}, "topics": []}}\n+{took}\n< {{}}\n', "C012")
+    assert [each.severity for each in found] == severities
