@@ -9,7 +9,7 @@ import functools
 from typing import NamedTuple
 
 from dissectors import refusals
-from dissectors.groups.model import EventKind, Protocol
+from dissectors.groups.model import SECOND, EventKind, Protocol
 from dissectors.schemas.codes import Error
 
 #: API -> what it does in a group.
@@ -44,11 +44,15 @@ EPOCH_APIS = frozenset(api for api, protocol in PROTOCOLS.items() if protocol is
 
 
 class ErrorExplanation(NamedTuple):
-    """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check."""
+    """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check.
+
+    Except for commits, the refusals must last `patience` ns.
+    """
 
     threshold: int
     reason: str
     hint: str
+    patience: int = 0
 
 
 def _names(*errors: Error) -> frozenset[str]:
@@ -71,7 +75,7 @@ FENCED = _names(Error.FENCED_INSTANCE_ID, Error.FENCED_MEMBER_EPOCH, Error.UNREL
 NO_COORDINATOR = _names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
 
 _OFFSETS = "check that __consumer_offsets exists and each of its partitions has a leader; a single broker needs "
-_POLL = "check how long it works between two polls (max.poll.interval.ms), and what blocks the process ("
+_POLL = "check how long the member works between two polls (max.poll.interval.ms), and what blocks the process ("
 
 EXPLANATIONS = {
     Error.UNKNOWN_MEMBER_ID.name: ErrorExplanation(
@@ -165,4 +169,5 @@ def explanation(api: str, error: str) -> ErrorExplanation:
     if (found := EXPLANATIONS.get(error)) is not None:
         return found
     judged = refusals.judgement(api, Error[error].value) if error in Error.__members__ else refusals.UNKNOWN
-    return ErrorExplanation(_MANY, judged.meaning, judged.change)
+    patience = 0 if judged.nature is refusals.Nature.FINAL else int(judged.patience * SECOND)
+    return ErrorExplanation(_MANY, judged.meaning, judged.change, patience)

@@ -155,7 +155,7 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     if streak.kind is EventKind.JOIN and streak.error == Error.FENCED_MEMBER_EPOCH.name:
         explanation = explanations.FENCED_JOIN
     commit = streak.kind is EventKind.COMMIT
-    if streak.count < (1 if commit else explanation.threshold):
+    if not commit and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
         return
     kind = (
         StallKind.FENCED

@@ -31,8 +31,6 @@ from dissectors.trackers.triggers import FrameFlags
 _AGAIN_WITHIN = 5
 #: A commit may wait for the next interval of auto.commit.interval.ms (s).
 _COMMIT_AGAIN_WITHIN = 8
-#: A client without connections may open another within this time (s).
-_RECONNECTS_WITHIN = 1
 
 _COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
 #: Not repeated by design, at once, or in another way.
@@ -107,7 +105,8 @@ def not_repeated(
     ## Why it matters
     A coordinator that loads, or a leader that was just elected, answers with an error for a moment, and expects the
     request again. A client that treats the error as final waits forever for an answer that it never asks for again, or
-    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s), or ends.
+    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s); as info if it closes
+    its connections before, because that one call failed, or it connects again.
 
     ## Usual cause
     A client that does not know that the error is retriable, or that exhausted its retries. The sentence names what the
@@ -141,14 +140,11 @@ def not_repeated(
     elif isinstance(event, RequestReceived):
         _note_request(event.message.api, connection, pending)
     elif isinstance(event, ConnectionEnded):
-        _note_end(event, connection, pending)
+        yield from _note_end(event, connection, pending)
     elif (refused := pending.take(event.about.key)) is not None:
         _unsubscribe(refused.key[1], connection, pending)
-        since = refused.at
-        if not has_owner_spoken(refused.refusal, connection, since=since) and not connection.has_problem(
-            "E002", since=since
-        ):
-            yield _problem(refused, event.at, connection)
+        waited = (event.at - refused.at) // SECOND
+        yield from _problem(refused, f"the client has sent no {refused.key[1]} for {waited} s since", connection)
 
 
 def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending: _Pending) -> None:
@@ -191,8 +187,8 @@ def _note_request(sent: str, connection: ConnectionState, pending: _Pending) -> 
             _unsubscribe(api, connection, pending)
 
 
-def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pending) -> None:
-    """A client that closed its last connection has ended, unless it opens another one at once."""
+def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pending) -> Iterator[Problem]:
+    """A client that closes its last connection has ended, or connects again for its next attempt."""
     if not pending.of or event.by == "server":
         return
     client = client_key(connection)
@@ -202,12 +198,12 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
     for key, refused in list(pending.of.items()):
         if key[0] != client:
             continue
-        if event.by == "client":
-            connection.expect("E006", key, by=event.at + _RECONNECTS_WITHIN * SECOND, about=refused)
-        else:  # it is no longer observed
-            pending.take(key)
-            connection.met("E006", key)
-            _unsubscribe(key[1], connection, pending)
+        pending.take(key)
+        connection.met("E006", key)
+        _unsubscribe(key[1], connection, pending)
+        if event.by == "client":  # otherwise it is no longer observed
+            text = "the client closed its connections without repeating it"
+            yield from _problem(refused, text, connection, severity=Severity.INFO)
 
 
 def _unsubscribe(api: str, connection: ConnectionState, pending: _Pending) -> None:
@@ -218,19 +214,20 @@ def _unsubscribe(api: str, connection: ConnectionState, pending: _Pending) -> No
             connection.run.unsubscribe("E006", api=each)
 
 
-def _problem(refused: _Refused, at: int, connection: ConnectionState) -> Problem:
-    api, judgement = refused.key[1], refused.refusal.judgement
-    has_ended = connection.ended and next(connection.run.state(ConnectionsByClient).others(connection), None) is None
-    if has_ended:
-        text = f"{refused.verdict}, and the client ended without repeating it: {refused.meaning}"
-    else:
-        waited = (at - refused.at) // SECOND
-        text = f"{refused.verdict}, and the client has sent no {api} for {waited} s since: {refused.meaning}"
-    return Problem(
-        text,
+def _problem(
+    refused: _Refused, instead: str, connection: ConnectionState, *, severity: Severity | None = None
+) -> Iterator[Problem]:
+    """The problem, unless another rule has found a better one since."""
+    if has_owner_spoken(refused.refusal, connection, since=refused.at):
+        return
+    if connection.has_problem("E002", since=refused.at):
+        return
+    judgement = refused.refusal.judgement
+    yield Problem(
+        f"{refused.verdict}, and {instead}: {refused.meaning}",
         hint=f"{judgement.change}; the client should repeat the request, because this error may pass",
         blame=judgement.blame,
-        severity=Severity.INFO if has_ended and api == "LeaveGroup" else None,
-        once_per=(refused.key, refused.refusal.code),
+        severity=severity,
+        once_per=(refused.key, refused.refusal.code, severity),
         request_offset=refused.offset,
     )
