@@ -13,6 +13,7 @@ from typing import NamedTuple
 from dissectors.diagnosis import value_costs
 from dissectors.diagnosis.length_prefixes import length_reader
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
+from dissectors.diagnosis.whole_payloads import has_whole_payload, may_have_payload
 from dissectors.wire.layout import CODES, WIDTHS, Field
 
 #: The number of integers in an array that are evaluated; they represent the others.
@@ -92,6 +93,7 @@ def value_reader(one: Field, length: str | None, *, nullable: bool) -> Step:
     get = length_reader(length)
     records, null = one.type == "records", value_costs.null(one)
     if one.type != "string":
+        has_payload = may_have_payload(one.name)
 
         def read_blob(frame: FrameReading, pos: int) -> int:
             size, pos = get(frame, pos)
@@ -100,7 +102,10 @@ def value_reader(one: Field, length: str | None, *, nullable: bool) -> Step:
             end = pos + size
             if end > frame.end:
                 raise Misfit(pos)
-            frame.cost += value_costs.count(size) + value_costs.blob(records, frame.data, pos, size)
+            if has_payload and has_whole_payload(one.name, bytes(frame.data[pos:end])):
+                frame.cost += value_costs.count(size) + value_costs.PAYLOAD_BYTE * size
+            else:
+                frame.cost += value_costs.count(size) + value_costs.blob(records, frame.data, pos, size)
             return end
 
         return read_blob

@@ -49,6 +49,9 @@ BEGINNING = 8 << 10
 #: The confidence from which a frame is decoded under its diagnosis, and below which one that decodes has none.
 LIKELY = 0.5
 
+#: A field that is missing with this part of the confidence of the most likely one may as well be it.
+AS_LIKELY = 0.75
+
 #: The highest confidence of trailing bytes and truncation, which explain nearly everything.
 MOST_LOOSE = 0.6
 
@@ -142,6 +145,7 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
     if surplus:
         count = abs(surplus)
         text += f" ({count} byte{'s' * (count != 1)} too {'many' if surplus > 0 else 'few'})"
+    text += _or_instead(best, ranked[1:])
     rivals = [
         Rival(with_sizes(each.edit, frame, each.layout), round(each.confidence, 3))
         for each in ranked[1:]
@@ -161,6 +165,22 @@ def _diagnosis(message: Message, right: Layout, ranked: list[Ranked]) -> Diagnos
         # A new layout: those of the search refer to everything that was tried on top of them.
         layout=None if edit.kind in LOOSE else edit.apply(right),
     )
+
+
+def _or_instead(best: Ranked, others: list[Ranked]) -> str:
+    """The fields that may be missing instead of the named one, if the bytes do not show which."""
+    if best.edit is None or best.edit.kind != "field_missing" or best.confidence >= LIKELY:
+        return ""
+    names = [
+        each.edit.field.rpartition(".")[2]
+        for each in others
+        if each.edit is not None
+        and each.edit.kind == "field_missing"
+        and each.confidence >= AS_LIKELY * best.confidence
+    ]
+    if not names:
+        return ""
+    return f"; or it is {' or '.join(dict.fromkeys(names))}: these bytes do not show which"
 
 
 def _missing_byte_count(frame: bytes, right: Layout) -> int | None:

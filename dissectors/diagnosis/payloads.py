@@ -49,21 +49,6 @@ class PayloadDiagnosis(NamedTuple):
     rivals: tuple[Rival, ...]
 
 
-def is_whole(data: bytes, name: str) -> bool:
-    """Whether bytes are a payload of the version that they state, to the last byte.
-
-    Bytes after the last field are part of a version that is later than the known ones.
-    """
-    try:
-        header, body, version = as_stated(name, data)
-    except DecodeError:
-        return False
-    head = decode(header, data)
-    read = decode(body, data, head.end)
-    later = head.values.get("version", version) > version
-    return read.error is None and not read.decode_warnings and (later or read.end == len(data))
-
-
 def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
     """Whether bytes are a payload of any version with an edit, to the last byte: the edit may be one of the version."""
     for version in versions(name):

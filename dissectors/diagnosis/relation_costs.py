@@ -110,6 +110,8 @@ def _meaning(values: Values) -> float:
     cost = 0.0
     if values.get("error_code") == 0 and values.get("error_message"):
         cost += 6.0
+    if values.get("error_code") and values.get("assignment"):
+        cost += 14.0  # a member that is refused gets none
     if isinstance(name := values.get("name"), str) and "is_internal" in values:
         cost += 3.0 * (bool(values["is_internal"]) != name.startswith("__"))
     kind, value = values.get("config_type"), values.get("value")

@@ -14,7 +14,7 @@ from dissectors.diagnosis.integer_costs import WRONG, count, integer, operations
 from dissectors.diagnosis.string_costs import text
 from dissectors.wire.layout import Field, Layout
 
-__all__ = ["blob", "count", "empty", "integer", "null", "ordinary", "text"]
+__all__ = ["PAYLOAD_BYTE", "blob", "count", "empty", "integer", "null", "ordinary", "text"]
 
 #: Arrays that are empty only with an error, or rarely.
 _NEVER_EMPTY = frozenset({"brokers", "api_keys", "replica_nodes", "replicas", "current_voters", "mechanisms"})
@@ -28,6 +28,9 @@ KNOWN_WORD = 4.0
 
 #: The cost of an opaque byte: about that of a byte of a name, or long strings would look better.
 BLOB_BYTE = 5.5
+
+#: The cost of a byte of a payload that is whole: about that of its fields.
+PAYLOAD_BYTE = 2.0
 
 
 def blob(records: bool, data: bytes, pos: int, size: int) -> float:

@@ -5,9 +5,11 @@ Source: https://kafka.apache.org/protocol#protocol_error_codes, GroupCoordinator
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
-from dissectors.groups.model import EventKind, Protocol
+from dissectors import refusals
+from dissectors.groups.model import SECOND, EventKind, Protocol
 from dissectors.schemas.codes import Error
 
 #: API -> what it does in a group.
@@ -42,11 +44,15 @@ EPOCH_APIS = frozenset(api for api, protocol in PROTOCOLS.items() if protocol is
 
 
 class ErrorExplanation(NamedTuple):
-    """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check."""
+    """An error: reported after `threshold` consecutive refusals, its reason, and a hint on what to check.
+
+    Except for commits, the refusals must last `patience` ns.
+    """
 
     threshold: int
     reason: str
     hint: str
+    patience: int = 0
 
 
 def _names(*errors: Error) -> frozenset[str]:
@@ -73,7 +79,7 @@ OLD = _names(Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
 NO_COORDINATOR = _names(Error.NOT_COORDINATOR, Error.COORDINATOR_NOT_AVAILABLE, Error.COORDINATOR_LOAD_IN_PROGRESS)
 
 _OFFSETS = "check that __consumer_offsets exists and each of its partitions has a leader; a single broker needs "
-_POLL = "check how long it works between two polls (max.poll.interval.ms), and what blocks the process ("
+_POLL = "check how long the member works between two polls (max.poll.interval.ms), and what blocks the process ("
 
 EXPLANATIONS = {
     Error.UNKNOWN_MEMBER_ID.name: ErrorExplanation(
@@ -101,7 +107,7 @@ EXPLANATIONS = {
         "check what it does between two polls: partitions are revoked in poll()",
     ),
     Error.STALE_MEMBER_EPOCH.name: ErrorExplanation(
-        3, "it uses an old epoch", "it must commit with the epoch of the last heartbeat response"
+        3, "it uses an old epoch", "the member must commit with the epoch of its last heartbeat response"
     ),
     Error.INCONSISTENT_GROUP_PROTOCOL.name: ErrorExplanation(
         1,
@@ -150,7 +156,7 @@ EXPLANATIONS = {
     ),
 }
 
-_DEFAULT = ErrorExplanation(3, "", "check the bytes of the request and its response, and the broker's log")
+_MANY = 3  # refusals after which an error without an entry here is a stall
 
 
 #: FENCED_MEMBER_EPOCH as the answer to a join (S064).
@@ -174,6 +180,11 @@ CONTRADICTED_MEMBER = ErrorExplanation(
 )
 
 
-def explanation(error: str) -> ErrorExplanation:
-    """The explanation of an error, by name; a general hint if the error does not concern groups."""
-    return EXPLANATIONS.get(error, _DEFAULT)
+@functools.cache
+def explanation(api: str, error: str) -> ErrorExplanation:
+    """What an error, by name, means for a member; what it means for the API in general, if it is not about groups."""
+    if (found := EXPLANATIONS.get(error)) is not None:
+        return found
+    judged = refusals.judgement(api, Error[error].value) if error in Error.__members__ else refusals.UNKNOWN
+    patience = 0 if judged.nature is refusals.Nature.FINAL else int(judged.patience * SECOND)
+    return ErrorExplanation(_MANY, judged.meaning, judged.change, patience)

@@ -18,6 +18,7 @@ class _Contradiction(NamedTuple):
     error: Error
     holds: _Condition
     judgement: ErrorJudgement
+    since: int = 0  # the version from which on it is one
 
 
 def _final(meaning: str, change: str) -> ErrorJudgement:
@@ -62,6 +63,18 @@ _ALL: Final = (
         _final("acks has one of the three valid values", "it must accept acks of -1, 0 and 1"),
     ),
     _Contradiction(
+        ("Produce",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
+        _final("this version of Produce may have batches of every codec, zstd included (KIP-110)",
+               "it must accept every codec"),
+        since=7,
+    ),
+    _Contradiction(
+        ("Fetch",), Error.UNSUPPORTED_COMPRESSION_TYPE, lambda _asked, _row: True,
+        _final("this version of Fetch may have batches of every codec, zstd included (KIP-110)",
+               "it must return the batches as they were written"),
+        since=10,
+    ),
+    _Contradiction(
         ("Metadata",), Error.LEADER_NOT_AVAILABLE, lambda _, row: row.get("leader_id", -1) >= 0,
         _final("the response names a leader of the partition nevertheless",
                "it must return no error for a partition with a leader, or leader -1"),
@@ -79,7 +92,9 @@ _BY_ERROR: Final[Mapping[tuple[str, int], _Contradiction]] = {
 }
 
 
-def contradiction(api: str, code: int, asked: Mapping[str, Any], row: Mapping[str, Any]) -> ErrorJudgement | None:
+def contradiction(
+    api: str, version: int, code: int, asked: Mapping[str, Any], row: Mapping[str, Any]
+) -> ErrorJudgement | None:
     """The judgement of an error that the request or the struct with the error contradicts; None if neither does."""
     found = _BY_ERROR.get((api, code))
-    return found.judgement if found is not None and found.holds(asked, row) else None
+    return found.judgement if found is not None and version >= found.since and found.holds(asked, row) else None

@@ -33,7 +33,7 @@ _THEN_TWO_IN = 15
 
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
-_STARVED, _REPEATED = FrameFlags.STARVED.value, FrameFlags.REPEATED.value
+_STARVED, _REPEATED, _EMPTY = FrameFlags.STARVED.value, FrameFlags.REPEATED.value, FrameFlags.EMPTY.value
 
 
 def requested_partitions(
@@ -97,7 +97,7 @@ class _Session:
     apis=("Fetch",),
     broken=True,
     per="connection",
-    flags=FrameFlags.STARVED | FrameFlags.REPEATED,
+    flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY,
 )
 class Fetches:
     """The fetches of one connection.
@@ -186,7 +186,10 @@ class Fetches:
             self.refused = refusals(body, "partitions", "partition_index")
         if asked is None or event.request is None:
             return
-        if (epoch := asked.get("session_epoch", -1)) >= 0:
+        epoch = asked.get("session_epoch", -1)
+        if epoch <= 0 and not topics and asked.get("topics"):
+            connection.flags |= _EMPTY  # only a fetch of a session may leave out partitions
+        if epoch >= 0:
             opened = body.get("session_id")
             self.unused_sessions = self.unused_sessions + 1 if opened and opens_session(asked) else 0
             if epoch == 0 and opened:

@@ -26,7 +26,7 @@ _REMEMBERED = 5
 #: The longest time (ns) for retries: clients give up earlier (delivery.timeout.ms is 2 minutes, librdkafka's 5).
 _RETRIED_WITHIN = 600 * 1_000_000_000
 
-_IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
+_IRREGULAR, _REFUSED, _EMPTY = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value, FrameFlags.EMPTY.value
 _RESENT = FrameFlags.RESENT.value
 
 
@@ -79,7 +79,10 @@ class _ProducerTrack:
 
 
 @tracker(
-    events=(RequestReceived, ResponseReceived), apis=("Produce", "InitProducerId"), broken=True, flags=FrameFlags.RESENT
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "InitProducerId"),
+    broken=True,
+    flags=FrameFlags.RESENT | FrameFlags.EMPTY,
 )
 class Producers:
     """The producers of a run, by server.
@@ -172,6 +175,8 @@ class Producers:
             if well_formed and not message.body.get("error_code"):
                 self._assigned_ids[message.body.get("producer_id", -1)] = event.at
             return
+        if well_formed and not message.body.get("responses"):
+            connection.flags |= _EMPTY
         if well_formed and connection.flags & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
         self.answered = attempt = None if event.request is None else event.request.attempt

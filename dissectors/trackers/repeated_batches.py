@@ -94,8 +94,8 @@ class RepeatedBatches:
         for i, topic in enumerate(topic_records(message)):
             for j, each in enumerate(topic.partitions):
                 place = topic.key, each.partition or 0
-                if each.batch is None or place not in offsets:
-                    continue
+                if each.batch is None or place not in offsets or each.row.get("error_code"):
+                    continue  # a consumer does not use the records of a partition with an error
                 known = self._count(place, offsets[place], each.batch, event)
                 if known.is_stuck:
                     known.where = ("responses", i, "partitions", j)

@@ -158,14 +158,14 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
-    explanation = explanations.explanation(streak.error)
+    explanation = explanations.explanation(streak.api, streak.error)
     if streak.kind is EventKind.JOIN and streak.error in _FENCED_JOINS and group.protocol is not Protocol.CLASSIC:
         explanation = explanations.FENCED_JOIN
     elif streak.contradicts:
         is_old = streak.error in explanations.OLD
         explanation = explanations.CONTRADICTED_GENERATION if is_old else explanations.CONTRADICTED_MEMBER
     commit = streak.kind is EventKind.COMMIT
-    if streak.count < (1 if commit else explanation.threshold):
+    if not commit and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
         return
     kind = (
         StallKind.FENCED

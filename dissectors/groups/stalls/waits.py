@@ -56,7 +56,10 @@ def join_waits(group: GroupHistory, at: int) -> Iterator[Stall]:
     if reasons:
         text = f"{wait}: the coordinator waits until every member has joined; missing: {'; '.join(reasons)}"
     else:
-        text = f"{wait}, but no member visible here is missing"
+        text = (
+            f"{wait}, although no member visible here is missing: the coordinator waits for one that does not use this "
+            "proxy, or it lost the request"
+        )
     assert first.request is not None
     hint = _hint(missing, bool(group.pending_ids))
     yield Stall(
@@ -127,8 +130,8 @@ def _hint(missing: list[Lane], pending: bool) -> str:
     if pending:
         return "a client requested a member id but did not join with it: the group waits for one session.timeout.ms"
     return (
-        "check for members that do not use this proxy (kafka-consumer-groups --describe --members lists all); a new "
-        "group waits for group.initial.rebalance.delay.ms"
+        "list all members (kafka-consumer-groups --describe --members) and check the coordinator's log; a new group "
+        "waits for group.initial.rebalance.delay.ms"
     )
 
 
@@ -237,7 +240,7 @@ def no_coordinator(group: GroupHistory, at: int) -> Iterator[Stall]:
     denied = group.denied
     if denied is None:
         return
-    explanation = explanations.explanation(denied.error)
+    explanation = explanations.explanation(denied.api, denied.error)
     if denied.count < explanation.threshold or denied.last - denied.first < MIN_OUTAGE:
         return
     yield Stall(

@@ -61,7 +61,8 @@ ERRORS: Final[Judgements] = {
     ),
     Error.UNSTABLE_OFFSET_COMMIT: transient(
         "offsets of an open transaction are not decided yet",
-        "end the transaction that wrote the offsets; find hanging ones with kafka-transactions find-hanging",
+        "the producer that wrote the offsets must end its transaction; find one that hangs with kafka-transactions "
+        "find-hanging",
         blame="client", patience=8.0,
     ),
     Error.TRANSACTIONAL_ID_NOT_FOUND: final(

@@ -102,8 +102,8 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
         is_warning = event.at - since >= _WARNING_AFTER and responses + 1 >= _MIN_RESPONSES
         if (is_error or is_warning) and event.message is not None:
             yield Problem(
-                f"{answer.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer is "
-                "COORDINATOR_NOT_AVAILABLE",
+                f"{answer.subject} has had no coordinator for {(event.at - since) // SECOND} s: every answer "
+                f"is COORDINATOR_NOT_AVAILABLE, the latest to {event.message.api}",
                 **locate(event.message, *parts(answer.path)),
                 hint="check that __consumer_offsets (or __transaction_state) exists and that all its partitions have a "
                 "leader; a single broker needs offsets.topic.replication.factor=1",

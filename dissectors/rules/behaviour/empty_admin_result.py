@@ -9,8 +9,12 @@ from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
+from dissectors.messages.message import Message
 from dissectors.rules import rule
+from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _TOPIC = 2
 _MOST_NAMES = 5
@@ -43,6 +47,16 @@ _RESULTS: dict[str, tuple[tuple[str, str], ...]] = {
     "OffsetForLeaderEpoch": (("topics", "topics"),),
     "TxnOffsetCommit": (("topics", "topics"),),
 }
+#: The same for APIs of ordinary frames: trackers flag an empty response.
+_RESULTS_OF_RECORDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "Produce": (("topic_data", "responses"),),
+    "Fetch": (("topics", "responses"),),
+}
+#: API -> array in the response that is never empty, and why.
+_NEVER_EMPTY = {
+    "ApiVersions": ("api_keys", "the client learns of no API that it may use, and waits or gives up"),
+    "SaslHandshake": ("mechanisms", "the client cannot know which mechanisms it may use"),
+}
 
 #: Names of what an entry is about.
 _NAMES = ("name", "topic", "group_id", "resource_name", "transactional_id", "key")
@@ -55,7 +69,16 @@ _WITH_PARTITIONS = frozenset((
 ))  # fmt: skip
 
 
-@rule("S045", severity=Severity.WARNING, events=(ResponseReceived,), apis=tuple(_RESULTS), since="0.1", blame="broker")
+@rule(
+    "S045",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=(*_RESULTS, *_NEVER_EMPTY),
+    also=(Trigger((ResponseReceived,), tuple(_RESULTS_OF_RECORDS), only=FrameFlags.EMPTY),),
+    needs=(Fetches, Producers),
+    since="0.1",
+    blame="broker",
+)
 def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     """Checks that a response has an entry for everything that the request names, even if only an error.
 
@@ -84,6 +107,12 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     < {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
     ```
 
+    A Produce without a result for its partitions:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}
+    < {"responses": []}
+    ```
+
     ## Looks alike
     Nothing was requested, or an error says why there is nothing:
     ```story
@@ -105,7 +134,12 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     asked, message = event.request_body, event.message
     if asked is None or message is None or message.body.get("error_code"):
         return
-    for request_field, response_field in _RESULTS[message.api]:
+    if message.api in _NEVER_EMPTY:
+        yield from _empty_list(message)
+        return
+    if message.api == "Fetch" and (asked.get("session_epoch", -1) > 0 or message.body.get("throttle_time_ms")):
+        return  # a session leaves out what has no news, and a throttled response has nothing
+    for request_field, response_field in _RESULTS.get(message.api) or _RESULTS_OF_RECORDS[message.api]:
         requested, results = asked.get(request_field), message.body.get(response_field)
         if not requested or results is None:
             continue
@@ -144,6 +178,16 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
                     hint="fix the broker: it must return every config of a topic, including defaults",
                     **locate(message, "results", i, "configs"),
                 )
+
+
+def _empty_list(message: Message) -> Iterator[Problem]:
+    field, consequence = _NEVER_EMPTY[message.api]
+    if message.body.get(field) == []:
+        yield Problem(
+            f"the {message.api} response has an empty list of {field}, without an error: {consequence}",
+            hint=f"fix the broker: it must list its {field}, or return an error",
+            **locate(message, field),
+        )
 
 
 def _hint(api: str, version: int) -> str:

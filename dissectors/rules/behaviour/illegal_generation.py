@@ -92,7 +92,10 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
         newer_generation = f"; it has since joined generation {member.generation}"
     times = connection.run.state(_Refused).count((group, member_id, generation, message.api), event.at)
     if message.api == "OffsetCommit":
-        action = f"commits offsets in the ended generation {generation}, and they are not stored{newer_generation}"
+        action = (
+            f"sends OffsetCommit in the ended generation {generation} (ILLEGAL_GENERATION): its offsets are not stored"
+            f"{newer_generation}"
+        )
     elif times < _THRESHOLD:
         action = f"sends {message.api} in the ended generation {generation}{newer_generation}"
     else:

@@ -50,12 +50,18 @@ def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterat
             leader = each["leader_id"]
             if leader >= 0 and leader not in brokers and each["error_code"] == 0:
                 node_ids = ", ".join(map(str, sorted(brokers)[:10])) or "none"
+                partition = f"partition {each['partition_index']} of topic {topic.get('name')!r}"
                 yield Problem(
-                    f"partition {each['partition_index']} of topic {topic.get('name')!r} has leader {leader}, which is "
-                    f"not among the brokers of the same response ({node_ids})",
+                    f"the Metadata response says that {partition} has leader {leader}, which is not among its brokers "
+                    f"({node_ids})"
+                    if brokers
+                    else f"the Metadata response has an empty list of brokers, although {partition} has leader "
+                    f"{leader}: the client has no address to connect to",
                     **locate(message, "topics", index, "partitions", position, "leader_id"),
                     hint="use the same node ids in brokers and as leaders; for a leader that is down, send "
-                    "LEADER_NOT_AVAILABLE and -1",
+                    "LEADER_NOT_AVAILABLE and -1"
+                    if brokers
+                    else "fix the broker: Metadata must list every broker that is alive, at least the one that answers",
                     expected=f"one of {node_ids}" if brokers else "a broker's node_id",
                     got=str(leader),
                     cause=str(leader),

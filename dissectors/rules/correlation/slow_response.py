@@ -18,6 +18,9 @@ _MS = 1_000_000
 #: How long the server may work on a request (ns), not counting the waits that the protocol defines.
 MAX_DURATION = 5000 * _MS
 
+#: How much later than max_wait_ms the response to a fetch may come (ns) before that is info.
+MAX_DELAY = 1500 * _MS
+
 
 @rule(
     "C012",
@@ -35,6 +38,8 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     Clients time out after 10 s to 60 s, close the connection and retry, which slows down an overloaded server even
     more.
 
+    A fetch that took more than 5 s, and 1.5 s longer than max_wait_ms, is info: records come late, but nobody gives up.
+
     ## Usual cause
     An overloaded or stalled broker (disk, garbage collection, a full request queue), or a network that loses packets.
     The rule does not count max_wait_ms of a Fetch, the rebalance timeout of a group, timeout_ms, throttling, or the
@@ -44,6 +49,12 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     ```story
     > Metadata v8 {"topics": []}
     +6s
+    < {}
+    ```
+
+    ```story
+    > Fetch v11 {"max_wait_ms": 5000, "topics": []}
+    +7s
     < {}
     ```
 
@@ -74,10 +85,13 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     allowed = allowed_ms(request.message, connection.run.state(RebalanceTimeouts))
     throttled = message.body.get("throttle_time_ms") or 0  # before Kafka 2.0 the response itself was held back
     took = event.at - flight.started_at
-    if took - (allowed + throttled) * _MS > MAX_DURATION:
+    over = took - (allowed + throttled) * _MS
+    is_late = over > MAX_DELAY and message.api in ("Fetch", "ShareFetch")
+    if over > MAX_DURATION or is_late:
         allowance = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""
         yield Problem(
             f"the response to {describe(request)} took {duration(took)}{allowance}",
             hint="check the broker's load (request queue, disk, garbage collection) and the network to it",
-            cause=str(message.version),
+            severity=None if over > MAX_DURATION else Severity.INFO,
+            cause=str(message.version) if over > MAX_DURATION else f"{message.version} late",
         )

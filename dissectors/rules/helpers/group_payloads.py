@@ -9,9 +9,9 @@ from dissectors.diagnosis.payloads import (
     PayloadDiagnosis,
     diagnose_payload,
     embedded,
-    is_whole,
     is_whole_under,
 )
+from dissectors.diagnosis.whole_payloads import is_whole
 from dissectors.edits import Edit
 from dissectors.embedded.assignors import user_data_names
 from dissectors.embedded.group import payload_names

@@ -45,6 +45,7 @@ _KINDS = {
     "index": "partition",
     "partition_id": "partition",
 }
+_IN_TOPICS = ("topic", "partition")
 _COORDINATOR_KEYS = {0: "group", 1: "transactional id", 2: "share partition"}
 
 #: What an error is about: kinds with names, e.g. ``(("group", "g"), ("topic", "orders"), ("partition", 0))``.
@@ -86,7 +87,7 @@ def refusals(event: ResponseReceived) -> list[ReturnedError]:
             break
         path = tuple(parts(error.path))
         target, row = _target(message.body, path, about)
-        contradicted = None if asked is None else contradiction(message.api, error.code, asked, row)
+        contradicted = None if asked is None else contradiction(message.api, message.version, error.code, asked, row)
         judged = contradicted or judgement(message.api, error.code)
         found.append(ReturnedError(path, error.code, error.name, target, row, judged, contradicted is not None))
     return found
@@ -181,6 +182,11 @@ def target_text(target: Target, connection: ConnectionState) -> str:
 
 def targets_text(targets: Sequence[Target], connection: ConnectionState) -> str:
     """Several targets in a sentence, with ``for`` before them; empty if no field names any."""
+    shared = {tuple(each for each in target if each[0] not in _IN_TOPICS) for target in targets}
+    if len(shared) == 1 and len(targets) > 1 and (common := target_text(next(iter(shared)), connection)):
+        of_topics = [tuple(each for each in target if each[0] in _IN_TOPICS) for target in targets]
+        topics = targets_text(of_topics, connection)
+        return f" for {common}" + (topics.replace(" for ", ", ", 1) if topics else "")
     texts = list(dict.fromkeys(filter(None, (target_text(each, connection) for each in targets))))
     if not texts:
         return ""

@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.summary import errors, group_id, topics, transactional_id
 from dissectors.rules import rule
+from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.repetitions import REPEATABLE, Repetitions
 from dissectors.trackers.state import ConnectionState
@@ -224,6 +225,8 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
     lasting = event.at - repetition.since
     if lasting < MIN_DURATION or message.diagnosis is not None or errors(message):
         return
+    if is_refused(connection):
+        return  # it asks the same between its attempts
     yield Problem(
         f"{client_text(connection)} sent the same {message.api} v{message.version}{_about(event)} {repetition.times} "
         "times"

@@ -84,10 +84,10 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
             content = f"{batch.records_count} records" if several else "one record"
             repeats = f", {times} times now" if times >= _THRESHOLD else ""
             yield Problem(
-                f"{label(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with {content} was "
-                f"refused with MESSAGE_TOO_LARGE{repeats}",
+                f"Produce to {label(place, connection)}: a batch of {batch.batch_length + LOG_OVERHEAD} bytes with "
+                f"{content} was refused with MESSAGE_TOO_LARGE{repeats}",
                 **locate(event.message, *where),
-                hint="raise max.message.bytes of the topic, or send smaller records; a client may split a batch",
+                hint="raise max.message.bytes of the topic, or send smaller records; the producer may split a batch",
                 severity=None if repeats else Severity.INFO,
                 cause=f"{place[0]} {bool(repeats)}",
             )

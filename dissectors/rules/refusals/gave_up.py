@@ -16,7 +16,7 @@ from dissectors.trackers.triggers import FrameFlags
 
 _APIS = ("Produce", "InitProducerId")
 #: Errors that belong to the producer's state at this broker: no other broker takes the batch, and it has not arrived.
-_ERRORS = (
+OF_PRODUCERS = (
     Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
     Error.UNKNOWN_PRODUCER_ID,
     Error.INVALID_PRODUCER_ID_MAPPING,
@@ -83,7 +83,7 @@ def gave_up(
     """
     clients, key = connection.run.state(_Refused).clients, client_key(connection)
     if isinstance(event, ResponseReceived):
-        found = [each for each in refusals(event) if each.code in _ERRORS]
+        found = [each for each in refusals(event) if each.code in OF_PRODUCERS]
         if found and event.message is not None and event.message.api == "Produce":
             clients[key] = connection.connection_id
             connection.expect(

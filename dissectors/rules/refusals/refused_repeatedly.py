@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import ResponseReceived
+from dissectors.connections.events import DeadlinePassed, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.refusals import Nature
@@ -37,6 +38,8 @@ _SLOW = 5 * SECOND
 #: After this time (ns) without a refusal, counting restarts. Incremental fetches do not say that a partition is well.
 _GAP = 30 * SECOND
 _GAP_OF_FETCH = 5 * SECOND
+#: The next attempt may come this much later (ns), and is counted then.
+_GRACE = SECOND
 #: A refusal that lasts this long (ns) is an error.
 _LASTING = 15 * SECOND
 #: The rule observes successes of an API until there was no refusal for this long (ns).
@@ -82,6 +85,15 @@ class _Streak:
 _Key = tuple[tuple[str, str | None], str]
 
 
+class _Pending(NamedTuple):
+    """The problem of a streak that is reported if it does not end before."""
+
+    key: _Key
+    streak: _Streak
+    refusal: ReturnedError
+    problem: Problem
+
+
 class _Streaks:
     """The current streaks by error, and when an API was last refused."""
 
@@ -90,8 +102,14 @@ class _Streaks:
         self.refused_at: dict[str, int] = {}
 
 
-@rule("E002", severity=Severity.WARNING, events=(ResponseReceived,), only=FrameFlags.REFUSED, since="0.1")
-def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+@rule(
+    "E002",
+    severity=Severity.WARNING,
+    events=(ResponseReceived, DeadlinePassed),
+    only=FrameFlags.REFUSED,
+    since="0.1",
+)
+def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that an error after which clients retry passes.
 
     ## Why it matters
@@ -136,10 +154,13 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
     https://kafka.apache.org/protocol#protocol_error_codes
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-580%3A+Exponential+Backoff+for+Kafka+Clients
     """
+    streaks = connection.run.state(_Streaks)
+    if isinstance(event, DeadlinePassed):
+        yield from _still_refused(event, connection, streaks)
+        return
     message = event.message
     if message is None or event.request is None or message.diagnosis is not None:
         return
-    streaks = connection.run.state(_Streaks)
     key = client_key(connection), message.api
     found = [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
     if not found:
@@ -158,9 +179,33 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
             if streak is None and len(errors) >= _MOST_ERRORS:
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
-        lasting = _count(streak, refused, event)
-        if lasting and not has_owner_spoken(lasting[0], connection, since=streak.first):
-            yield _problem(event, streak, lasting, connection)
+        lasting, due = _count(streak, refused, event)
+        if not lasting or has_owner_spoken(lasting[0], connection, since=streak.first):
+            continue
+        severity = _severity(streak, lasting[0], event.at)
+        problem = _problem(event, streak, lasting, severity, connection)
+        if due <= event.at:
+            connection.met("E002", (key, code))
+            streak.severity = severity
+            yield problem
+        else:
+            connection.expect("E002", (key, code), by=due + _GRACE, about=_Pending(key, streak, lasting[0], problem))
+
+
+def is_refused(connection: ConnectionState) -> bool:
+    """Whether requests of a connection's client are refused, of any API, without a success since."""
+    client = client_key(connection)
+    return any(key[0] == client for key in connection.run.state(_Streaks).of)
+
+
+def _still_refused(event: DeadlinePassed, connection: ConnectionState, streaks: _Streaks) -> Iterator[Problem]:
+    """A streak that lasts long enough while the client waits for its next attempt."""
+    pending: _Pending = event.about
+    streak, refusal = pending.streak, pending.refusal
+    is_current = streaks.of.get(pending.key, {}).get(refusal.code) is streak and refusal.target in streak.targets
+    if is_current and not has_owner_spoken(refusal, connection, since=streak.first):
+        streak.severity = pending.problem.severity
+        yield replace(pending.problem, start=None, end=None, path=None)
 
 
 def _note_success(
@@ -194,14 +239,17 @@ def _note_success(
         del streaks.of[key]
 
 
-def _count(streak: _Streak, refused: list[ReturnedError], event: ResponseReceived) -> list[ReturnedError]:
-    """Count a response in a streak; the refusals that are reported now."""
+def _count(streak: _Streak, refused: list[ReturnedError], event: ResponseReceived) -> tuple[list[ReturnedError], int]:
+    """Count a response in a streak; the refusals that are reported, and when (ns): now, or unless they end before.
+
+    A client that waits longer and longer between its attempts may have none at that time.
+    """
     assert event.request is not None
     assert event.message is not None
     api = event.message.api
     streak.refused += 1
     streak.last = event.at
-    most = patience(refused[0], api) * SECOND
+    most = int(patience(refused[0], api) * SECOND)
     lasting = []
     for each in refused:
         if len(streak.patterns) < _MOST_PATTERNS:
@@ -213,26 +261,36 @@ def _count(streak: _Streak, refused: list[ReturnedError], event: ResponseReceive
         target.times += 1
         needed = 2 if event.at - event.request.at >= _SLOW else _IN_A_ROW
         first = streak.first if streak.is_total else target.first
-        if (streak.is_total or target.times >= needed) and event.at - first >= most:
-            lasting.append(each)
-    return lasting
+        if streak.is_total or target.times >= needed:
+            lasting.append((first + most, each))
+    ripe = [each for due, each in lasting if due <= event.at]
+    due = event.at if ripe or not lasting else min(due for due, _ in lasting)
+    return ripe or [each for _, each in lasting], due
 
 
 def _gap(api: str) -> int:
     return _GAP_OF_FETCH if api in ("Fetch", "ShareFetch") else _GAP
 
 
+def _severity(streak: _Streak, refusal: ReturnedError, at: int) -> Severity:
+    is_transient = refusal.judgement.nature is Nature.TRANSIENT
+    if is_transient and at - streak.first >= _LASTING:
+        return Severity.ERROR
+    if streak.severity is not None:
+        return streak.severity
+    return Severity.ERROR if is_transient and streak.is_total else Severity.WARNING
+
+
 def _problem(
-    event: ResponseReceived, streak: _Streak, lasting: list[ReturnedError], connection: ConnectionState
+    event: ResponseReceived,
+    streak: _Streak,
+    lasting: list[ReturnedError],
+    severity: Severity,
+    connection: ConnectionState,
 ) -> Problem:
     assert event.message is not None
     first = lasting[0]
     api, judgement = event.message.api, first.judgement
-    if judgement.nature is Nature.TRANSIENT and event.at - streak.first >= _LASTING:
-        streak.severity = Severity.ERROR
-    elif streak.severity is None:
-        is_error = judgement.nature is Nature.TRANSIENT and streak.is_total
-        streak.severity = Severity.ERROR if is_error else Severity.WARNING
     return Problem(
         f"{streak.refused} of {streak.requests} {api} requests of {client_name(connection)} were refused with "
         f"{first.name} in {(event.at - streak.first) / 1e9:.1f} s{targets_text(list(streak.targets), connection)}"
@@ -240,6 +298,6 @@ def _problem(
         **locate(event.message, *first.path),
         hint=judgement.change,
         blame=judgement.blame,
-        severity=streak.severity,
-        once_per=(client_key(connection), api, first.code, streak.severity),
+        severity=severity,
+        once_per=(client_key(connection), api, first.code, severity),
     )

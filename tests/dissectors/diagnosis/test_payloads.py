@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dissectors.diagnosis.payloads import diagnose_payload, is_whole
+from dissectors.diagnosis.payloads import diagnose_payload
+from dissectors.diagnosis.whole_payloads import is_whole
 from dissectors.edits import Edit, write
 from dissectors.embedded.payload_formats import PAYLOADS as PAYLOAD_NAMES
 from dissectors.embedded.payload_formats import as_stated, at_version

@@ -329,6 +329,15 @@ def test_a_client_that_takes_a_new_member_id_because_it_was_refused_has_not_disa
         assert len(lost) == known
 
 
+def test_an_error_that_is_not_about_groups_is_explained_by_its_api() -> None:
+    story = two_members(until=3)
+    for second in range(3):
+        story.say(3 + second, "a", "OffsetCommit", error="UNKNOWN_TOPIC_OR_PARTITION", generation_id=1)
+    [stall] = story.stalls(6)
+    assert "got UNKNOWN_TOPIC_OR_PARTITION 3 times within 2.0 s: the topic or partition does not exist" in stall.text
+    assert stall.hint.startswith("create the topic, or correct its name")
+
+
 def test_what_is_accepted_again_is_over() -> None:
     story = two_members(until=3)
     story.say(3, "a", "OffsetCommit", error="ILLEGAL_GENERATION", generation_id=0)

@@ -143,6 +143,40 @@ def test_what_is_missing_in_one_of_several_groups() -> None:
     assert not findings(asked + f"< {json.dumps({'groups': answered})}\n", "S045")
 
 
+FULL = '{"session_id": 0, "session_epoch": 0, "topics": [{"topic": "t", "partitions": [{}]}]}'
+
+
+def test_a_produce_or_fetch_without_any_result() -> None:
+    asked = '> Produce v9 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}\n'
+    [finding] = findings(asked + '< {"responses": []}\n', "S045")
+    assert finding.message.startswith(
+        "Produce requested 1 of topic_data (t), but the response has an empty list of res"
+    )
+    assert not findings(asked + '< {"responses": [{"name": "t", "partition_responses": [{}]}]}\n', "S045")
+    assert findings(f'> Fetch v11 {FULL}\n< {{"responses": []}}\n', "S045")
+    assert not findings(f'> Fetch v11 {FULL}\n< {{"responses": [], "throttle_time_ms": 100}}\n', "S045"), "throttled"
+    assert not findings(f'> Fetch v11 {FULL}\n< {{"responses": [], "error_code": 71}}\n', "S045"), "refused"
+    news = FULL.replace('"session_epoch": 0', '"session_epoch": 3')
+    assert not findings(f'> Fetch v11 {news}\n< {{"responses": []}}\n', "S045"), "a session without news"
+
+
+def test_lists_that_are_never_empty() -> None:
+    versions = '> ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}\n'
+    [finding] = findings(versions + '< {"api_keys": []}\n', "S045")
+    assert finding.message.startswith("the ApiVersions response has an empty list of api_keys, without an error")
+    assert not findings(versions + '< {"api_keys": [], "error_code": 35}\n', "S045")
+    assert findings('> SaslHandshake v1 {"mechanism": "PLAIN"}\n< {"mechanisms": []}\n', "S045")
+
+
+def test_a_metadata_response_without_brokers() -> None:
+    topic = '{"name": "t", "partitions": [{"leader_id": 1}]}'
+    asked = '> Metadata v8 {"topics": [{"name": "t"}]}\n< {"brokers": %s, "topics": [%s]}\n'
+    [finding] = findings(asked % ("[]", topic), "S004")
+    assert "the Metadata response has an empty list of brokers, although partition 0 of topic 't'" in finding.message
+    [finding] = findings(asked % ('[{"node_id": 5, "host": "a", "port": 9092}]', topic), "S004")
+    assert "has leader 1, which is not among its brokers (5)" in finding.message
+
+
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [

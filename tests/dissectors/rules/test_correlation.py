@@ -100,7 +100,7 @@ class TestOvertaken:
     def test_a_late_answer_is_out_of_order_once(self) -> None:
         pair = "> #{0} ApiVersions v0\n> #{1} ListGroups v2\n< #{1} {{}}\n< #{0} {{}}\n"
         assert codes(pair.format(1, 2) + pair.format(3, 4) + "+60s") == ["C002"]
-        [finding] = findings(pair.format(1, 2))
+        [finding] = findings(pair.format(1, 2), "C002")
         assert finding.message.startswith(
             "the response to ApiVersions v0 (correlation id 1) came 1 ms after the response"
         )
@@ -349,3 +349,12 @@ def test_connections_that_the_server_closes_upon_a_request_are_no_reconnect_stor
     assert not findings("".join(asked), "C017")
     assert findings("".join(asked), "C015")
     assert findings("".join(visit.format(n, "", "server") for n in range(10, 22)), "C017")
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "took", "severities"),
+    [(5000, "6400ms", []), (5000, "7s", ["info"]), (500, "4900ms", []), (500, "6s", ["warning"])],
+)
+def test_a_fetch_that_comes_late(wait_ms: int, took: str, severities: list[str]) -> None:
+    found = findings(f'> Fetch v11 {{"max_wait_ms": {wait_ms}, "topics": []}}\n+{took}\n< {{}}\n', "C012")
+    assert [each.severity for each in found] == severities

@@ -96,6 +96,8 @@ def test_seeking_back_to_a_record_is_reported_later() -> None:
     [finding] = findings(20 * story, "S062")
     assert "fetches of profiles[0] at 96 within" in finding.message
     assert "up to offset 97: the consumer does not move on" in finding.message
+    refused = fetched(96, batch(96, 1, "a", "b"), error_code=3)
+    assert not findings(20 * refused, "S062"), "a consumer does not use records beside an error"
 
 
 def refused_epoch(epoch: int = 11, code: int = 74, api: str = "OffsetForLeaderEpoch v2") -> str:

@@ -24,6 +24,14 @@ def family_e(story: str) -> list[FindingEntry | FindingLine]:
     return [each for each in findings(story) if each.code.startswith("E")]
 
 
+def loops(story: str) -> list[FindingEntry | FindingLine]:
+    return [each for each in findings(story) if each.code == "E002"]
+
+
+def given_up(story: str) -> list[FindingEntry | FindingLine]:
+    return [each for each in findings(story) if each.code == "E006"]
+
+
 def produced(code: int, *, partition: int = 0, topic: str = "orders", **more: Any) -> str:
     row = {"index": partition, "error_code": code, "base_offset": -1 if code else 7, **more}
     return PRODUCE + f"< {json.dumps({'responses': [{'name': topic, 'partition_responses': [row]}]})}\n"
@@ -68,14 +76,14 @@ def test_a_success_ends_it() -> None:
 
 
 def test_it_restarts_after_silence() -> None:
-    assert not family_e(2 * (2 * (produced(19) + "+1s\n") + "+31s\n"))
+    assert not loops(2 * (2 * (produced(19) + "+1s\n") + "+31s\n"))
 
 
 def test_what_lasts_is_a_problem_only_if_it_is_repeated() -> None:
-    assert not family_e(produced(19) + "+10s\n" + produced(19))
+    assert not loops(produced(19) + "+10s\n" + produced(19))
     slow = PRODUCE + "+29s\n" + produced(7).split("\n", 1)[1]
-    assert not family_e(slow)
-    assert family_e(2 * slow), "two that took 29 s each are as many as three"
+    assert not loops(slow)
+    assert loops(2 * slow), "two that took 29 s each are as many as three"
 
 
 def test_each_request_may_have_another_partition() -> None:
@@ -340,3 +348,64 @@ def test_owners_are_asked_about_this_client_and_not_about_contradictions() -> No
     assert not has_owner_spoken(refused._replace(contradicted=True), connection, since=5)
     connection.client_id = "other"
     assert not has_owner_spoken(refused, connection, since=5)
+
+
+def committed(code: int) -> str:
+    row = {"name": "t", "partitions": [{"error_code": code}]}
+    asked = {"group_id": "g", "topics": [{"name": "t", "partitions": [{"committed_offset": 7}]}]}
+    return f"> OffsetCommit v7 {json.dumps(asked)}\n< {json.dumps({'topics': [row]})}\n"
+
+
+def test_a_client_that_waits_longer_and_longer_is_reported_before_its_next_attempt() -> None:
+    attempts = "".join(committed(15) + f"+{wait}ms\n" for wait in (250, 500, 1000, 2500))
+    success = committed(0)
+    [finding] = loops(attempts + "+6s\n")
+    assert finding.message.startswith(
+        "4 of 4 OffsetCommit requests of client 'app' were refused with COORDINATOR_NOT_A"
+    )
+    assert not loops(attempts + success + "+9s\n")
+    assert not loops(attempts + "+4s\n"), "it may pass until then"
+
+
+def test_a_client_that_gives_up_after_an_error_that_passes() -> None:
+    [finding] = given_up(committed(14) + "+9s\n")
+    assert (finding.severity, finding.direction, finding.offset) == ("warning", "request", 0)
+    assert finding.message.startswith(
+        "OffsetCommit of client 'app' was refused with COORDINATOR_LOAD_IN_PROGRESS for group 'g', t[0], and the "
+        "client has sent no OffsetCommit for 8 s since: the coordinator is still loading"
+    )
+    assert not given_up(committed(14) + "+2s\n" + committed(0) + "+9s\n")
+    other = committed(0).replace("> ", "> as other ")
+    assert given_up(committed(14) + other + "+9s\n"), "another client's request is none of it"
+    joins = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}\n'
+    assert not given_up(committed(14) + joins + '< {"error_code": 0, "generation_id": 2}\n+9s\n'), "it rejoins instead"
+    assert not given_up(committed(25) + "+9s\n"), "that is G011"
+    assert not given_up(committed(28) + "+9s\n"), "an error that does not pass"
+
+
+def test_a_client_that_ends_after_an_error_that_passes() -> None:
+    [finding] = given_up(committed(16) + "close by=client how=fin\n")
+    assert finding.severity == "info"
+    assert "and the client closed its connections without repeating it" in finding.message
+    opened = "open 2 client=10.0.0.101:50009\n2> as app Metadata v8\n2< {}\n"
+    assert not given_up(opened + committed(16) + "close by=client how=fin\n+3s\n"), "it has another connection"
+    assert not given_up(committed(16) + "close by=server how=fin\n+3s\n"), "it may connect again"
+    assert not given_up(committed(16) + "close\n+9s\n"), "nobody sees what it does"
+
+
+def test_what_a_client_asks_between_refused_attempts_is_no_loop_of_its_own() -> None:
+    look_up = '> FindCoordinator v3 {"key": "g"}\n< {"node_id": 1, "host": "kafka-1", "port": 9092}\n+300ms\n'
+    syncs = 3 * (
+        '2> SyncGroup v3 {"group_id": "g", "generation_id": 1, "member_id": "m"}\n2< {"error_code": 15}\n+100ms\n'
+    )
+    opened = "open 2 client=10.0.0.101:50009\n"
+    assert not findings(opened + syncs + 25 * look_up, "S067")
+    assert findings(25 * look_up, "S067")
+
+
+def test_a_codec_that_the_version_has_is_no_reason_to_refuse_it() -> None:
+    fetch = '> Fetch v{} {{"topics": [{{"topic": "t", "partitions": [{{}}]}}]}}\n'
+    answer = '< {"responses": [{"topic": "t", "partitions": [{"error_code": 76}]}]}\n'
+    [finding] = family_e(fetch.format(11) + answer)
+    assert (finding.code, finding.blame) == ("E001", "broker")
+    assert not family_e(fetch.format(4) + answer), "R013 says that this one needs a newer version"

@@ -1,0 +1,44 @@
+"""Whole payloads: bytes that are a payload of a group protocol to the last one."""
+
+from __future__ import annotations
+
+import functools
+
+from dissectors.embedded.payload_formats import as_stated
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
+
+#: Names of fields with payloads of consumers, and what these are.
+_OF_CONSUMERS = {
+    "assignment": "ConsumerProtocolAssignment",
+    "member_assignment": "ConsumerProtocolAssignment",
+    "metadata": "ConsumerProtocolSubscription",
+    "member_metadata": "ConsumerProtocolSubscription",
+}
+_LARGEST = 4 << 10
+
+
+def may_have_payload(field: str) -> bool:
+    """Whether a field of bytes, by name, may have a payload of a consumer."""
+    return field in _OF_CONSUMERS
+
+
+@functools.lru_cache(256)
+def has_whole_payload(field: str, data: bytes) -> bool:
+    """Whether the bytes of a field are a payload of a consumer; False for large ones."""
+    return 0 < len(data) <= _LARGEST and is_whole(data, _OF_CONSUMERS[field])
+
+
+def is_whole(data: bytes, name: str) -> bool:
+    """Whether bytes are a payload of the version that they state, to the last byte.
+
+    Bytes after the last field are part of a version that is later than the known ones.
+    """
+    try:
+        header, body, version = as_stated(name, data)
+    except DecodeError:
+        return False
+    head = decode(header, data)
+    read = decode(body, data, head.end)
+    later = head.values.get("version", version) > version
+    return read.error is None and not read.decode_warnings and (later or read.end == len(data))

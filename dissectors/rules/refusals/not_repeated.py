@@ -1,0 +1,233 @@
+"""E006: a client that does not repeat a request after an error that passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.refusals import Nature
+from dissectors.rules import rule
+from dissectors.rules.helpers.refused import (
+    ReturnedError,
+    broker_text,
+    client_key,
+    client_name,
+    refusals,
+    targets_text,
+    values_text,
+)
+from dissectors.rules.refusals.gave_up import OF_PRODUCERS
+from dissectors.rules.refusals.owners import has_owner_spoken
+from dissectors.schemas.codes import Error
+from dissectors.trackers.connections_by_client import ConnectionsByClient
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: Clients repeat a request within this time (s), with the longest backoff that they have by default.
+_AGAIN_WITHIN = 5
+#: A commit may wait for the next interval of auto.commit.interval.ms (s).
+_COMMIT_AGAIN_WITHIN = 8
+
+_COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
+#: Not repeated by design, at once, or in another way.
+_EXCEPT: Final = frozenset((
+    "ApiVersions", "Metadata", "Fetch", "ShareFetch", "ShareAcknowledge", "Heartbeat", "ConsumerGroupHeartbeat",
+    "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions",
+    "PushTelemetry",
+))  # fmt: skip
+#: API -> others that a client sends instead.
+_INSTEAD: Final = {
+    "SyncGroup": ("JoinGroup",),
+    "OffsetFetch": ("JoinGroup",),
+    "OffsetCommit": ("JoinGroup",),
+    "LeaveGroup": ("JoinGroup",),
+    "TxnOffsetCommit": ("JoinGroup", "EndTxn", "InitProducerId"),
+    "AddPartitionsToTxn": ("EndTxn", "InitProducerId"),
+    "AddOffsetsToTxn": ("EndTxn", "InitProducerId"),
+    "Produce": ("EndTxn", "InitProducerId"),
+    "EndTxn": ("InitProducerId",),
+}
+#: Other refusals of commits are G011.
+_OF_COORDINATORS: Final = (
+    Error.NOT_COORDINATOR,
+    Error.COORDINATOR_NOT_AVAILABLE,
+    Error.COORDINATOR_LOAD_IN_PROGRESS,
+)
+_MOST_CLIENTS = 10_000
+
+#: Client and API.
+_Key = tuple[tuple[str, str | None], str]
+
+
+class _Refused(NamedTuple):
+    """A request that was refused: when (ns), and the problem if it is not repeated.
+
+    `verdict` begins the sentence, `meaning` ends it.
+    """
+
+    key: _Key
+    at: int
+    offset: int
+    refusal: ReturnedError
+    verdict: str
+    meaning: str
+
+
+class _Pending:
+    """The latest refusal of each API of a client that it has not repeated."""
+
+    def __init__(self) -> None:
+        self.of: BoundedDict[_Key, _Refused] = BoundedDict(_MOST_CLIENTS)
+
+    def take(self, key: _Key) -> _Refused | None:
+        """Remove and return a refusal."""
+        return self.of.pop(key, None)
+
+
+@rule(
+    "E006",
+    severity=Severity.WARNING,
+    events=(RequestReceived, ResponseReceived, ConnectionEnded, DeadlinePassed),
+    only=FrameFlags.REFUSED,
+    needs=(ConnectionsByClient,),
+    since="0.1",
+    blame="client",
+)
+def not_repeated(
+    event: RequestReceived | ResponseReceived | ConnectionEnded | DeadlinePassed, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that a client repeats a request after an error that passes.
+
+    ## Why it matters
+    A coordinator that loads, or a leader that was just elected, answers with an error for a moment, and expects the
+    request again. A client that treats the error as final waits forever for an answer that it never asks for again, or
+    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s); as info if it closes
+    its connections before, because that one call failed, or it connects again.
+
+    ## Usual cause
+    A client that does not know that the error is retriable, or that exhausted its retries. The sentence names what the
+    error means for this API.
+
+    ## Example
+    ```story
+    > OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}
+    < {"topics": [], "error_code": 14}
+    +6s
+    ```
+
+    ## Looks alike
+    The client sends the request again:
+    ```story
+    > OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}
+    < {"topics": [], "error_code": 14}
+    +1s
+    > OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}
+    < {"topics": [{"name": "t", "partitions": [{"committed_offset": 7}]}]}
+    +6s
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_error_codes
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-580%3A+Exponential+Backoff+for+Kafka+Clients
+    """
+    pending = connection.run.state(_Pending)
+    if isinstance(event, ResponseReceived):
+        _note_refusal(event, connection, pending)
+    elif isinstance(event, RequestReceived):
+        _note_request(event.message.api, connection, pending)
+    elif isinstance(event, ConnectionEnded):
+        yield from _note_end(event, connection, pending)
+    elif (refused := pending.take(event.about.key)) is not None:
+        _unsubscribe(refused.key[1], connection, pending)
+        waited = (event.at - refused.at) // SECOND
+        yield from _problem(refused, f"the client has sent no {refused.key[1]} for {waited} s since", connection)
+
+
+def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending: _Pending) -> None:
+    message, request = event.message, event.request
+    if message is None or request is None or message.api in _EXCEPT:
+        return
+    api = message.api
+    found = [each for each in refusals(event) if each.judgement.nature is Nature.TRANSIENT and not _has_rule(api, each)]
+    if not found:
+        return
+    first, key = found[0], (client_key(connection), api)
+    refused = _Refused(
+        key,
+        event.at,
+        request.offset,
+        first,
+        f"{api} of {client_name(connection)} was refused with {first.name}"
+        f"{targets_text([each.target for each in found], connection)}{values_text(event, first)}",
+        f"{first.judgement.meaning}{broker_text(event, first)}",
+    )
+    pending.of[key] = refused
+    within = _COMMIT_AGAIN_WITHIN if api in _COMMITS else _AGAIN_WITHIN
+    connection.expect("E006", key, by=event.at + within * SECOND, about=refused)
+    for each in (api, *_INSTEAD.get(api, ())):
+        connection.run.subscribe("E006", api=each)
+
+
+def _has_rule(api: str, refusal: ReturnedError) -> bool:
+    """Whether another rule is about a client that gives up after this error."""
+    if api in _COMMITS:
+        return refusal.code not in _OF_COORDINATORS
+    return api == "Produce" and refusal.code in OF_PRODUCERS
+
+
+def _note_request(sent: str, connection: ConnectionState, pending: _Pending) -> None:
+    client = client_key(connection)
+    for api in (sent, *(each for each, others in _INSTEAD.items() if sent in others)):
+        if pending.take((client, api)) is not None:
+            connection.met("E006", (client, api))
+            _unsubscribe(api, connection, pending)
+
+
+def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pending) -> Iterator[Problem]:
+    """A client that closes its last connection has ended, or connects again for its next attempt."""
+    if not pending.of or event.by == "server":
+        return
+    client = client_key(connection)
+    others = connection.run.state(ConnectionsByClient).others(connection)
+    if event.by == "client" and next(others, None) is not None:
+        return
+    for key, refused in list(pending.of.items()):
+        if key[0] != client:
+            continue
+        pending.take(key)
+        connection.met("E006", key)
+        _unsubscribe(key[1], connection, pending)
+        if event.by == "client":  # otherwise it is no longer observed
+            text = "the client closed its connections without repeating it"
+            yield from _problem(refused, text, connection, severity=Severity.INFO)
+
+
+def _unsubscribe(api: str, connection: ConnectionState, pending: _Pending) -> None:
+    """Stop observing the APIs that no client must repeat."""
+    needed = {each for _, of in pending.of for each in (of, *_INSTEAD.get(of, ()))}
+    for each in (api, *_INSTEAD.get(api, ())):
+        if each not in needed:
+            connection.run.unsubscribe("E006", api=each)
+
+
+def _problem(
+    refused: _Refused, instead: str, connection: ConnectionState, *, severity: Severity | None = None
+) -> Iterator[Problem]:
+    """The problem, unless another rule has found a better one since."""
+    if has_owner_spoken(refused.refusal, connection, since=refused.at):
+        return
+    if connection.has_problem("E002", since=refused.at):
+        return
+    judgement = refused.refusal.judgement
+    yield Problem(
+        f"{refused.verdict}, and {instead}: {refused.meaning}",
+        hint=f"{judgement.change}; the client should repeat the request, because this error may pass",
+        blame=judgement.blame,
+        severity=severity,
+        once_per=(refused.key, refused.refusal.code, severity),
+        request_offset=refused.offset,
+    )
