@@ -166,6 +166,23 @@ FENCED_JOIN = ErrorExplanation(
     "upgrade or fix the broker; until then, restart the client with a new member id",
 )
 
+#: UNKNOWN_MEMBER_ID as the answer to a commit without a member id.
+COMMIT_OF_NO_MEMBER = ErrorExplanation(
+    1,
+    "it commits without being a member (no member id), which Kafka accepts only while the group has no members",
+    "stop the consumers of the group before offsets are changed from outside, or commit as a member of the group",
+)
+
+
+def unknown_but_alive(ago: str) -> ErrorExplanation:
+    """UNKNOWN_MEMBER_ID as the answer to LeaveGroup of a member whose heartbeat was accepted just before."""
+    return ErrorExplanation(
+        1,
+        f"the coordinator accepted its heartbeat {ago} before, so it cannot have removed it",
+        "fix the broker or gateway: from LeaveGroup v3 on, the member id is in members[], not in member_id; until "
+        "then, the group waits for the session of each member that leaves",
+    )
+
 
 _LOST_STATE = (
     "the broker must keep what it has given: check its log, and whether a second broker takes itself for the "

@@ -24,6 +24,9 @@ _FLAGS = frozenset({"n", "y", "p=tls-unique", "p=tls-server-end-point", "p=tls-e
 _ITERATIONS = re.compile(r"[1-9][0-9]{0,9}")
 _EXTENSION = re.compile(r"[A-Za-z]{1,64}")
 _MOST_EXTENSIONS = 16
+#: RFC 5802, section 5.1: a server must refuse such a user name.
+_BARE_EQUALS = re.compile(r"=(?!2C|3D)")
+UNESCAPED = "has a user name with '=' that is not written as =3D"
 
 
 def client_first(data: bytes) -> SaslMessage:
@@ -35,6 +38,9 @@ def client_first(data: bytes) -> SaslMessage:
     attributes = _attributes(bare)
     username, nonce = attributes.get("n"), attributes.get("r")
     missing = "user name (n=)" if not username else "nonce (r=)" if not nonce else None
+    problem = f"has no {missing}" if missing else None
+    if problem is None and _BARE_EQUALS.search(username or ""):
+        problem = UNESCAPED
     extensions = tuple(name for name in attributes if name not in ("n", "r") and _EXTENSION.fullmatch(name))
     return ScramClientFirst(
         username=name_of(_unescaped(username)) if username else None,
@@ -43,7 +49,7 @@ def client_first(data: bytes) -> SaslMessage:
         channel_binding=flag if flag in _FLAGS else "p=",
         extensions=extensions[:_MOST_EXTENSIONS],
         by_token=attributes.get("tokenauth", "").lower() == "true",
-        problem=f"has no {missing}" if missing else None,
+        problem=problem,
     )
 
 

@@ -54,7 +54,12 @@ def is_follower(asked: Mapping[str, Any]) -> bool:
 
 def end_field(asked: Mapping[str, Any]) -> str:
     """The response field with the end offset for this reader."""
-    return "last_stable_offset" if asked.get("isolation_level") == _READ_COMMITTED else "high_watermark"
+    return "last_stable_offset" if is_read_committed(asked) else "high_watermark"
+
+
+def is_read_committed(asked: Mapping[str, Any]) -> bool:
+    """Whether the consumer reads committed transactions only."""
+    return bool(asked.get("isolation_level") == _READ_COMMITTED)
 
 
 def opens_session(asked: Mapping[str, Any]) -> bool:
@@ -207,14 +212,19 @@ class Fetches:
             connection.flags |= _STARVED
 
     def _compare_batches(self, message: Message, asked: Mapping[str, Any], connection: ConnectionState) -> None:
-        """Flag a response with a batch of the previous one, or with records that a consumer may not get yet."""
+        """Flag a response with a batch of the previous one, or with fields that contradict its records."""
         before, batches = self._batches, []
-        end, is_consumer = end_field(asked), not is_follower(asked)
+        end, is_consumer, filters = end_field(asked), not is_follower(asked), is_read_committed(asked)
         for topic in topic_records(message):
             for records in topic.partitions:
                 if (batch := records.batch) is not None:
                     batches.append((batch.base_offset, batch.crc))
-                    if is_consumer and batch.base_offset > records.row.get(end, _NO_LIMIT):
+                    row = records.row
+                    if is_consumer and (
+                        batch.base_offset > row.get(end, _NO_LIMIT)
+                        or batch.base_offset < row.get("log_start_offset", -1)
+                        or (row.get("aborted_transactions") and not filters)
+                    ):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
         self._repeats = not before.isdisjoint(batches)

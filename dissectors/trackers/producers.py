@@ -96,7 +96,7 @@ class Producers:
         self.refused: list[RefusedPartition] = []
         self.answered: Attempt | None = None
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
-        self._raised = False  # a batch of the latest request has a higher epoch than its producer had there
+        self._unusual = False  # a batch of the latest request has a higher epoch than before, or negative numbers
         self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MOST_BATCHES)
         self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
 
@@ -112,6 +112,16 @@ class Producers:
             if self.resent:
                 connection.flags |= _RESENT
 
+    def accepted_before(self, server: str, place: TopicPartition, batch: BatchSpan) -> Attempt | None:
+        """The accepted request whose batch a batch follows without a gap; None if it is unknown."""
+        track = self._tracks.get((server, batch.producer_id, place))
+        if track is None or track.epoch != batch.producer_epoch:
+            return None
+        for earlier, attempt in reversed(track.sent):
+            if earlier.next_sequence == batch.base_sequence and attempt.answered and place not in attempt.refused:
+                return attempt
+        return None
+
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message = event.message
         if message.api != "Produce":
@@ -124,8 +134,8 @@ class Producers:
                 if records.batch is not None:
                     where = ("topic_data", i, "partition_data", j, "records")
                     self._track(server, (name, records.partition or 0), records.batch, attempt, where)
-        if self._raised:
-            self._raised = False
+        if self._unusual:
+            self._unusual = False
             connection.flags |= _IRREGULAR
 
     def _track(
@@ -139,10 +149,13 @@ class Producers:
             self._plain[key] = attempt
             return
         producer_id = batch.producer_id
+        if batch.base_sequence < 0 or batch.producer_epoch < 0:
+            self._unusual = True
+            return
         track = self._tracks.get((server, producer_id, place))
         given = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
         if track is None or batch.producer_epoch > track.epoch or track.started_at < given:
-            self._raised = self._raised or track is not None
+            self._unusual = self._unusual or track is not None
             if track is not None and track.started_at >= given and batch.base_sequence > 0:
                 attempt.gaps[place] = SequenceGap(0, batch.base_sequence)  # each epoch begins at 0
             track = self._tracks[server, producer_id, place] = _ProducerTrack(

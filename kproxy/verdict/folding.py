@@ -20,7 +20,7 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C015": ("C022",),
     "C017": ("C013", "C015", "C022", "L", "M", "V", "X"),
     "C020": ("C004", "C006", "C007", "G001", "G002", "G004", "M"),
-    "E005": ("S032", "S033", "S035", "S074"),
+    "E005": ("S032", "S033", "S035", "S074", "S084"),
     "G001": ("S014",),
     "G003": ("S013",),
     "G005": ("S078",),
@@ -35,7 +35,8 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "S012": ("G008", "S016", "S078"),
     "S019": ("C004", "C020", "G013"),
     "S020": ("S078",),
-    "X008": ("X013",),
+    "S035": ("S084",),
+    "X008": ("X013", "X020"),
 }
 
 #: Causes that are compared with a possible consequence, the most urgent ones.

@@ -40,6 +40,9 @@ MIN_SESSION = 5 * SECOND
 #: A response is late after this time (ns), except to JoinGroup and SyncGroup.
 MAX_LATENCY = 5 * SECOND
 
+#: The shortest session timeout that Kafka allows by default (ns).
+MIN_SESSION = 6 * SECOND
+
 MIN_REJOIN_SIGNALS = 3  # consecutive REBALANCE_IN_PROGRESS errors,
 MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
@@ -158,12 +161,7 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
 
 def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     """Consecutive refusals of a member, if they exceed the threshold of their error."""
-    explanation = explanations.explanation(streak.api, streak.error)
-    if streak.kind is EventKind.JOIN and streak.error in _FENCED_JOINS and group.protocol is not Protocol.CLASSIC:
-        explanation = explanations.FENCED_JOIN
-    elif streak.contradicts:
-        is_old = streak.error in explanations.OLD
-        explanation = explanations.CONTRADICTED_GENERATION if is_old else explanations.CONTRADICTED_MEMBER
+    explanation = _explanation(group, lane, streak)
     commit = streak.kind is EventKind.COMMIT
     if not commit and (streak.count < explanation.threshold or streak.last - streak.first < explanation.patience):
         return
@@ -177,12 +175,40 @@ def refusal(group: GroupHistory, lane: Lane, streak: Streak) -> Iterator[Stall]:
     times = f" {streak.count} times within {elapsed(streak.last - streak.first)}" if streak.count > 1 else ""
     text = f"the {streak.api} of {lane.label} got {printable(streak.error)}{times}"
     text += f": {explanation.reason}" if explanation.reason else ""
-    text += "; the offsets are not stored, so these records will be read again" if commit else ""
+    if commit:
+        text += "; the offsets are not stored" + (", so these records will be read again" if lane.member_id else "")
     severity = "error" if kind is StallKind.FENCED or streak.count >= max(3, explanation.threshold) else "warning"
     yield Stall(
         kind, severity, streak.first, streak.row, text, explanation.hint, (lane.key,), (lane.key,), error=streak.error,
         times=streak.count,
     )  # fmt: skip
+
+
+def _explanation(group: GroupHistory, lane: Lane, streak: Streak) -> explanations.ErrorExplanation:
+    """What an error means for this member."""
+    if streak.kind is EventKind.JOIN and streak.error in _FENCED_JOINS and group.protocol is not Protocol.CLASSIC:
+        return explanations.FENCED_JOIN
+    if streak.contradicts:
+        is_old = streak.error in explanations.OLD
+        return explanations.CONTRADICTED_GENERATION if is_old else explanations.CONTRADICTED_MEMBER
+    if streak.error == Error.UNKNOWN_MEMBER_ID.name:
+        if streak.kind is EventKind.COMMIT and not lane.member_id:
+            return explanations.COMMIT_OF_NO_MEMBER
+        if streak.kind is EventKind.LEAVE and _was_just_accepted(group, lane, streak):
+            return explanations.unknown_but_alive(elapsed(streak.first - lane.heartbeat_at))
+    return explanations.explanation(streak.api, streak.error)
+
+
+def _was_just_accepted(group: GroupHistory, lane: Lane, streak: Streak) -> bool:
+    """Whether a member that is unknown now was accepted so recently that its session cannot have expired."""
+    ended = lane.memberships[-1][1] if lane.memberships else None
+    return (
+        ended is not None
+        and lane.heartbeat_at <= ended
+        and streak.first - lane.heartbeat_at < MIN_SESSION
+        and streak.count == len(lane.refusals) == 1
+        and group.rebalance is None
+    )
 
 
 def unanswered(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:

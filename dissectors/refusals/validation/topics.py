@@ -80,6 +80,13 @@ def create_partitions(body: Values, _: int) -> Iterator[Violation]:
                 Error.INVALID_PARTITIONS, f"count is {count}", "use the new total number of partitions",
                 topic.get("name", ""),
             )  # fmt: skip
+        if topic.get("assignments") == []:
+            yield Violation(
+                Error.INVALID_REPLICA_ASSIGNMENT,
+                "assignments is an empty list, which assigns none of the new partitions",
+                "send assignments null, so that the broker assigns the replicas, or one entry for each new partition",
+                topic.get("name", ""),
+            )
 
 
 @validates("DeleteTopics")

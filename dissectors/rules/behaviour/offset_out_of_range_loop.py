@@ -2,25 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple
 
+from dissectors.bounded import BoundedDict
+from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import label
-from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 OFFSET_OUT_OF_RANGE = Error.OFFSET_OUT_OF_RANGE
 _INTERVAL = 3
+_MOST_REDIRECTS = 10_000
+
+
+#: While a consumer is refused, and this long after (ns), it is observed whether a leader sends it here.
+_OBSERVED = 30 * SECOND
 
 
 class _OutOfRange(Recurrence):
     """OFFSET_OUT_OF_RANGE errors of one connection, per partition and offset."""
+
+
+class _Redirect(NamedTuple):
+    """A response that sends a consumer to another replica (KIP-392)."""
+
+    leader: str
+    replica: int
+    high_watermark: int
+    at: int
+
+
+class _Redirects:
+    """By consumer and partition: the latest response that sends it to another replica."""
+
+    def __init__(self) -> None:
+        self.refused_at = 0
+        self._latest: BoundedDict[Hashable, _Redirect] = BoundedDict(_MOST_REDIRECTS)
+
+    def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        """Remember where a leader sends this consumer."""
+        for topic in event.message.body.get("responses") or () if event.message is not None else ():
+            for row in topic.get("partitions") or ():
+                if (replica := row.get("preferred_read_replica", -1)) >= 0:
+                    key = *_consumer(connection), topic_of(topic), row.get("partition_index", 0)
+                    redirect = _Redirect(connection.server, replica, row.get("high_watermark", -1), event.at)
+                    self._latest[key] = redirect
+
+    def to(self, place: TopicPartition, connection: ConnectionState, at: int) -> _Redirect | None:
+        """The recent redirect that led a consumer to this connection's server."""
+        found = self._latest.get((*_consumer(connection), *place))
+        is_recent = found is not None and found.leader != connection.server and at - found.at <= _OBSERVED
+        return found if is_recent else None
+
+
+def _consumer(connection: ConnectionState) -> tuple[str, str | None]:
+    return host_of(connection.client), connection.client_id
 
 
 @rule(
@@ -42,7 +86,8 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
 
     ## Usual cause
     No reset policy (`auto.offset.reset=none`) in an application that retries forever, or a client that looks up a new
-    offset but does not use it.
+    offset but does not use it. Or the leader sends the consumer to a follower (KIP-392) that does not have the offset,
+    and the client asks the leader again and again.
 
     ## Example
     ```story
@@ -67,16 +112,35 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     https://kafka.apache.org/documentation/#consumerconfigs_auto.offset.reset
     https://github.com/confluentinc/librdkafka/issues/3745
     https://github.com/confluentinc/librdkafka/issues/5158
+    https://github.com/twmb/franz-go/issues/885
     """
-    fetches = connection.state(Fetches)
+    fetches, redirects = connection.state(Fetches), connection.run.state(_Redirects)
     if not fetches.refused or event.message is None:
+        redirects.observe(event, connection)
+        if event.at - redirects.refused_at > _OBSERVED:
+            connection.run.unsubscribe("S026")
         return
     offsets = fetches.offsets(event.request)
     for place, code, where in fetches.refused:
         if code != OFFSET_OUT_OF_RANGE or place not in offsets:
             continue
         times = connection.state(_OutOfRange).count((place, offsets[place]), event.at)
-        if times % _INTERVAL == 0:
+        redirects.refused_at = event.at
+        connection.run.subscribe("S026")
+        if times % _INTERVAL:
+            continue
+        redirect = redirects.to(place, connection, event.at)
+        if redirect is not None and offsets[place] < redirect.high_watermark:
+            yield Problem(
+                f"{redirect.leader} sends the consumer of {label(place, connection)} to replica {redirect.replica} "
+                f"(preferred_read_replica), and {connection.server} answers it with OFFSET_OUT_OF_RANGE: {times} times "
+                f"for offset {offsets[place]}, although the leader's high watermark is {redirect.high_watermark}",
+                **locate(event.message, *where),
+                hint="fix the client: after OFFSET_OUT_OF_RANGE from a follower it must fetch from the leader and keep "
+                f"its offset; check why replica {redirect.replica} does not have the offset",
+                cause=f"follower {place[0]}",
+            )
+        else:
             yield Problem(
                 f"the client requests offset {offsets[place]} of {label(place, connection)} {times} times"
                 f" although the broker answers {event.message.api} with OFFSET_OUT_OF_RANGE: it should move to a valid "

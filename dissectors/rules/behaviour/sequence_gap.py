@@ -9,15 +9,18 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
+from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.partitions import label
-from dissectors.trackers.producers import Producers
+from dissectors.trackers.producers import Attempt, Producers
 from dissectors.trackers.record_data import sent_records
-from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _OUT_OF_ORDER_SEQUENCE_NUMBER = Error.OUT_OF_ORDER_SEQUENCE_NUMBER
 _THRESHOLD = 3
+#: A broker may forget a producer that has sent nothing for this time (ns).
+_IDLE = 60 * SECOND
 
 
 class _Refused(Recurrence):
@@ -43,7 +46,8 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
 
     ## Usual cause
     The producer dropped an expired batch but sent later ones, an application assigns sequence numbers from several
-    threads without locking, or a client resends the refused batch forever. A client that gets a new epoch but continues
+    threads without locking, or a client resends the refused batch forever. A broker that forgets idle producers refuses
+    the next batch of one although there is no gap. A client that gets a new epoch but continues
     the numbers of the old one is refused too: each epoch begins at 0.
 
     ## Example
@@ -124,6 +128,17 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 got=str(gap.sequence),
                 cause=place[0],
             )
+        elif (idle := _idle(producers.accepted_before(connection.server, place, batch), producers.answered)) >= _IDLE:
+            yield Problem(
+                f"{producer} sends sequence {batch.base_sequence} to {partition}, the one after those that the broker "
+                f"has accepted, but the broker refuses it with OUT_OF_ORDER_SEQUENCE_NUMBER: it has forgotten the "
+                f"producer, which sent nothing there for {duration(idle)}",
+                **locate(event.message, *where),
+                hint="raise the time after which the broker forgets idle producers (producer.id.expiration.ms, "
+                "transactional.id.expiration.ms); the client must get a new id or epoch with InitProducerId",
+                blame="broker",
+                cause=f"idle {place[0]}",
+            )
         elif times >= _THRESHOLD:
             yield Problem(
                 f"{producer} sends the batch with sequence {batch.base_sequence} to {partition} repeatedly; the broker "
@@ -132,3 +147,8 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 hint="the producer must get a new epoch or id (InitProducerId): restart or update it",
                 cause=place[0],
             )
+
+
+def _idle(before: Attempt | None, now: Attempt | None) -> int:
+    """The time (ns) between the requests of two batches of a producer, 0 if one of them is unknown."""
+    return 0 if before is None or now is None else now.at - before.at

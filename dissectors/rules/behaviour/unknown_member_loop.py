@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
@@ -24,6 +25,10 @@ THRESHOLD = 5
 MIN_DURATION = 3_000_000_000
 
 MAX_MEMBERS = 10_000
+
+_EVICTED = (
+    "check why it was evicted: session.timeout.ms, max.poll.interval.ms, or a coordinator that has lost the group"
+)
 
 
 @dataclass(slots=True)
@@ -121,13 +126,27 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
         return
     if connection.run.state(MisledGroups).holds(key[0], event.at):
         return
+    keeps, hint = _advice(message.api, asked)
     yield Problem(
         f"member {member!r} of group {key[0]!r} got UNKNOWN_MEMBER_ID {known.times} times in "
-        f"{(event.at - known.first) / 1e9:.1f} s, most recently for {message.api}, but keeps using that member id",
+        f"{(event.at - known.first) / 1e9:.1f} s, most recently for {message.api}, but keeps {keeps}",
         **locate(message, *path),
-        hint="rejoin with an empty member_id; check why the member was evicted: session.timeout.ms, "
-        "max.poll.interval.ms, or a coordinator that has lost the group",
+        hint=hint,
         cause=key[0],
+    )
+
+
+def _advice(api: str, asked: Mapping[str, Any]) -> tuple[str, str]:
+    """What the member keeps doing, and how it gets back into its group."""
+    if not api.endswith("GroupHeartbeat"):
+        return "using that member id", f"rejoin with an empty member_id; {_EVICTED}"
+    epoch = asked.get("member_epoch", 0)
+    if epoch >= 0:
+        return f"sending member_epoch {epoch}", f"rejoin with member_epoch 0 and all fields; {_EVICTED}"
+    joins = ", and its other fields are those of a join" if asked.get("subscribed_topic_names") else ""
+    return (
+        f"sending member_epoch {epoch}, which leaves the group{joins}",
+        "fix the client: it joins with member_epoch 0",
     )
 
 

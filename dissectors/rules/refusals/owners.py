@@ -27,9 +27,9 @@ _LOGIN = ("X007", "X008", "X012", "X013", "X017", "X021", "V014")
 #: What is wrong with the batches of a Produce request.
 _BATCHES = (
     "R001", "R002", "R004", "R005", "R006", "R007", "R008", "R011", "R012", "R016", "R018", "R019", "R020", "R022",
-    "R023", "R024",
+    "R023", "R024", "S084",
 )  # fmt: skip
-_FENCED = ("S032", "S035")
+_FENCED = ("S032", "S035", "S084")
 
 OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
     Error.OFFSET_OUT_OF_RANGE: ("S026", "S027"),

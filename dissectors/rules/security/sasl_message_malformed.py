@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.sasl_messages import is_from_client, place_of
 from dissectors.sasl.messages import ScramClientFirst
+from dissectors.sasl.scram import UNESCAPED
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import Trigger
@@ -45,6 +46,12 @@ def sasl_message_malformed(
     < {"mechanisms": ["PLAIN"]}
     > SaslAuthenticate v1 {"auth_bytes": "61 00 62"}
     ```
+    A user name "a=b" that is not escaped:
+    ```story
+    > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}
+    < {"mechanisms": ["SCRAM-SHA-256"]}
+    > SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 6e 3d 61 3d 62 2c 72 3d 61 62"}
+    ```
     "p=tls-unique" instead of "n":
     ```story
     > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}
@@ -80,6 +87,10 @@ def sasl_message_malformed(
             problem = f"asks for channel binding ({message.channel_binding}), which Kafka does not have"
         sender, blame = f"client {connection.client_id!r}", None
         hint = f"check that user, password or token are set, and how the client builds its {mechanism} message"
+        if problem == UNESCAPED:
+            hint = (
+                "fix the client: it must write '=' as =3D and ',' as =2C in a SCRAM user name (RFC 5802, section 5.1)"
+            )
     elif authentication.phase is SaslPhase.FAILED:
         return
     else:

@@ -11,6 +11,7 @@ from dissectors.messages.locate import locate
 from dissectors.messages.message import UNSUPPORTED_VERSION, Message
 from dissectors.rules import rule
 from dissectors.rules.version_negotiation.unsupported_version_elsewhere import TELEMETRY
+from dissectors.trackers.authentication import Authentication
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import PRE_LOGIN_APIS, Ranges, Versions, closing_request, range_text
@@ -31,7 +32,7 @@ class _Closes:
     severity=Severity.ERROR,
     events=(ResponseReceived, ConnectionEnded),
     only=FrameFlags.REFUSED,
-    needs=(Versions,),
+    needs=(Authentication, Versions),
     since="0.1",
     blame="broker",
 )
@@ -133,6 +134,8 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
         return
     if not server.serves_without_sasl and connection.sasl_mechanism is None:
         return
+    if connection.state(Authentication).refusal is not None:
+        return  # the login failed (X008), and the client has not noticed
     closes = connection.run.state(_Closes).closes
     key = (connection.server, message.api_key, message.version)
     count, last = closes.get(key, (0, -1))

@@ -434,3 +434,30 @@ def test_a_fenced_join_is_the_brokers_fault() -> None:
     story.say(6, "a", "ConsumerGroupHeartbeat", generation_id=0, error="FENCED_MEMBER_EPOCH")
     [stall] = story.stalls(7)
     assert "the coordinator refuses epoch 0, with which a fenced member may always join again" in stall.text
+
+
+def test_a_commit_without_a_member_is_told_apart_from_one_of_a_removed_member() -> None:
+    story = two_members()
+    story.say(5, "rpk", "OffsetCommit", member=None, generation_id=-1, error="UNKNOWN_MEMBER_ID")
+    [stall] = story.stalls(6)
+    assert stall.kind is StallKind.COMMIT_REFUSED
+    assert "commits without being a member" in stall.text
+    assert "read again" not in stall.text
+    assert "stop the consumers" in stall.hint
+    removed = two_members()
+    removed.say(11, "b", "OffsetCommit", generation_id=1, error="UNKNOWN_MEMBER_ID")
+    assert "removed it from the group" in removed.stalls(12)[0].text
+
+
+@pytest.mark.parametrize("reason", ["", "late", "refused", "rebalance"])
+def test_a_member_that_was_alive_just_now_cannot_be_unknown(reason: str) -> None:
+    story = two_members()
+    if reason == "refused":
+        story.say(10, "b", "Heartbeat", generation_id=1, error="UNKNOWN_MEMBER_ID")
+    elif reason == "rebalance":
+        story.say(10, "b", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
+    at = 17 if reason == "late" else 10.5
+    story.say(at, "b", "LeaveGroup", error="UNKNOWN_MEMBER_ID")
+    texts = [stall.text for stall in story.stalls(at + 1) if stall.error == "UNKNOWN_MEMBER_ID"]
+    assert texts
+    assert any("so it cannot have removed it" in each for each in texts) is (reason == "")

@@ -362,3 +362,54 @@ def test_a_member_whose_session_lasts_is_not_unknown() -> None:
     for between in "+11s\n", '1> LeaveGroup v1 {"group_id": "g", "member_id": "a"}\n1< {}\n':
         assert not findings(2 * (assigned(1, "a") + between + beat(1, 25)), "S078")
     assert not findings(2 * (assigned(1, "a") + beat(1, 27) + "+2s\n" + beat(1, 25)), "S078")
+
+
+def fetched(fields: str, *, level: int = 0) -> str:
+    asked = f'{{"isolation_level": {level}, "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 40}}]}}]}}'
+    return (
+        f"> Fetch v11 {asked}\n"
+        f'< {{"responses": [{{"topic": "t", "partitions": [{{"high_watermark": 45, "last_stable_offset": 45, {fields}, '
+        '"records": [{"base_offset": 40, "last_offset_delta": 1, "records": [{}, {"offset": 41}]}]}]}]}\n'
+    )
+
+
+def test_records_before_the_log_start_offset_are_deleted_ones() -> None:
+    [finding] = findings(fetched('"log_start_offset": 45'), "S080")
+    assert finding.message == (
+        "log_start_offset of t[0] is 45, its high watermark, in a response with records from 40 on, "
+        "which would be deleted"
+    )
+    assert finding.path == "responses[0].partitions[0].log_start_offset"
+    assert "its high watermark" not in findings(fetched('"log_start_offset": 42'), "S080")[0].message
+    assert not findings(fetched('"log_start_offset": 41'), "S080")
+
+
+def test_aborted_transactions_are_for_those_who_asked() -> None:
+    aborted = '"aborted_transactions": [{"producer_id": 5, "first_offset": 40}]'
+    [finding] = findings(fetched(aborted), "S081")
+    assert "lists 1 aborted transaction although" in finding.message
+    assert "producer 5 from 40 on" in finding.message
+    assert not findings(fetched(aborted, level=1), "S081")
+
+
+@pytest.mark.parametrize(
+    ("after", "is_right"),
+    [
+        ('{"topic_name": "t", "partition_index": 2}', False),
+        ('{"topic_name": "s", "partition_index": 9}', False),
+        ('{"topic_name": "t", "partition_index": 3}', True),
+        ('{"topic_name": "u", "partition_index": 0}', True),
+        ("null", True),
+    ],
+)
+def test_pages_lead_on(after: str, is_right: bool) -> None:
+    asked = '{"topics": [{"name": "t"}], "cursor": {"topic_name": "t", "partition_index": 2}}'
+    story = f'> DescribeTopicPartitions v0 {asked}\n< {{"topics": [], "next_cursor": {after}}}\n'
+    assert bool(findings(story, "S082")) is not is_right
+    assert not findings(story.replace('"cursor": {"topic_name": "t", "partition_index": 2}', '"cursor": null'), "S082")
+
+
+def test_one_count_may_be_missing() -> None:
+    answer = '{"topics": [{"name": "t", "num_partitions": 3, "replication_factor": -1}]}'
+    [finding] = findings(f'> CreateTopics v5 {{"topics": [{{"name": "t"}}]}}\n< {answer}\n', "S083")
+    assert finding.message == "topic t was created, but replication_factor of the response is -1"

@@ -222,3 +222,34 @@ def test_a_producer_of_a_recreated_topic() -> None:
     )
     [finding] = findings(3 * refused, "S030")
     assert finding.path == "responses[0].partition_responses[0].error_code"
+
+
+OUT_OF_RANGE = answered(error_code=1, high_watermark=-1)
+
+
+TWO_BROKERS = "open 1 client=10.0.0.9:50001 server=10.0.0.1:9092\nopen 2 client=10.0.0.9:50002 server=10.0.0.2:9092\n"
+
+
+def from_follower(exchange: str) -> str:
+    return exchange.replace("> ", "2> ").replace("< ", "2< ")
+
+
+@pytest.mark.parametrize(("watermark", "is_the_followers"), [(9, True), (5, False)])
+def test_a_follower_that_does_not_have_the_offset(watermark: int, is_the_followers: bool) -> None:
+    redirect = asked() + answered(preferred_read_replica=2, high_watermark=watermark) + "+250ms\n"
+    told = TWO_BROKERS
+    told += 3 * (redirect + from_follower(asked() + OUT_OF_RANGE))
+    [finding] = findings(told, "S026")
+    assert ("10.0.0.1:9092 sends the consumer of t[0] to replica 2" in finding.message) is is_the_followers
+    assert ("auto.offset.reset" in (finding.hint or "")) is not is_the_followers
+
+
+def test_a_redirect_long_ago_explains_nothing_and_is_no_longer_observed() -> None:
+    redirect = asked() + answered(preferred_read_replica=2) + "+250ms\n"
+    told = TWO_BROKERS + from_follower(asked() + OUT_OF_RANGE)
+    told += redirect + "+31s\n" + 2 * from_follower(asked() + OUT_OF_RANGE)
+    [finding] = findings(told, "S026")
+    assert "auto.offset.reset" in (finding.hint or "")
+    teller = Teller()
+    teller.tell(told + "+31s\n" + from_follower(asked() + answered()))
+    assert "S026" not in teller.inspector._inspection.run_state.subscribed

@@ -130,6 +130,22 @@ def test_every_refusal_of_a_member_counts_until_it_is_accepted(api: str, answer:
     assert seen("S015", 4 * refused, accepted, 4 * refused) == []
 
 
+@pytest.mark.parametrize(
+    ("epoch", "names", "keeps", "hint"),
+    [
+        (5, "null", "keeps sending member_epoch 5", "rejoin with member_epoch 0"),
+        (-1, "null", "keeps sending member_epoch -1, which leaves the group", "joins with member_epoch 0"),
+        (-1, '["t"]', "which leaves the group, and its other fields are those of a join", "joins with member_epoch 0"),
+    ],
+)
+def test_a_member_with_epochs_rejoins_with_epoch_0(epoch: int, names: str, keeps: str, hint: str) -> None:
+    beat = f'{{"group_id": "g", "member_id": "m", "member_epoch": {epoch}, "subscribed_topic_names": {names}}}'
+    [finding] = findings(6 * f'> ConsumerGroupHeartbeat v0 {beat}\n< {{"error_code": 25}}\n+1s\n', "S015")
+    assert keeps in finding.message
+    assert hint in (finding.hint or "")
+    assert "empty member_id" not in (finding.hint or "")
+
+
 FETCH = '> Fetch v4 {"topics": [{"topic": "t", "partitions": [{}]}]}\n'
 DENIED = FETCH + '< {"responses": [{"topic": "t", "partitions": [{"error_code": 6}]}]}\n+1s\n'
 

@@ -132,3 +132,34 @@ def test_two_instances_that_fence_each_other() -> None:
 
 def test_a_producer_that_is_fenced_once_a_day_is_right() -> None:
     assert not findings(4 * (sent(0) + answer(47) + "+60m\n"), "S035")
+
+
+def test_a_broker_that_forgets_an_idle_producer() -> None:
+    idle = sent(0) + answer() + "+605s\n" + sent(1, value="b") + answer(45)
+    [finding] = findings(idle, "S032")
+    assert "the one after those that the broker has accepted" in finding.message
+    assert "which sent nothing there for 605" in finding.message
+    assert finding.blame == "broker"
+    assert not findings(idle.replace("+605s", "+5s"), "S032")  # too soon to tell
+    gap = findings(sent(0) + answer() + "+605s\n" + sent(2, value="b") + answer(45), "S032")
+    assert [each.expected for each in gap] == ["sequence 1"]
+    refused = sent(0) + answer(7) + "+605s\n" + sent(1, value="b") + answer(45)
+    assert not findings(refused, "S032")
+
+
+@pytest.mark.parametrize(
+    ("sequence", "epoch", "said"),
+    [
+        (-(2**31), 0, "base_sequence -2147483648: it has overflowed"),
+        (0, -(2**15), "producer_epoch -32768: it has overflowed"),
+        (-1, 0, "base_sequence -1, although it has a producer id"),
+        (2**31 - 1, 2**15 - 1, None),
+    ],
+)
+def test_counters_of_a_producer_are_not_negative(sequence: int, epoch: int, said: str | None) -> None:
+    story = 3 * (sent(sequence, epoch=epoch) + answer(87))
+    assert [each.message for each in findings(story, "S084")] == (
+        [] if said is None else [f"producer 4000 sends t[0] a batch with {said}"]
+    )
+    assert bool(findings(story, "E001")) is (said is None)  # it explains the refusal
+    assert not findings(story.replace('"producer_id": 4000', '"producer_id": -1'), "S084")

@@ -183,6 +183,19 @@ def test_an_invalid_request_is_explained_for_the_topic_that_was_refused() -> Non
     assert "wrong" not in found["E001"].message
 
 
+def test_an_empty_list_of_assignments_is_not_null() -> None:
+    def grown(assignments: str, code: int) -> str:
+        asked = f'{{"topics": [{{"name": "t", "count": 6, "assignments": {assignments}}}]}}'
+        return f'> CreatePartitions v1 {asked}\n< {{"results": [{{"name": "t", "error_code": {code}}}]}}\n'
+
+    [finding] = family_e(grown("[]", 39))
+    assert finding.code == "E003"
+    assert "assignments is an empty list, which assigns none of the new partitions" in finding.message
+    assert "send assignments null" in (finding.hint or "")
+    assert not family_e(grown("[]", 0))
+    assert [each.code for each in family_e(grown('[{"broker_ids": [1]}]', 39))] == ["E001"]
+
+
 def test_a_partial_join_is_explained() -> None:
     """Of confluentinc/librdkafka#5541."""
     [finding] = family_e(

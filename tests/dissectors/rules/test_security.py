@@ -132,6 +132,15 @@ def test_a_server_nonce_that_is_not_built_on_the_clients_is_the_brokers_fault() 
     assert "xyz" not in repr(finding)
 
 
+@pytest.mark.parametrize(("name", "is_right"), [("a=b", False), ("a=3Db", True), ("a=2Cb", True), ("a=3db", False)])
+def test_a_user_name_is_escaped(name: str, is_right: bool) -> None:
+    sent = HANDSHAKE % ("SCRAM-SHA-256", "SCRAM-SHA-256") + TOKEN % f"n,,n={name},r=ab".encode().hex()
+    found = findings(sent, "X020")
+    assert [each.hint for each in found if "RFC 5802" in (each.hint or "")] == [each.hint for each in found]
+    assert bool(found) is not is_right
+    assert name not in "".join(each.message for each in found)
+
+
 def test_scram_needs_two_tokens() -> None:
     assert authentication(SCRAM + '< {"auth_bytes": "72 3d 61 62 63"}').phase is SaslPhase.TOKENS
     assert "X017" in loud(SCRAM + '< {"auth_bytes": "72 3d 61 62 63"}\n> Metadata v9')

@@ -144,6 +144,18 @@ def test_it_takes_an_authenticated_connection_where_nobody_is_let_in_without() -
     assert "V007" in codes(3 * (ASK + table + sasl + join))
 
 
+def test_a_failed_login_explains_why_the_server_closes() -> None:
+    refused = b'{"status":"invalid_token"}'.hex(" ")
+    sasl = (
+        '> SaslHandshake v1 {"mechanism": "OAUTHBEARER"}\n< {"mechanisms": ["OAUTHBEARER"]}\n'
+        '> SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 01 61 75 74 68 3d 42 65 61 72 65 72 20 61 01 01"}\n< {%s}\n'
+    )
+    table = '< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
+    closed = "> Metadata v9 {}\nclose by=server\n"
+    assert "V007" not in codes(3 * (ASK + table + sasl % f'"auth_bytes": "{refused}"' + closed))
+    assert "V007" in codes(3 * (ASK + table + sasl % "" + closed))
+
+
 def test_bytes_that_were_lost_explain_an_answer_that_is_missing() -> None:
     closed = ASK + KAFKA_4 + 'lose < 100\n> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
     assert "V007" not in codes("2> Metadata v4 {}\n2< {}\n" + 4 * closed)
