@@ -13,6 +13,7 @@ from dissectors.messages.message import Message
 from dissectors.rules import rule
 from dissectors.trackers.commits import Commits, Key, key_of
 from dissectors.trackers.partitions import TopicPartition, topic_of
+from dissectors.trackers.record_data import RecordData, record_data
 from dissectors.trackers.recurrence import Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -41,12 +42,18 @@ class _Ends:
     def update(self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState) -> None:
         """Store the ends in a Fetch or ListOffsets response.
 
-        Followers may lag, so an end is lowered only if the topic id has changed. ListOffsets has no topic ids.
+        Followers may lag, so an end is lowered only if the topic id has changed. ListOffsets has no topic ids. A broker
+        takes the high watermark before it reads, so the records may end behind it.
         """
         is_fetch = message.api == "Fetch"
         rows, end_of = ("responses", "high_watermark") if is_fetch else ("topics", "offset")
         listed = frozenset() if is_fetch else _latest(event.request_body or {})
         offsets, names = self.offsets, connection.run.topic_names
+        read = {
+            part.place: part.batches[-1].last_offset + 1
+            for part in record_data(event, connection).parts
+            if part.batches
+        }
         for topic in message.body.get(rows) or ():
             topic_id, name = topic.get("topic_id"), topic_of(topic)
             name = names.get(name, name)
@@ -54,6 +61,7 @@ class _Ends:
                 partition, end = row.get("partition_index", 0), row.get(end_of, -1)
                 if not is_fetch and (name, partition) not in listed:
                     continue
+                end = max(end, read.get((topic_of(topic), partition), -1))
                 key = client, name, partition
                 known = offsets.get(key)
                 if known is None or known[1] < end or (topic_id is not None and known[0] not in (None, topic_id)):
@@ -76,7 +84,7 @@ def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:
     events=(ResponseReceived, BytesSkipped),
     apis=("OffsetCommit",),
     also=(Trigger((ResponseReceived,), ("Fetch", "ListOffsets"), only=FrameFlags.SUBSCRIBED),),
-    needs=(Commits,),
+    needs=(Commits, RecordData),
     since="0.1",
     blame="client",
 )

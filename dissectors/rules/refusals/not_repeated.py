@@ -31,6 +31,8 @@ from dissectors.trackers.triggers import FrameFlags
 _AGAIN_WITHIN = 5
 #: A commit may wait for the next interval of auto.commit.interval.ms (s).
 _COMMIT_AGAIN_WITHIN = 8
+#: After it closed its last connection, a client that has not ended sends the request on another one (s).
+_AGAIN_AFTER_CLOSE = 1.5
 
 _COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
 #: Not repeated by design, at once, or in another way.
@@ -57,6 +59,8 @@ _OF_COORDINATORS: Final = (
     Error.COORDINATOR_NOT_AVAILABLE,
     Error.COORDINATOR_LOAD_IN_PROGRESS,
 )
+#: It passes if the topic was just created, but is the answer if it does not exist.
+_ABSENT: Final = (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID)
 _MOST_CLIENTS = 10_000
 
 #: Client and API.
@@ -66,7 +70,7 @@ _Key = tuple[tuple[str, str | None], str]
 class _Refused(NamedTuple):
     """A request that was refused: when (ns), and the problem if it is not repeated.
 
-    `verdict` begins the sentence, `meaning` ends it.
+    `verdict` begins the sentence, `meaning` ends it. `has_ended`: the client has closed all its connections since.
     """
 
     key: _Key
@@ -75,6 +79,7 @@ class _Refused(NamedTuple):
     refusal: ReturnedError
     verdict: str
     meaning: str
+    has_ended: bool = False
 
 
 class _Pending:
@@ -105,8 +110,8 @@ def not_repeated(
     ## Why it matters
     A coordinator that loads, or a leader that was just elected, answers with an error for a moment, and expects the
     request again. A client that treats the error as final waits forever for an answer that it never asks for again, or
-    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s); as info if it closes
-    its connections before, because that one call failed, or it connects again.
+    its call fails. Reported if the client sends no such request within 5 s (a commit within 8 s); as info if it
+    has closed all its connections before, because that one call failed.
 
     ## Usual cause
     A client that does not know that the error is retriable, or that exhausted its retries. The sentence names what the
@@ -140,11 +145,15 @@ def not_repeated(
     elif isinstance(event, RequestReceived):
         _note_request(event.message.api, connection, pending)
     elif isinstance(event, ConnectionEnded):
-        yield from _note_end(event, connection, pending)
+        _note_end(event, connection, pending)
     elif (refused := pending.take(event.about.key)) is not None:
         _unsubscribe(refused.key[1], connection, pending)
-        waited = (event.at - refused.at) // SECOND
-        yield from _problem(refused, f"the client has sent no {refused.key[1]} for {waited} s since", connection)
+        if event.about.has_ended:
+            instead = "the client closed its connections without repeating it"
+            yield from _problem(refused, instead, connection, severity=Severity.INFO)
+        else:
+            waited = (event.at - refused.at) // SECOND
+            yield from _problem(refused, f"the client has sent no {refused.key[1]} for {waited} s since", connection)
 
 
 def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending: _Pending) -> None:
@@ -152,7 +161,9 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
     if message is None or request is None or message.api in _EXCEPT:
         return
     api = message.api
-    found = [each for each in refusals(event) if each.judgement.nature is Nature.TRANSIENT and not _has_rule(api, each)]
+    found = [
+        each for each in refusals(event) if each.judgement.nature is Nature.TRANSIENT and not _is_left_out(api, each)
+    ]
     if not found:
         return
     first, key = found[0], (client_key(connection), api)
@@ -172,8 +183,10 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
         connection.run.subscribe("E006", api=each)
 
 
-def _has_rule(api: str, refusal: ReturnedError) -> bool:
-    """Whether another rule is about a client that gives up after this error."""
+def _is_left_out(api: str, refusal: ReturnedError) -> bool:
+    """Whether another rule is about a client that gives up after this error, or the error may be final."""
+    if refusal.code in _ABSENT:
+        return True
     if api in _COMMITS:
         return refusal.code not in _OF_COORDINATORS
     return api == "Produce" and refusal.code in OF_PRODUCERS
@@ -187,8 +200,8 @@ def _note_request(sent: str, connection: ConnectionState, pending: _Pending) -> 
             _unsubscribe(api, connection, pending)
 
 
-def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pending) -> Iterator[Problem]:
-    """A client that closes its last connection has ended, or connects again for its next attempt."""
+def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pending) -> None:
+    """A client that closes its last connection has ended, unless it connects again for its next attempt."""
     if not pending.of or event.by == "server":
         return
     client = client_key(connection)
@@ -198,12 +211,13 @@ def _note_end(event: ConnectionEnded, connection: ConnectionState, pending: _Pen
     for key, refused in list(pending.of.items()):
         if key[0] != client:
             continue
-        pending.take(key)
-        connection.met("E006", key)
-        _unsubscribe(key[1], connection, pending)
-        if event.by == "client":  # otherwise it is no longer observed
-            text = "the client closed its connections without repeating it"
-            yield from _problem(refused, text, connection, severity=Severity.INFO)
+        if event.by == "client":
+            by = event.at + int(_AGAIN_AFTER_CLOSE * SECOND)
+            connection.expect("E006", key, by=by, about=refused._replace(has_ended=True))
+        else:  # it is no longer observed
+            pending.take(key)
+            connection.met("E006", key)
+            _unsubscribe(key[1], connection, pending)
 
 
 def _unsubscribe(api: str, connection: ConnectionState, pending: _Pending) -> None:

@@ -397,11 +397,15 @@ def test_a_client_that_gives_up_after_an_error_that_passes() -> None:
 
 
 def test_a_client_that_ends_after_an_error_that_passes() -> None:
-    [finding] = given_up(committed(16) + "close by=client how=fin\n")
+    closed = committed(16) + "close by=client how=fin\n"
+    [finding] = given_up(closed + "+3s\n")
     assert finding.severity == "info"
     assert "and the client closed its connections without repeating it" in finding.message
     opened = "open 2 client=10.0.0.101:50009\n2> as app Metadata v8\n2< {}\n"
-    assert not given_up(opened + committed(16) + "close by=client how=fin\n+3s\n"), "it has another connection"
+    assert not given_up(opened + closed + "+3s\n"), "it has another connection"
+    again = "open 3 client=10.0.0.101:50010\n3" + committed(0).replace("> ", "> as app ").replace("<", "3<", 1)
+    assert not given_up(closed + "+1s\n" + again + "+9s\n"), "it has connected again"
+    assert not given_up(committed(3) + "+9s\n"), "the topic does not exist"
     assert not given_up(committed(16) + "close by=server how=fin\n+3s\n"), "it may connect again"
     assert not given_up(committed(16) + "close\n+9s\n"), "nobody sees what it does"
 

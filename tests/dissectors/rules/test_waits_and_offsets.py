@@ -176,6 +176,16 @@ def test_an_offset_of_the_old_topic_lies_behind_the_end_of_the_new_one() -> None
     )
 
 
+def test_records_may_end_behind_the_high_watermark_of_their_response() -> None:
+    """As Kafka sends it: it takes the high watermark before it reads. Found with recorded traffic of franz-go."""
+    batch = '"records": [{"base_offset": 99, "records": [{"value": "a"}, {"value": "b"}]}]'
+    fetched = FETCHED % (OLD, 100)
+    fetched = fetched.replace('"high_watermark"', f'{batch}, "high_watermark"')
+    old = COMMIT % (50, "") + DONE + NAMED % OLD + fetched
+    assert not findings(old + COMMIT % (101, "") + DONE, "S043")
+    assert findings(old + COMMIT % (102, "") + DONE, "S043")
+
+
 LISTED = """> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": %d}]}]}
 < {"topics": [{"name": "t", "partitions": [{"offset": %d}]}]}
 """
