@@ -1,6 +1,6 @@
 """Hypothesis profiles: the same examples each time in CI (CI=true), others each time elsewhere.
 
-`pytest --hypothesis-profile=night` takes its time.
+`pytest --hypothesis-profile=night` takes its time; `few` is for a Python beside the one that has run them all.
 """
 
 import gc
@@ -15,7 +15,8 @@ from dissectors.failures import Failure
 
 # No deadline: a layout is compiled at its first use, and machines differ.
 settings.register_profile("ci", derandomize=True, max_examples=100, deadline=None, database=None, print_blob=True)
-settings.register_profile("local", max_examples=50, deadline=None)
+settings.register_profile("local", max_examples=25, deadline=None)
+settings.register_profile("few", settings.get_profile("ci"), max_examples=20)
 settings.register_profile("night", max_examples=5_000, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
@@ -29,6 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
         sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
         sys.dont_write_bytecode = False
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected, more than a million objects, out of each later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -15,16 +15,21 @@ PATHS = {
     for package in ("dissectors", "kproxy")
     for path in sorted((ROOT / package).rglob("*.py"))
 }
-MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 IMPORTS = (ast.Import, ast.ImportFrom)
+
+
+@pytest.fixture(scope="module")
+def modules() -> dict[str, ast.Module]:
+    """Parsed in the one process that runs these tests: each one collects them."""
+    return {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 
 
 def imported(node: ast.AST) -> set[str]:
     """The modules that an import statement names; from a package it may take a module or a name."""
     if isinstance(node, ast.Import):
-        return {each.name for each in node.names} & MODULES.keys()
-    if isinstance(node, ast.ImportFrom) and node.module in MODULES:
-        inner = {f"{node.module}.{each.name}" for each in node.names} & MODULES.keys()
+        return {each.name for each in node.names} & PATHS.keys()
+    if isinstance(node, ast.ImportFrom) and node.module in PATHS:
+        inner = {f"{node.module}.{each.name}" for each in node.names} & PATHS.keys()
         return inner if len(inner) == len(node.names) else {*inner, node.module}
     return set()
 
@@ -37,10 +42,10 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
             yield from executed(child)
 
 
-def test_every_import_stands_at_the_top_of_its_module() -> None:
+def test_every_import_stands_at_the_top_of_its_module(modules: dict[str, ast.Module]) -> None:
     deferred = {
         f"{name}:{node.lineno}"
-        for name, tree in MODULES.items()
+        for name, tree in modules.items()
         if name.startswith("dissectors")
         for node in ast.walk(tree)
         if isinstance(node, IMPORTS) and node not in tree.body
@@ -49,11 +54,11 @@ def test_every_import_stands_at_the_top_of_its_module() -> None:
 
 
 @pytest.mark.parametrize(("package", "least"), [("dissectors", 3), ("kproxy", 15)])
-def test_no_two_modules_import_each_other(package: str, least: int) -> None:
+def test_no_two_modules_import_each_other(modules: dict[str, ast.Module], package: str, least: int) -> None:
     """Imports inside of functions count. Two classes of kproxy that need each other may do so in annotations."""
     graph = {
         name: set().union(*map(imported, executed(tree))) - {name}
-        for name, tree in MODULES.items()
+        for name, tree in modules.items()
         if name.startswith(package)
     }
     assert max(map(len, graph.values())) > least

@@ -24,8 +24,8 @@ def few_edited_frames(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("way", ways.WAYS)
 def test_no_broken_frame_raises(way: str) -> None:
-    made = chunk(way, 0, 60)
-    assert made["frames"] >= 60
+    made = chunk(way, 0, 25)
+    assert made["frames"] >= 25
     assert not made["raised"]
 
 

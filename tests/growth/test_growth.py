@@ -41,7 +41,9 @@ def _short() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("one", _CASES, ids=str)
+@pytest.mark.parametrize(
+    "one", [pytest.param(one, id=str(one), marks=pytest.mark.wide if at % 3 else ()) for at, one in enumerate(_CASES)]
+)
 def test_twice_the_elements_are_twice_the_work(one: Growing) -> None:
     assert growth(one) < MOST_GROWTH
 

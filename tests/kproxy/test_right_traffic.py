@@ -50,7 +50,13 @@ def test_real_captures_are_silent(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), [("corpus-tame", 1), ("corpus-seed1", 5), pytest.param("corpus-seed1", 1, marks=pytest.mark.wide)]
+    ("name", "step"),
+    [
+        ("corpus-tame", 3),
+        ("corpus-seed1", 15),
+        pytest.param("corpus-tame", 1, marks=pytest.mark.wide),
+        pytest.param("corpus-seed1", 1, marks=pytest.mark.wide),
+    ],
 )
 def test_frames_that_kafka_wrote_are_silent(name: str, step: int) -> None:
     loud: Counter[str] = Counter()

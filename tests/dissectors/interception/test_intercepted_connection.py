@@ -173,7 +173,7 @@ def outcome(frame: bytes, action: Action) -> tuple[bytes, float]:
 TAILS = [b"", b"\xff\xff\xff\xff" + bytes(30), b"\x16\x03\x01\x02\x00\x01\x00" + bytes(600), metadata(99)[:-1]]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.data(), st.booleans(), st.booleans(), st.sampled_from(TAILS), st.integers(0, 3))
 def test_each_frame_becomes_what_was_decided_however_the_bytes_are_cut(
     data: st.DataObject, answers: bool, only_responses: bool, tail: bytes, lag: int

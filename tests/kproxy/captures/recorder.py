@@ -19,6 +19,7 @@ class _Flow:
 
     endpoints: tuple[tuple[bytes, int], tuple[bytes, int]]
     next: list[int] = field(default_factory=lambda: [1000, 2000])
+    last: list[tuple[int, bytes]] = field(default_factory=lambda: [(0, b""), (0, b"")])  # when which bytes were sent
 
 
 class Recorder(Inspector):
@@ -56,8 +57,19 @@ class Recorder(Inspector):
         self._send(number, int(direction is Direction.RESPONSE), at, data)
         return []
 
-    def close(self, number: int, *, at: int, by: str | None = None, how: str | None = None) -> list[Line]:
-        """A FIN of both, or the reset of one."""
+    def close(
+        self,
+        number: int,
+        *,
+        at: int,
+        by: str | None = None,
+        how: str | None = None,
+        unacknowledged: tuple[Direction, int] | None = None,
+    ) -> list[Line]:
+        """A FIN of both, or the reset of one; before it, the last bytes of a direction again."""
+        if unacknowledged is not None:
+            direction, times = unacknowledged
+            self._send_again(number, int(direction is Direction.RESPONSE), times - 1, until=at)
         side = int(by == "server")
         self._send(number, side, at, flags=RST_ACK if how == "reset" else FIN_ACK)
         if how != "reset":
@@ -81,7 +93,16 @@ class Recorder(Inspector):
         ack = 0 if flags == SYN else flow.next[1 - side]
         segment = tcp(port, other_port, flow.next[side], payload, ack=ack, flags=flags)
         flow.next[side] += len(payload) + (flags in (SYN, SYN_ACK, FIN_ACK))
+        if payload:
+            flow.last[side] = at, payload
         self.packets.append(packet(ethernet(ipv4(segment, source=source, destination=destination)), at=at))
+
+    def _send_again(self, number: int, side: int, times: int, *, until: int) -> None:
+        flow = self._flows[number]
+        since, payload = flow.last[side]
+        for time in range(1, times + 1):
+            flow.next[side] -= len(payload)
+            self._send(number, side, since + (until - since) * time // (times + 1), payload)
 
 
 def recorded(story: str) -> bytes:

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Captures with findings and without, without Kafka, a trace, and a file that is damaged."""
-    for path in (ROOT / "captures").glob("*.pcap.gz"):
+    right = ROOT / "captures/find-coordinator-v0-right.pcap.gz"
+    for path in {right, *sorted((ROOT / "captures").glob("*.pcap.gz"))[::4]}:
         shutil.copy(path, tmp_path)
     shutil.copy(ROOT / "captures/trace-1.jsonl", tmp_path)
     (tmp_path / "damaged.pcap").write_bytes(b"no capture")
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_several_processes_give_the_output_of_one(kproxy: Run, folder: Path, options: list[str]) -> None:
     alone, together = (kproxy("dissect", *options, "-j", jobs, folder) for jobs in ("1", "2"))
-    assert alone.stdout.count("\n") > 20
+    assert alone.stdout.count("\n") > 10
     assert "damaged.pcap is not a capture file" in alone.stderr
     assert (together.stdout, together.stderr, together.returncode) == (alone.stdout, alone.stderr, alone.returncode)
 

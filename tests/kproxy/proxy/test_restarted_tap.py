@@ -206,7 +206,7 @@ async def play(steps: list[tuple[Any, ...]], limit: int) -> None:
     assert connected - len(told) <= missed  # what an inspector has not stored is told again
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(STEPS, max_size=60), st.sampled_from([2000, 64 * KIB * KIB]))
 def test_each_inspector_continues_where_the_trace_of_those_before_ends(
     steps: list[tuple[Any, ...]], limit: int

@@ -103,7 +103,7 @@ def relayed_in(chunks: list[tuple[Stream, bytes, int]]) -> dict[Stream, bytes]:
     return relayed
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=2 * settings().max_examples)
 @given(traffic(), st.sampled_from([2000, 6000, 30_000]))
 def test_every_byte_is_sent_or_counted_and_frames_are_dropped_whole(
     chunks: list[tuple[Stream, bytes, int]], limit: int
@@ -117,7 +117,6 @@ def test_every_byte_is_sent_or_counted_and_frames_are_dropped_whole(
     assert watched.most_queued <= limit * 9 // 8 + 41 * KIB  # and a chunk
 
 
-@settings(deadline=None, max_examples=50)
 @given(traffic(), st.sampled_from([2000, 6000]))
 def test_a_strict_tap_drops_nothing(chunks: list[tuple[Stream, bytes, int]], limit: int) -> None:
     watched = asyncio.run(play(chunks, limit=limit, strict=True))

@@ -26,8 +26,9 @@ _CAPTURES = Path(__file__).parents[3] / "captures"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker("spark")
     items.sort(key=lambda item: item.path.stem not in _LONGEST)
 
