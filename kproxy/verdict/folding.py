@@ -13,11 +13,11 @@ from kproxy.verdict.cause import Cause
 #: reported early by a rule that knows little, and later by one that knows more.
 EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C002": ("C004", "C020"),
-    "C004": ("G001", "G002", "G004"),
+    "C004": ("C021", "G001", "G002", "G004"),
     "C012": ("C004", "C020", "G001", "G002", "G004"),
     "C013": ("L", "M", "X"),
     "C017": ("L", "M", "V", "X"),
-    "C020": ("C004", "C006", "C007", "G001", "G002", "G004"),
+    "C020": ("C004", "C006", "C007", "C021", "G001", "G002", "G004"),
     "E005": ("S032", "S033", "S035", "S074"),
     "G001": ("S014",),
     "G003": ("S013",),
