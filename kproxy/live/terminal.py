@@ -54,7 +54,8 @@ class Terminal:
             self._show(partial(self._output.write, selected))
 
     def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
-        """Show a late response."""
+        """Show a late response, and note that it stops its client."""
+        self.causes.add_waiting(waiting.request)
         if self._shown and self._throttle.allows():
             self._show(partial(self._output.still_waiting, waiting, ts))
 

@@ -72,10 +72,14 @@ class _Moved(ProgressLog):
 
 
 class JudgedRequests:
-    """The requests in flight with findings: their causes end, or are harmless, by the response."""
+    """The requests in flight that are late or have findings: their causes end, or are harmless, by the response."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, set[int]] = {}  # by connection
+
+    def add(self, connection_id: str, offset: int) -> None:
+        """Add a request in flight."""
+        self._offsets.setdefault(connection_id, set()).add(offset)
 
     def observe(self, line: Line) -> bool:
         """Process the next line; return whether it is the response to such a request."""
@@ -87,10 +91,10 @@ class JudgedRequests:
             return True
         if isinstance(line, RequestLine):
             if line.findings and line.acks != 0:
-                self._offsets.setdefault(line.connection_id, set()).add(line.offset)
+                self.add(line.connection_id, line.offset)
         elif isinstance(line, FindingLine):
             if line.direction == "request" and line.offset is not None:
-                self._offsets.setdefault(line.connection_id, set()).add(line.offset)
+                self.add(line.connection_id, line.offset)
         elif isinstance(line, OpenLine | CloseLine):
             self._offsets.pop(line.connection_id, None)
         return False
@@ -160,7 +164,10 @@ class Worker:
             summary, self._summary = self._summary, RunSummary()
             return self._reply_with(inspector.tick(at=query.at), WorkerTick(os.getpid(), inspector.in_flight, summary))
         if query.what == WAITING:
-            return Reply(value=list(inspector.still_waiting(at=query.at, again=query.value)))
+            late = list(inspector.still_waiting(at=query.at, again=query.value))
+            for each in late:
+                self._judged.add(each.request.connection_id, each.request.offset)
+            return Reply(value=late)
         if query.what == OPEN:
             found = [(each, list(islice(each.waiting, MAX_UNANSWERED))) for each in inspector.open_now()]
             return Reply(value=[(each._replace(waiting=iter(())), waiting) for each, waiting in found])

@@ -105,6 +105,15 @@ class Causes:
             else:
                 self._ends.pop(line.connection_id, None)
 
+    def add_waiting(self, request: RequestLine) -> None:
+        """A running proxy still sees no response to this request, which is late.
+
+        The first such request of a client has a finding of its own (C020), the next ones are only counted when their
+        connection ends.
+        """
+        for cause in self._by_rule.get("C020", {}).values():
+            self._lasting.begin_request(cause, request.connection_id, request.offset)
+
     def _add_finding(self, finding: FindingEntry, line: RequestLine | ResponseLine | FindingLine, row: int) -> Cause:
         place = self._place(line)
         key = cause_of(finding, place.api, place.api_version, place.direction)

@@ -14,12 +14,12 @@ from kproxy.verdict.cause import Cause
 #: reported early by a rule that knows little, and later by one that knows more.
 EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C002": ("C004", "C020"),
-    "C004": ("G001", "G002", "G004", "M"),
+    "C004": ("C021", "G001", "G002", "G004", "M"),
     "C012": ("C004", "C020", "G001", "G002", "G004"),
     "C013": ("C015", "C022", "L", "M", "V007", "X"),
     "C015": ("C022",),
     "C017": ("C013", "C015", "C022", "L", "M", "V", "X"),
-    "C020": ("C004", "C006", "C007", "G001", "G002", "G004", "M"),
+    "C020": ("C004", "C006", "C007", "C021", "G001", "G002", "G004", "M"),
     "E005": ("S032", "S033", "S035", "S074", "S084"),
     "G001": ("S014",),
     "G003": ("S013",),

@@ -32,14 +32,19 @@ class Lasting:
 
     def begin(self, cause: Cause, line: FindingLine) -> None:
         """Remember that a cause lasts until a request is answered, or until the stall of a group ends."""
-        if line.severity == Severity.INFO or self._count >= MAX_LASTING:
+        if line.severity == Severity.INFO:
             return
-        if line.group_id is not None:
-            causes = self._groups.setdefault((line.group_id, line.connection_id, line.offset), [])
+        if line.group_id is not None and self._count < MAX_LASTING:
+            self._begin(cause, self._groups.setdefault((line.group_id, line.connection_id, line.offset), []))
         elif line.code in _OF_WAITING and line.offset is not None:
-            causes = self._requests.setdefault(line.connection_id, {}).setdefault(line.offset, [])
-        else:
-            return
+            self.begin_request(cause, line.connection_id, line.offset)
+
+    def begin_request(self, cause: Cause, connection_id: str, offset: int) -> None:
+        """Remember that a cause lasts until this request is answered."""
+        if self._count < MAX_LASTING:
+            self._begin(cause, self._requests.setdefault(connection_id, {}).setdefault(offset, []))
+
+    def _begin(self, cause: Cause, causes: list[Cause]) -> None:
         if cause not in causes:
             causes.append(cause)
             cause.lasting += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
-from kproxy.trace.lines import CloseLine, ErrorEntry, Line
+from kproxy.trace.lines import CloseLine, ErrorEntry, FindingLine, Line
 from tests.kproxy.browse.fed import closed, missed
 from tests.kproxy.browse.sessions import Given, finding, read, request, response, session_of
 
@@ -47,6 +47,22 @@ def test_apis_and_findings_count_what_matches_and_things_are_those_that_it_menti
     narrowed(session, "client_id=shop")
     assert asked(session) == {"Fetch": 10, "Metadata": 10}
     assert session.matching.findings.sorted_causes() == []
+
+
+def test_what_lasts_is_known_although_the_filter_excludes_what_ends_it() -> None:
+    waiting, answered = request(1), request(2)
+    late = [
+        FindingLine(
+            v=1, ts=asked.ts, connection_id=asked.connection_id, code=code, name="waits", severity="error",
+            message=code, direction="request", offset=asked.offset,
+        )
+        for asked, code in ((waiting, "C004"), (answered, "C020"))
+    ]  # fmt: skip
+    session = narrowed(session_of([waiting, answered, *late, response(answered)]), "kind=finding")
+    assert len(session.visible) == 2
+    assert session.matching is not None
+    found = session.matching.findings.sorted_causes()
+    assert {cause.finding.code: cause.lasting for cause in found} == {"C004": 1, "C020": 0}
 
 
 def test_only_findings_narrows_too() -> None:

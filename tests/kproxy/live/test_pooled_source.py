@@ -109,6 +109,16 @@ def test_the_verdict_knows_what_has_ended_and_what_succeeded(sink: InspectionSin
     assert sink.lasting() == {("C020", "warning"): 1}
     assert verdict(answered[1])["C020"] == (0, False)
     assert sink.lasting() == {}
+    third = request("ListGroups", 2, {}, correlation_id=3)
+    again = tap_messages.TapData(1, Direction.REQUEST, AT + 8 * SECOND, third)
+    answer = response("ListGroups", 2, {"groups": []}, correlation_id=3)
+    verdict(again)
+    source_of(sink).watched.query(TICK, AT + 20 * SECOND)
+    assert verdict()["C020"] == (0, False)  # it is only counted
+    source_of(sink).local.at = AT + 20 * SECOND
+    sink.tick()
+    assert sink.lasting() == {("C020", "warning"): 1}
+    assert verdict(tap_messages.TapData(1, Direction.RESPONSE, AT + 21 * SECOND, answer))["C020"] == (0, False)
 
 
 def test_workers_get_what_has_arrived_at_each_flush(sink: InspectionSink, monkeypatch: pytest.MonkeyPatch) -> None:

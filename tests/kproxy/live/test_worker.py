@@ -8,7 +8,7 @@ import pytest
 
 from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
-from kproxy.live.worker import TICK, AnyLine, Worker
+from kproxy.live.worker import TICK, WAITING, AnyLine, Worker
 from kproxy.proxy import tap_messages
 from kproxy.proxy.inspector_activity import InspectorActivity
 from kproxy.trace import shared_line
@@ -64,6 +64,21 @@ def test_the_response_to_a_request_with_findings_is_sent_as_a_line() -> None:
     [late] = worker.replies([tap_messages.Query(AT + 10 * SECOND, TICK)]).replies
     assert [line.code for line in late.lines if isinstance(line, FindingLine)] == ["C020"]
     assert responses(answers[2]) == [True]
+
+
+def test_the_response_to_a_late_request_is_sent_as_a_line_also_if_nothing_else_is_found_in_it() -> None:
+    worker = Worker(
+        Inspector("node-1", partial=True), encodings=[Detail.SUMMARY], sample=None, activity=InspectorActivity()
+    )
+    asked = tap_messages.TapData(1, Direction.REQUEST, AT, request("ListGroups", 2, {}))
+    [_, _, reply] = worker.replies([OPEN, asked, tap_messages.Query(AT + 6 * SECOND, WAITING)]).replies
+    [late] = [each.request for each in reply.value]
+    answer = ResponseLine(
+        v=1, ts=late.ts, connection_id=late.connection_id, client=late.client, server=late.server, size=9, offset=0,
+        request_offset=late.offset,
+    )  # fmt: skip
+    assert worker._encoded(answer) is answer
+    assert isinstance(worker._encoded(answer), bytes)  # the second one answers nothing
 
 
 def test_a_line_with_a_summary_alone_is_sent_as_its_bytes() -> None:

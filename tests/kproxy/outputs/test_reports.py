@@ -9,10 +9,11 @@ import jsonschema
 import msgspec
 import pytest
 
+from kproxy.filters import parse
 from kproxy.outputs import rulebook
 from kproxy.outputs.coverage import AnalysedInputs
 from kproxy.outputs.finding_selection import Selection
-from kproxy.outputs.reports import json_array, junit, sarif, text
+from kproxy.outputs.reports import Report, json_array, junit, sarif, text
 from kproxy.trace.lines import (
     CloseLine,
     EditEntry,
@@ -55,6 +56,21 @@ def causes(*lines: Line, file: str = "a.pcap") -> Causes:
     for line in lines:
         made.add(line)
     return made
+
+
+def test_a_filtered_report_knows_what_has_ended() -> None:
+    def seen(*answers: Line) -> str:
+        late = FindingLine(**AT, connection_id="a-1", code="C020", name="request-waits", severity="warning",
+                           message="it waits", direction="request", offset=0)  # fmt: skip
+        file = io.StringIO()
+        report = Report(file, parse("finding=C020"), "text", Selection())
+        report.begin("a.pcap")
+        report.write_all([request(0), late, *answers])
+        report.close()
+        return next(line for line in file.getvalue().splitlines() if "seen: " in line)
+
+    assert seen().endswith("seen: once, it lasts")
+    assert seen(msgspec.structs.replace(response("a-1"), request_offset=0)).endswith("seen: once")
 
 
 def analysed(*lines: Line, file: str = "a.pcap", packets: int | None = None) -> AnalysedInputs:

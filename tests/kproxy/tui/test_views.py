@@ -9,11 +9,12 @@ import pytest
 from kproxy.browse.overviews import connections
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
+from kproxy.trace.lines import FindingLine
 from kproxy.tui.app import KproxyApp
 from kproxy.tui.overview import OverviewView, bars, squeezed
 from kproxy.tui.table import Table
 from kproxy.tui.timeline import Timeline
-from tests.kproxy.browse.sessions import session_of_capture
+from tests.kproxy.browse.sessions import finding, request, session_of, session_of_capture
 from tests.kproxy.captured import DATA
 from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, compares_pictures, press, running, text, until
 
@@ -37,6 +38,21 @@ async def test_each_view_looks_as_kept(size: tuple[int, int]) -> None:
             await press(pilot, key)
             await until(pilot, lambda view=pilot.app.view: bool(view._listed))  # type: ignore[attr-defined, misc]
             assert_looks_as_kept(pilot, name)
+
+
+async def test_what_lasts_is_first_in_the_banner_the_view_and_for_the_key() -> None:
+    asked, *bad = (request(number, findings=[finding("error", "L003")] if number else []) for number in range(5))
+    late = FindingLine(
+        v=1, ts=bad[-1].ts, connection_id=asked.connection_id, code="C004", name="never-answered", severity="error",
+        message="no answer", direction="request", offset=asked.offset,
+    )  # fmt: skip
+    async with running(session_of([asked, *bad, late]), (120, 40)) as pilot:
+        await until(pilot, lambda: "C004 never-answered 1x it lasts: no answer" in text(pilot))
+        assert text(pilot).index("C004 never-answered 1x") < text(pilot).index("L003")
+        await press(pilot, "!")
+        assert pilot.app.query_one("#exchanges", Table).cursor == 5
+        await press(pilot, "6")
+        await until(pilot, lambda: "seen: once, it lasts" in text(pilot))
 
 
 def shown(session: BrowseSession) -> list[str]:

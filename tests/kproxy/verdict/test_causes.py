@@ -136,6 +136,20 @@ def test_a_cause_lasts_as_long_as_its_consequence() -> None:
     assert codes(causes.sorted_causes()) == ["L003", "S014", "G001"]
 
 
+def test_a_later_request_that_waits_lasts_without_a_finding_of_its_own() -> None:
+    asked, again = request(1), request(2)
+    late = waits("C020", "warning", asked.offset, asked.connection_id)
+    causes = collected(asked, again)
+    causes.add_waiting(again)
+    assert causes.lasting() == {}
+    causes = collected(asked, late, response(asked), again)
+    for _ in range(2):
+        causes.add_waiting(again)
+    assert causes.lasting() == {("C020", "warning"): 1}
+    causes.add(response(again))
+    assert causes.lasting() == {}
+
+
 def test_a_line_that_a_filter_excludes_ends_what_lasts_and_its_findings_do_not_count() -> None:
     asked = request(1, findings=[finding("warning", "L003")])
     late = waits("C020", "warning", asked.offset, asked.connection_id)
