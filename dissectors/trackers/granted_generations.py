@@ -150,6 +150,8 @@ class GrantedGenerations:
                 known.accepted_at = at
         elif (member := self._members.get(key)) is not None:
             member.accepted_at = at
+            if api == "Heartbeat" and (group := self._groups.get((server, group_id))) is not None:
+                group.repeats = 0  # whatever the reason of a rebalance is, this generation was good for something
 
     def _joined(self, group: _Group, body: dict[str, Any], at: int) -> None:
         generation = body["generation_id"]
