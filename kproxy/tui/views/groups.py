@@ -36,8 +36,8 @@ class GroupsView(OverviewView[GroupRow]):
         "Each row is a group. Below, each member is a lane and time runs to the right: J joins, S requests "
         "its assignment,"
         " c commits, ▒ waits for a response, ─ is a member, ░ blocks the others. The sentences at the bottom explain"
-        " why a group is stalled. Tab moves to the timeline: h l move in time, j k between members, H L to the next"
-        " event, + - zoom, < > scroll, 0 shows everything, enter shows the frame."
+        " why a group is stalled, and why its newest generations began. Tab moves to the timeline: h l move in time,"
+        " j k between members, H L to the next event, + - zoom, < > scroll, 0 shows everything, enter shows the frame."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("group", 14, grow=2),
