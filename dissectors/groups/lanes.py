@@ -87,6 +87,7 @@ class Lanes:
         if previous is not None and previous is not lane and previous.connection_id == connection_id:
             # The client joined with a new member id and will not use its previous one again.
             lane.unsynced, lane.unsynced_since = previous.unsynced, previous.unsynced_since
+            lane.caused, previous.caused = previous.caused or lane.caused, None
             lifecycle.replaced(group, previous, lane.last or previous.last)
         if len(groups) < MAX_GROUPS_PER_CONNECTION or group.id in groups:
             groups[group.id] = lane.key

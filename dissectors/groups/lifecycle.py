@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dissectors.bounded import MAX_NAME_LENGTH
-from dissectors.groups import explanations, rebalances
+from dissectors.groups import causes, explanations, rebalances
 from dissectors.groups.facts import GroupFrame, GroupResponse
 from dissectors.groups.model import (
     Event,
@@ -48,6 +48,7 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame)
         lagging = list(waits.lagging_epochs(group, at))
         end_member_stalls(group, lane, at)
         lane.set_state(MembershipState.LEFT, at)
+        causes.on_leave(group, lane)
         if group.current_members():
             rebalances.end_if_reconciled(group, lagging, at)
         else:
@@ -101,6 +102,10 @@ def _coordinator_answered(group: GroupHistory, server: str, at: int, row: int) -
 
 def _on_error(group: GroupHistory, lane: Lane, event: Event, at: int) -> None:
     kind, error = event.kind, event.error
+    if kind is EventKind.JOIN:
+        causes.on_refused_join(group, event.row)
+    elif kind is EventKind.HEARTBEAT or kind is EventKind.SYNC:
+        causes.on_error(group, error)
     if error == "MEMBER_ID_REQUIRED":
         lane.set_state(MembershipState.SEEN, at)
         group.pending_ids[lane.key] = PendingId(at, event.row, lane.label)

@@ -115,12 +115,44 @@ class Streak(Struct):
     contradicts: bool = False
 
 
+class CauseKind(StrEnum):
+    """Why a group rebalances."""
+
+    LEAVE = "leave"  # a member left
+    JOIN = "join"  # a member joined that was not in the generation before
+    TOLD = "told"  # the coordinator began it: a session expired, or the cause is not visible
+    REJOIN = "rejoin"  # a member rejoined by itself: its subscription changed, or it has given up partitions
+
+
+class RebalanceCause(Struct, frozen=True):
+    """Why a generation began, as text; `by` is the lane key of the member that caused it, empty if unknown."""
+
+    kind: CauseKind
+    by: str
+    text: str
+
+
+class Disturbance(Struct):
+    """Rebalances that one process caused, each soon after the one before: the first and the last (ns), and how many."""
+
+    first: int
+    row: int
+    last: int
+    kinds: dict[CauseKind, int] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return sum(self.kinds.values())
+
+
 class Boundary(Struct, frozen=True):
-    """The start of a generation or epoch: when (ns) and at which row it was first observed."""
+    """The start of a generation or epoch: when (ns) and at which row it was first observed, and its cause."""
 
     at: int
     generation: int
     row: int
+    cause: RebalanceCause | None = None
 
 
 class StallKind(StrEnum):
@@ -140,6 +172,7 @@ class StallKind(StrEnum):
     LAGGING = "epoch-lags"
     UNANSWERED = "unanswered"
     COORDINATOR = "coordinator"
+    DISTURBED = "disturbed"
     FINDING = "finding"
 
 
@@ -197,6 +230,7 @@ class Lane(Struct):
     heartbeat_gaps: list[int] = field(default_factory=list)  # between its last heartbeats (ns)
     commits: int = 0
     commit_at: int = 0
+    caused: Disturbance | None = None  # the rebalances that its process has caused in a row
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     transitions: list[Event] = field(default_factory=list)  # events that change the membership
     recurring: list[Event] = field(default_factory=list)  # events that repeat during it
@@ -256,6 +290,9 @@ class GroupHistory(Struct):
     boundaries: deque[Boundary] = field(default_factory=lambda: deque(maxlen=MAX_ENDED))
     leader: str = ""
     rebalance: RebalanceInProgress | None = None
+    leaver: tuple[str, str] | None = None  # of the next rebalance: the first that left (lane key and label),
+    joiner: tuple[Lane, int, bool] | None = None  # that joined (lane, row, whether it is new),
+    was_told: bool = False  # and whether a member got REBALANCE_IN_PROGRESS before
     rebalances: int = 0
     longest_rebalance: int = 0  # ns
     join_stall: Stall | None = None  # the stall of members that waited for one that has joined since,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dissectors.groups import causes
 from dissectors.groups.facts import GroupResponse
 from dissectors.groups.model import (
     SECOND,
@@ -36,6 +37,7 @@ def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
     if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
         end_stalls(group, waits.sync_waits(group, at), at)
     lane.rejoin_signals = None
+    causes.on_join(group, lane, event.row)
     lane.heartbeat_at = 0  # no heartbeats are due until it has its assignment
     lane.request = event
     lane.set_state(MembershipState.JOINING, at)
@@ -107,8 +109,8 @@ def _with_blamed(group: GroupHistory, stall: Stall) -> Stall:
 def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row: int) -> None:
     """A member is at a generation. If it is new, the group moves to it, and absent members are removed or behind."""
     lagging = list(waits.lagging_epochs(group, at))
-    lane.generation = generation
     if generation < 0:
+        lane.generation = generation
         return
     # A coordinator that has lost the group restarts at generation 1.
     if generation > group.generation or (
@@ -118,21 +120,25 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
         end_stalls(group, lagging, at)
         before = group.generation
         group.generation, group.generation_at = generation, at
-        group.boundaries.append(Boundary(at, generation, row))
+        expired = _remove_absent(group, lane, at)
         if group.protocol is Protocol.CLASSIC:
+            cause = causes.cause_of(group, lane, expired, at, row)
             group.leader = ""
         else:
+            cause = causes.on_epoch(group, lane)
             group.rebalance = group.rebalance or RebalanceInProgress(at, before)
-        _remove_absent(group, lane, at)
+        group.boundaries.append(Boundary(at, generation, row, cause))
+    lane.generation = generation
     end_if_reconciled(group, lagging, at)
 
 
-def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> None:
-    """Remove members from a new generation that began with `lane`.
+def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
+    """Remove and return the members that are not in a new generation that began with `lane`.
 
     In the classic protocol, these are all that have not joined. In the others, those that disappeared so long ago that
     the new epoch is probably due to their expired session.
     """
+    removed = []
     for each in group.current_members():
         if group.protocol is Protocol.CLASSIC:
             out = each is not lane and each.state is not MembershipState.JOINING
@@ -141,6 +147,8 @@ def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> None:
         if out:
             end_member_stalls(group, each, at)
             each.set_state(MembershipState.OUT, at)
+            removed.append(each)
+    return removed
 
 
 def end_if_reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) -> None:

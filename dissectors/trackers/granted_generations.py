@@ -23,10 +23,8 @@ _MAX_STREAKS = 10_000
 #: A session lasts at least this long (ns): group.min.session.timeout.ms, less a second.
 _MIN_SESSION = 5 * _SECOND
 
-#: A group counts as contradicted for so long (ns).
+#: A group counts as contradicted for so long (ns); rebalances that are further apart are not counted together.
 RECENT = 60 * _SECOND
-#: A rebalance that begins later than this (ns) may have another reason, such as partitions that were added.
-_AT_ONCE = 5 * _SECOND
 
 #: FENCED_MEMBER_EPOCH is not one: a member that was too slow gets it for its newest epoch, and joins again.
 _OLD = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH)
@@ -152,10 +150,14 @@ class GrantedGenerations:
                 known.accepted_at = at
         elif (member := self._members.get(key)) is not None:
             member.accepted_at = at
+            if api == "Heartbeat" and (group := self._groups.get((server, group_id))) is not None:
+                group.repeats = 0  # whatever the reason of a rebalance is, this generation was good for something
 
     def _joined(self, group: _Group, body: dict[str, Any], at: int) -> None:
         generation = body["generation_id"]
         if generation != group.generation:
+            if at - group.began_at > RECENT:
+                group.repeats = 0
             group.generation, group.began_at, group.seen, group.asked = generation, at, set(), False
         group.seen.add(body.get("member_id", ""))
         if members := frozenset(each.get("member_id", "") for each in body.get("members") or ()):
@@ -196,7 +198,7 @@ class GrantedGenerations:
 
     def _rebalance(self, group: _Group, group_id: str, member_id: str, at: int) -> SelfContradiction | None:
         """A rebalance is reported: the contradiction, unless a member may have asked for it."""
-        if group.asked or not group.members or not group.members <= group.seen or at - group.began_at > _AT_ONCE:
+        if group.asked or not group.members or not group.members <= group.seen:
             return None
         group.baseless = True
         times, before = group.repeats + 1, at - group.began_at

@@ -26,6 +26,7 @@ _EQUIVALENT = {
     "G012": (StallKind.LAGGING,),
     "G013": (StallKind.UNANSWERED,),
     "G014": (StallKind.COORDINATOR,),
+    "G015": (StallKind.DISTURBED,),
     "S013": (StallKind.SYNC_MISSING, StallKind.LOST),
     "S014": (StallKind.JOIN_WAITS,),
     "S015": (StallKind.REFUSED,),
@@ -80,6 +81,7 @@ def lasting_stalls(group: GroupHistory, now: int) -> Iterator[Stall]:
         yield from members.silence(group, lane, now)
         yield from members.lost(group, lane, now)
         yield from members.looping(group, lane, now)
+        yield from members.disturbing(lane, now)
         yield from members.unanswered(group, lane, now)
         for streak in lane.refusals.values():
             yield from members.refusal(group, lane, streak)

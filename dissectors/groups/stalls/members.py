@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dissectors.groups import explanations
 from dissectors.groups.model import (
     SECOND,
+    CauseKind,
     EventKind,
     GroupHistory,
     Lane,
@@ -45,6 +46,14 @@ MIN_SESSION = 6 * SECOND
 
 MIN_REJOIN_SIGNALS = 3  # consecutive REBALANCE_IN_PROGRESS errors,
 MIN_REJOIN_DURATION = 3 * SECOND  # over at least this time (ns)
+MAX_CAUSED = 5  # rebalances that one process causes in a row,
+DISTURBS_FOR = 15 * SECOND  # the last of them at most so long ago (ns)
+_HOW = {
+    CauseKind.LEAVE: "left",
+    CauseKind.JOIN: "joined as a new member",
+    CauseKind.TOLD: "let its session expire",
+    CauseKind.REJOIN: "rejoined by itself",
+}
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
 
 
@@ -59,6 +68,7 @@ def is_well(lane: Lane, at: int) -> bool:
         and not lane.refusals
         and lane.rejoin_signals is None
         and lane.unsynced < MAX_UNSYNCED
+        and lane.caused is None
         and (
             at - lane.heartbeat_at <= MIN_SILENCE
             if lane.state is MembershipState.MEMBER
@@ -156,6 +166,25 @@ def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
         (lane.key,),
         (lane.key,),
         times=lane.unsynced,
+    )
+
+
+def disturbing(lane: Lane, at: int) -> Iterator[Stall]:
+    """A process that causes one rebalance after the other."""
+    caused = lane.caused
+    if caused is None or caused.count < MAX_CAUSED or at - caused.last > DISTURBS_FOR or lane.unsynced >= MAX_UNSYNCED:
+        return  # or it joins again because it gets no assignment: see `looping`
+    how = ", ".join(f"{_HOW[kind]} {times} time{'s' * (times != 1)}" for kind, times in caused.kinds.items())
+    yield Stall(
+        StallKind.DISTURBED,
+        "warning",
+        caused.first,
+        caused.row,
+        f"{lane.label} caused {caused.count} rebalances within {elapsed(caused.last - caused.first)}: it {how}",
+        "check that process: what it does between two polls, why it subscribes again or restarts, and its log; at each "
+        "rebalance, all members of the group stop",
+        blamed=(lane.key,),
+        times=caused.count,
     )
 
 

@@ -43,8 +43,8 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
     that both take themselves for the coordinator, a broker that does not implement the group protocol correctly. It is
     reported if twice in a row the newest generation or epoch is refused as old (ILLEGAL_GENERATION,
     STALE_MEMBER_EPOCH), or a member as unknown whose session cannot have expired; and at the third rebalance
-    (REBALANCE_IN_PROGRESS) that no member asked for, if all members are visible, each led to the same members, and the
-    next began within 5 s.
+    (REBALANCE_IN_PROGRESS) that no member asked for, if all members are visible, each led to the same members, and no
+    heartbeat was accepted between.
 
     ## Example
     ```story

@@ -52,6 +52,7 @@ _INSTEAD: Final = {
     "AddOffsetsToTxn": ("EndTxn", "InitProducerId"),
     "Produce": ("EndTxn", "InitProducerId"),
     "EndTxn": ("InitProducerId",),
+    "FindCoordinator": ("InitializeShareGroupState",),  # a broker finds the coordinator in its own metadata, too
 }
 #: Other refusals of commits are G011.
 _OF_COORDINATORS: Final = (

@@ -28,7 +28,7 @@ def group_stalls(lines: DataFrame) -> DataFrame:
 
         - group_id (string): the group
         - stall (string): join-waits, join-unanswered, sync-missing, sync-waits, not-rejoining, heartbeats-stopped,
-          member-lost, join-loop, refused, fenced, commit-refused, epoch-lags, unanswered, coordinator
+          member-lost, join-loop, refused, fenced, commit-refused, epoch-lags, unanswered, coordinator, disturbed
         - severity (string): of the stall
         - since (timestamp, UTC): its start
         - until (timestamp, UTC): its end; null if that was not seen

@@ -6,7 +6,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.groups import EventKind, Protocol
-from dissectors.groups.explanations import REJOIN
+from dissectors.groups.causes import CAUSES, OTHERWISE, TELLING
+from dissectors.groups.model import CauseKind
 from dissectors.rules.behaviour.rebalance_storm import GENERATIONS, WITHIN
 from kproxy.spark.derived.groups import coming, group_events, in_lives, is_kind
 from kproxy.spark.jobs import job
@@ -32,9 +33,9 @@ def rebalances(lines: DataFrame) -> DataFrame:
         - until (timestamp, UTC): its first assignment; for an epoch, when the last member reached it; null if unknown
         - duration_us (bigint, µs): between both; null if unknown
         - by (string): the name of the first member
-        - why (string): ``leave`` (it left), ``join`` (it was not in the previous generation), ``told`` (members got
-          REBALANCE_IN_PROGRESS before one joined: a session expired, or the cause is not in the traces) or ``rejoin``
-          (it rejoined by itself)
+        - why (string): ``leave`` (it left, and others remained), ``join`` (it was not in the previous generation),
+          ``told`` (members got REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION before one joined: a session expired, or the
+          cause is not in the traces) or ``rejoin`` (it rejoined by itself), as in the view of groups
         - members (int, members): those that got the generation
         - a_minute (bigint, generations): in the minute before
         - storm (boolean): whether `a_minute` reaches the limit of rule S012
@@ -59,7 +60,7 @@ def rebalances(lines: DataFrame) -> DataFrame:
 def _generations(events: DataFrame) -> DataFrame:
     """Return generations of the classic protocol: all members join, then all get their assignment."""
     ok, error = F.col("ok"), F.col("error")
-    told = is_kind(EventKind.HEARTBEAT) & (error == REJOIN)
+    told = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*TELLING)
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
     classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | told))
     each = in_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
@@ -78,15 +79,18 @@ def _generations(events: DataFrame) -> DataFrame:
         F.min(F.when(joins, F.col("heard_us"))).alias("begun_us"),
         F.min(F.when(syncs, F.col("heard_us"))).alias("until_us"),
         F.collect_set(F.when(joins, F.col("who"))).alias("those"),
+        F.collect_set(F.when(leaves, F.col("who"))).alias("leavers"),
     )
     before = F.lag("those").over(Window.partitionBy("group_id", "life").orderBy("generation"))
-    was_left = F.col("left.asked_us") < F.col("joined.asked_us")
-    why = (
-        F.when(was_left, "leave")
-        .when(~F.coalesce(F.array_contains("before", F.col("joined.who")), F.lit(False)), "join")
-        .when(F.col("told_us") < F.col("joined.asked_us"), "told")
-        .otherwise("rejoin")
+    was_left = (F.col("left.asked_us") < F.col("joined.asked_us")) & F.coalesce(
+        F.size(F.array_except("before", "leavers")) > 0, F.lit(True)
     )
+    facts = {
+        "left": was_left,
+        "is_new": ~F.coalesce(F.array_contains("before", F.col("joined.who")), F.lit(False)),
+        "was_told": F.col("told_us") < F.col("joined.asked_us"),
+    }
+    why = F.coalesce(*(F.when(facts[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(OTHERWISE.value))
     # If only a sync was seen of a generation, its cause is unknown.
     known = rounds.withColumn("before", before).where(F.col("joined").isNotNull())
     cause = F.when(was_left, F.col("left")).otherwise(F.col("joined"))
@@ -120,7 +124,7 @@ def _epochs(events: DataFrame) -> DataFrame:
     epochs = each.groupBy("group_id", "life", "protocol", "generation").agg(
         first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
     )
-    why = F.when(F.col("first.kind") == EventKind.JOIN.value, "join").otherwise("told")
+    why = F.when(F.col("first.kind") == EventKind.JOIN.value, CauseKind.JOIN.value).otherwise(CauseKind.TOLD.value)
     return epochs.select(
         "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
         F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), why.alias("why"), "members",

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 
-from dissectors.groups import GroupStatus, Stall
+from dissectors.groups import GroupStatus, Protocol, Stall
 from kproxy.browse.session import BrowseSession
 from kproxy.groups import GroupRow, GroupView
 from kproxy.trace.formatting import duration, safe
@@ -24,6 +24,8 @@ from kproxy.tui.timeline import Timeline
 _STATE_STYLES = {GroupStatus.STABLE: "response", GroupStatus.PREPARING: "warning", GroupStatus.COMPLETING: "warning"}
 #: Most stalls that are shown below the timeline.
 _MOST_STALLS = 20
+#: The newest generations whose causes are shown.
+_MOST_GENERATIONS = 8
 
 
 class GroupsView(OverviewView[GroupRow]):
@@ -34,8 +36,8 @@ class GroupsView(OverviewView[GroupRow]):
         "Each row is a group. Below, each member is a lane and time runs to the right: J joins, S requests "
         "its assignment,"
         " c commits, ▒ waits for a response, ─ is a member, ░ blocks the others. The sentences at the bottom explain"
-        " why a group is stalled. Tab moves to the timeline: h l move in time, j k between members, H L to the next"
-        " event, + - zoom, < > scroll, 0 shows everything, enter shows the frame."
+        " why a group is stalled, and why its newest generations began. Tab moves to the timeline: h l move in time,"
+        " j k between members, H L to the next event, + - zoom, < > scroll, 0 shows everything, enter shows the frame."
     )
     columns: ClassVar[Sequence[TableColumn]] = (
         TableColumn("group", 14, grow=2),
@@ -127,6 +129,11 @@ def _group_text(view: GroupView) -> Text:
     text = Text()
     for stall in view.stalls[:_MOST_STALLS]:
         text.append_text(painted(_stall(stall))).append("\n")
+    for boundary in reversed(view.boundaries[-_MOST_GENERATIONS:]):
+        if boundary.cause is not None:
+            unit = "generation" if view.row.protocol is Protocol.CLASSIC else "epoch"
+            text.append(f"{unit} {boundary.generation}", "bold").append(f"  {timestamp(boundary.at)[11:23]}  ")
+            text.append(safe(boundary.cause.text) + "\n")
     row = view.row
     names = {lane.member.key: lane.member.label for lane in view.lanes}
     text.append_text(

@@ -91,6 +91,14 @@ async def test_a_finding_leads_to_its_frame_its_page_and_all_its_frames() -> Non
         assert table.key == exchange.row
 
 
+async def test_the_cause_of_the_newest_generations_is_shown() -> None:
+    async with running(session_of_capture(STALL)) as pilot:
+        await press(pilot, "5")
+        shown = text(pilot)
+        assert "generation 1" in shown
+        assert "joined" in shown
+
+
 async def test_the_timeline_leads_to_frames() -> None:
     session = session_of_capture(STALL)
     async with running(session) as pilot:

@@ -53,6 +53,10 @@ def test_who_began_each_and_why(spark: SparkSession) -> None:
         (5, 90.0, 0.003, "a", "rejoin", 1, 1, False),
         (6, 95.0, None, "a", "rejoin", 1, 2, False),
     ]
+    view = feed(GroupsOverview(), [*story.lines]).view("billing", BEGAN + 100 * SECOND)
+    assert view is not None
+    causes = [(each.generation, each.cause.kind) for each in view.boundaries if each.cause is not None]
+    assert causes == [(row[0], row[4]) for row in told(spark, story)]
 
 
 def test_twenty_generations_within_a_minute_are_a_storm(spark: SparkSession) -> None:

@@ -1,0 +1,111 @@
+"""Why groups rebalance: which member began a generation, and how. Also used by `kproxy analyze --job rebalances`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from dissectors.groups import explanations
+from dissectors.groups.model import (
+    SECOND,
+    CauseKind,
+    Disturbance,
+    GroupHistory,
+    Lane,
+    MembershipState,
+    RebalanceCause,
+)
+from dissectors.schemas.codes import Error
+
+#: What is known of a rebalance -> its cause: the first that applies, else `OTHERWISE`. `left`: a member left before the
+#: first one joined; `is_new`: the first one that joined was not in the previous generation; `was_told`: a member got
+#: REBALANCE_IN_PROGRESS before that.
+CAUSES: Final[Mapping[str, CauseKind]] = {
+    "left": CauseKind.LEAVE,
+    "is_new": CauseKind.JOIN,
+    "was_told": CauseKind.TOLD,
+}
+OTHERWISE: Final = CauseKind.REJOIN
+
+#: Errors of a heartbeat or SyncGroup after which a member joins again.
+TELLING: Final = frozenset({explanations.REJOIN, Error.ILLEGAL_GENERATION.name})
+
+#: Rebalances of one process that are further apart (ns) are not counted together.
+_APART = 15 * SECOND
+
+
+def on_leave(group: GroupHistory, lane: Lane) -> None:
+    """A member has left. If it was the last one, the next member begins anew."""
+    if not group.current_members():
+        group.leaver, group.was_told = None, False
+    elif group.leaver is None and group.joiner is None:
+        group.leaver = lane.key, lane.label
+
+
+def on_join(group: GroupHistory, lane: Lane, row: int) -> None:
+    """A member sends JoinGroup; the first one since the last generation began may be the cause of the next."""
+    if group.joiner is None:
+        group.joiner = lane, row, lane.generation < 0 or lane.generation != group.generation
+
+
+def on_error(group: GroupHistory, error: str) -> None:
+    """A heartbeat or SyncGroup was refused."""
+    if error in TELLING and group.joiner is None:
+        group.was_told = True
+
+
+def on_refused_join(group: GroupHistory, row: int) -> None:
+    """A JoinGroup was refused: it begins no rebalance."""
+    if group.joiner is not None and group.joiner[1] == row:
+        group.joiner = None
+
+
+def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int, row: int) -> RebalanceCause:
+    """The cause of a generation that begins with `lane`, whose other members are joining. Begins the next search.
+
+    `expired` are the members of the previous generation that neither joined nor left.
+    """
+    joiner, _, is_new = group.joiner or (lane, 0, lane.generation < 0)
+    known = {"left": group.leaver is not None, "is_new": is_new, "was_told": group.was_told}
+    kind = next((each for fact, each in CAUSES.items() if known[fact]), OTHERWISE)
+    others = f"; the session of {_names(expired)} expired" if expired else ""
+    if kind is CauseKind.LEAVE and group.leaver is not None:
+        key, label = group.leaver
+        text = f"{label} left{others}"
+    elif kind is CauseKind.TOLD:
+        key = expired[0].key if expired else ""
+        text = (
+            f"the session of {_names(expired)} expired"
+            if expired
+            else "the coordinator began it, for no visible reason"
+        )
+    else:
+        key = joiner.key
+        leads = " (the leader)" if group.leader == joiner.key else ""
+        text = f"{joiner.label} joined" if kind is CauseKind.JOIN else f"{joiner.label}{leads} rejoined by itself"
+        text += others
+    group.leaver, group.joiner, group.was_told = None, None, False
+    if (blamed := group.lanes.get(key)) is not None:
+        if blamed.caused is None or at - blamed.caused.last > _APART:
+            blamed.caused = Disturbance(at, row, at)
+        blamed.caused.last = at
+        blamed.caused.kinds[kind] = blamed.caused.kinds.get(kind, 0) + 1
+    return RebalanceCause(kind, key, text)
+
+
+def on_epoch(group: GroupHistory, lane: Lane) -> RebalanceCause:
+    """The cause of an epoch of the newer protocols that `lane` is the first to reach."""
+    if group.leaver is not None:
+        key, label = group.leaver
+        cause = RebalanceCause(CauseKind.LEAVE, key, f"{label} left")
+    elif lane.state is MembershipState.JOINING or lane.generation <= 0:
+        cause = RebalanceCause(CauseKind.JOIN, lane.key, f"{lane.label} joined")
+    else:
+        cause = RebalanceCause(CauseKind.TOLD, "", "the coordinator began it")
+    group.leaver, group.joiner, group.was_told = None, None, False
+    return cause
+
+
+def _names(lanes: list[Lane]) -> str:
+    more = f" and {len(lanes) - 1} more" if len(lanes) > 1 else ""
+    return lanes[0].label + more

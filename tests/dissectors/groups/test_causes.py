@@ -1,0 +1,94 @@
+"""Why generations begin, and the process that begins one after the other."""
+
+from __future__ import annotations
+
+from dissectors.groups import StallKind
+from tests.kproxy.browse.grouped import Story
+
+
+def causes(story: Story, now: float) -> list[str]:
+    """The cause of each generation."""
+    return [f"{each.generation}: {each.cause.text}" for each in story.view(now).boundaries if each.cause is not None]
+
+
+def both_join(story: Story, at: float, generation: int, first: str, then: str) -> None:
+    """One joins, the other is told and joins, and both get their assignment."""
+    asked = [story.ask(at, first, "JoinGroup")]
+    story.say(at + 0.1, then, "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=generation - 1)
+    asked.append(story.ask(at + 0.2, then, "JoinGroup"))
+    for each in asked:
+        story.answer(each, at + 0.3, generation_id=generation)
+    story.synced(at + 0.4, first, then, generation=generation)
+
+
+def test_each_generation_has_a_cause() -> None:
+    story = Story()
+    story.joined(0, "a")
+    both_join(story, 10, 2, "b", "a")
+    both_join(story, 20, 3, "a", "b")
+    story.say(30, "b", "LeaveGroup", generation_id=3)
+    story.say(31, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)
+    story.joined(32, "a", generation=4)
+    both_join(story, 40, 5, "c", "a")
+    story.closes(41, "c")
+    story.say(90, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=5)
+    story.joined(91, "a", generation=6)
+    story.say(100, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=6)
+    story.joined(101, "a", generation=7)
+    story.say(110, "a", "LeaveGroup", generation_id=7)
+    story.joined(120, "d", generation=9)
+    assert causes(story, 130) == [
+        "1: a 5dc891 joined",
+        "2: b 5dc891 joined",
+        "3: a 5dc891 rejoined by itself",
+        "4: b 5dc891 left",
+        "5: c 5dc891 joined",
+        "6: the session of c 5dc891 expired",
+        "7: the coordinator began it, for no visible reason",
+        "9: d 5dc891 joined",
+    ]
+    assert not [each for each in story.stalls(130) if each.kind is StallKind.DISTURBED]
+
+
+def test_a_join_that_is_refused_begins_nothing() -> None:
+    story = Story()
+    story.joined(0, "a")
+    story.say(5, "b", "JoinGroup", error="INCONSISTENT_GROUP_PROTOCOL")
+    story.joined(10, "a", generation=2)
+    assert causes(story, 11)[-1] == "2: a 5dc891 (the leader) rejoined by itself"
+
+
+def test_epochs_have_causes() -> None:
+    story = Story()
+    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, to=1)
+    story.say(5, "b", "ConsumerGroupHeartbeat", generation_id=0, to=2)
+    story.say(10, "a", "ConsumerGroupHeartbeat", generation_id=1, to=2)
+    story.say(15, "b", "ConsumerGroupHeartbeat", generation_id=-1)
+    story.say(20, "a", "ConsumerGroupHeartbeat", generation_id=2, to=3)
+    story.say(25, "a", "ConsumerGroupHeartbeat", generation_id=3, to=4)
+    assert causes(story, 26) == [
+        "1: a 5dc891 joined", "2: b 5dc891 joined", "3: b 5dc891 left", "4: the coordinator began it",
+    ]  # fmt: skip
+
+
+def test_a_process_that_causes_one_rebalance_after_the_other() -> None:
+    story = Story()
+    story.joined(0, "a")
+    for number in range(5):
+        both_join(story, 5 + 5 * number, 2 + number, "b", "a")
+    [stall] = [each for each in story.stalls(26) if each.kind is StallKind.DISTURBED]
+    assert stall.text == (
+        "b 5dc891 caused 5 rebalances within 20.0 s: it joined as a new member 1 time, rejoined by itself 4 times"
+    )
+    assert not [each for each in story.stalls(45) if each.kind is StallKind.DISTURBED]  # it is over
+
+
+def test_rebalances_that_are_far_apart_or_asked_for_are_none() -> None:
+    for apart, asked in (16, ""), (5, "REBALANCE_IN_PROGRESS"), (5, "ILLEGAL_GENERATION"):
+        story = Story()
+        for number in range(9):
+            story.joined(apart * number, "a", generation=number + 1)
+            if asked:
+                story.say(apart * number + 1, "a", "Heartbeat", error=asked, generation_id=number + 1)
+        found = story.stalls(apart * 8 + 1)
+        assert not [each for each in found if each.kind is StallKind.DISTURBED], apart
