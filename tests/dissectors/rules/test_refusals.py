@@ -380,6 +380,7 @@ def test_a_client_that_gives_up_after_an_error_that_passes() -> None:
     joins = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}\n'
     assert not given_up(committed(14) + joins + '< {"error_code": 0, "generation_id": 2}\n+9s\n'), "it rejoins instead"
     assert not given_up(committed(25) + "+9s\n"), "that is G011"
+    assert not given_up('> FindCoordinator v2 {"key": "g"}\n< {"error_code": 15}\n+9s\n'), "made when it is needed"
     assert not given_up(committed(28) + "+9s\n"), "an error that does not pass"
 
 
