@@ -394,6 +394,14 @@ def test_a_client_that_ends_after_an_error_that_passes() -> None:
     assert not given_up(committed(16) + "close\n+9s\n"), "nobody sees what it does"
 
 
+def test_what_several_targets_share_is_named_once() -> None:
+    rows = [{"partition_index": each, "error_code": 12} for each in range(2)]
+    asked = {"group_id": "g", "topics": [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]}
+    answer = json.dumps({"topics": [{"name": "t", "partitions": rows}]})
+    [finding] = family_e(f"> OffsetCommit v7 {json.dumps(asked)}\n< {answer}\n")
+    assert "was refused with OFFSET_METADATA_TOO_LARGE for group 'g', t[0], t[1]: " in finding.message
+
+
 def test_what_a_client_asks_between_refused_attempts_is_no_loop_of_its_own() -> None:
     look_up = '> FindCoordinator v3 {"key": "g"}\n< {"node_id": 1, "host": "kafka-1", "port": 9092}\n+300ms\n'
     syncs = 3 * (
