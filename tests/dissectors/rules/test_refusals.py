@@ -412,6 +412,16 @@ def test_what_a_client_asks_between_refused_attempts_is_no_loop_of_its_own() -> 
     assert findings(25 * look_up, "S067")
 
 
+def test_a_client_that_connects_again_after_each_refusal_has_no_reconnect_storm() -> None:
+    visits = "".join(
+        f'open {number} client=10.0.0.101:{50_000 + number}\n{number}> Metadata v8 {{"topics": []}}\n{number}< {{}}\n'
+        f"{number} close by=client how=fin\n+300ms\n"
+        for number in range(2, 14)
+    )
+    assert findings(visits, "C017")
+    assert not findings(committed(16) + visits, "C017")
+
+
 def test_a_codec_that_the_version_has_is_no_reason_to_refuse_it() -> None:
     fetch = '> Fetch v{} {{"topics": [{{"topic": "t", "partitions": [{{}}]}}]}}\n'
     answer = '< {"responses": [{"topic": "t", "partitions": [{"error_code": 76}]}]}\n'
