@@ -30,9 +30,9 @@ FIRST_S: Final = 10.0
 REACHED_S: Final = 15.0
 RIGHT_S: Final = 12.0
 _SEVERITIES: Final = ("error", "warning", "info")
-#: Seconds that the machine may take to print what is known; and after the client has ended.
+#: Seconds that the machine may take to print what is known; and after the client has ended, on a busy machine.
 SLACK_S: Final = 1.0
-ENDED_S: Final = 2.0
+ENDED_S: Final = 5.0
 _ADDRESS: Final = re.compile(r"bootstrap\.servers=(\S+)")
 _JAVA_SOURCE: Final = Path(__file__).with_name("clients") / "Faults.java"
 

@@ -137,8 +137,8 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     if message.api in _NEVER_EMPTY:
         yield from _empty_list(message)
         return
-    if message.api == "Fetch" and (asked.get("session_epoch", -1) > 0 or message.body.get("throttle_time_ms")):
-        return  # a session leaves out what has no news, and a throttled response has nothing
+    if message.api == "Fetch" and message.body.get("throttle_time_ms"):
+        return  # a throttled response has nothing
     for request_field, response_field in _RESULTS.get(message.api) or _RESULTS_OF_RECORDS[message.api]:
         requested, results = asked.get(request_field), message.body.get(response_field)
         if not requested or results is None:

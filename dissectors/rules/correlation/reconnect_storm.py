@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
+from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.metadata_only_visits import REMEMBERED, MetadataOnlyVisits
 from dissectors.trackers.recurrence import SECOND
@@ -130,8 +131,8 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     https://github.com/confluentinc/librdkafka/issues/5088
     """
     visits = connection.run.state(MetadataOnlyVisits).row
-    if len(visits) < THRESHOLD or event.at - visits[0] > MAX_DURATION:
-        return
+    if len(visits) < THRESHOLD or event.at - visits[0] > MAX_DURATION or is_refused(connection):
+        return  # librdkafka connects again after each refusal of a coordinator
     host, client_id = client_key(connection)
     yield Problem(
         f"client {client_id!r} at {host} opened and closed {len(visits)} connections to {connection.server} within"

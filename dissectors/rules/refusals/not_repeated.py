@@ -35,11 +35,11 @@ _COMMIT_AGAIN_WITHIN = 8
 _AGAIN_AFTER_CLOSE = 1.5
 
 _COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
-#: Not repeated by design, at once, or in another way.
+#: Not repeated by design, at once, or in another way. What may not exist yet is looked up when it is needed.
 _EXCEPT: Final = frozenset((
-    "ApiVersions", "Metadata", "Fetch", "ShareFetch", "ShareAcknowledge", "Heartbeat", "ConsumerGroupHeartbeat",
-    "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions",
-    "PushTelemetry",
+    "ApiVersions", "Metadata", "DescribeTopicPartitions", "FindCoordinator", "Fetch", "ShareFetch", "ShareAcknowledge",
+    "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "StreamsGroupHeartbeat", "SaslHandshake",
+    "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry",
 ))  # fmt: skip
 #: API -> others that a client sends instead.
 _INSTEAD: Final = {

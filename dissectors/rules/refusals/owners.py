@@ -19,8 +19,10 @@ from dissectors.trackers.state import ConnectionState
 
 #: The family of rules that need several frames.
 _OVER_TIME = "S"
-#: They report a loop within this time (s).
-OWNERS_TIME = 8.5
+#: They report a loop within this time (s), if they do: the slowest ones wait longer.
+OWNERS_TIME = 6.5
+_TIME_OF_SLOW = 8.5
+_SLOW = (Error.LEADER_NOT_AVAILABLE, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 _ACLS = ("X014", "X015")
 _LOGIN = ("X007", "X008", "X012", "X013", "X017", "X021", "V014")
@@ -105,4 +107,6 @@ def has_owner_spoken(refusal: ReturnedError, connection: ConnectionState, *, sin
 def patience(refusal: ReturnedError, api: str) -> float:
     """The time (s) for which an error may repeat before this family reports it."""
     own = refusal.judgement.patience
-    return max(own, OWNERS_TIME) if owners(api, refusal.code) and not refusal.contradicted else own
+    if refusal.contradicted or not owners(api, refusal.code):
+        return own
+    return max(own, _TIME_OF_SLOW if refusal.code in _SLOW else OWNERS_TIME)

@@ -14,6 +14,7 @@ from dissectors.diagnosis.relation_costs import relation_cost
 from dissectors.diagnosis.string_costs import text
 from dissectors.edits import Edit, frame_layout, write
 from dissectors.messages.message import Message, read_request, read_response
+from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, layout
 
 MEMBER = "shop-5b776efe-8e7e-4a5d-9f89-641f34d89cbe"
@@ -165,3 +166,31 @@ def test_the_element_before_the_first_odd_byte_is_tried() -> None:
     found = diagnose(_response(18, 3, {"api_keys": keys}, edit))
     assert found is not None
     assert found.edit == edit
+
+
+def test_a_missing_field_before_a_payload_is_not_the_length_of_the_payload() -> None:
+    payload = bytes.fromhex("0000 00000001 0006 6f7264657273 00000002 00000000 00000001 ffffffff")
+    body = bytes(2) + len(payload).to_bytes(4, "big") + payload
+    frame = (4 + len(body)).to_bytes(4, "big") + (7).to_bytes(4, "big") + body
+    found = diagnose(read_response(frame, 14, 3))
+    assert found is not None
+    assert (found.edit.kind, found.edit.field) == ("field_missing", "throttle_time_ms")
+    zeros = bytes(6) + payload  # and if that is what is missing, it is found
+    frame = (4 + len(zeros)).to_bytes(4, "big") + (7).to_bytes(4, "big") + zeros
+    found = diagnose(read_response(frame, 14, 3))
+    assert found is not None
+    assert (found.edit.kind, found.edit.field) == ("length_missing", "assignment")
+
+
+def test_fields_that_may_be_missing_as_well_are_named() -> None:
+    row = {"high_watermark": 5, "last_stable_offset": 5, "log_start_offset": 5, "aborted_transactions": None}
+    body = {"responses": [{"topic": "orders", "partitions": [row]}]}
+    right = layout("FetchResponse", 11)
+    edited = Edit.of("field_missing", "responses[].partitions[].log_start_offset", where=4).apply(right)
+    written = bytes(4) + encode(edited, body)
+    frame = (len(written)).to_bytes(4, "big") + written
+    found = diagnose(read_response(frame, 1, 11))
+    assert found is not None
+    assert found.confidence < 0.5
+    assert all(name in found.sentence for name in row if name != "aborted_transactions"), found.sentence
+    assert "these bytes do not show which" in found.sentence

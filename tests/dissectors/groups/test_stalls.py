@@ -338,6 +338,17 @@ def test_an_error_that_is_not_about_groups_is_explained_by_its_api() -> None:
     assert stall.hint.startswith("create the topic, or correct its name")
 
 
+def test_an_error_that_passes_is_a_stall_only_if_it_lasts() -> None:
+    story = two_members(until=3)
+    for second in range(5):
+        story.say(3 + second, "a", "OffsetFetch", error="UNSTABLE_OFFSET_COMMIT")
+    assert story.stalls(8) == []
+    for second in range(5, 10):
+        story.say(3 + second, "a", "OffsetFetch", error="UNSTABLE_OFFSET_COMMIT")
+    [stall] = story.stalls(13)
+    assert stall.kind is StallKind.REFUSED
+
+
 def test_what_is_accepted_again_is_over() -> None:
     story = two_members(until=3)
     story.say(3, "a", "OffsetCommit", error="ILLEGAL_GENERATION", generation_id=0)
