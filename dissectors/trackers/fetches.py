@@ -8,7 +8,7 @@ from typing import Any
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
 from dissectors.messages.message import Message
-from dissectors.messages.topic_records import fetch_offsets, topic_records
+from dissectors.messages.topic_records import PartitionRecords, fetch_offsets, first_batch_from, topic_records
 from dissectors.records.control import only_control
 from dissectors.records.formats import CONTROL
 from dissectors.trackers import tracker
@@ -221,6 +221,7 @@ class Fetches:
                         batch.base_offset > row.get(end, _NO_LIMIT)
                         or batch.base_offset < row.get("log_start_offset", -1)
                         or (row.get("aborted_transactions") and not filters)
+                        or (filters and _has_unstable(records))
                     ):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
@@ -247,6 +248,12 @@ def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartit
         for name in (topic_of(topic),)
         for each in topic.get("partitions") or ()
     }
+
+
+def _has_unstable(records: PartitionRecords) -> bool:
+    """Whether a partition has a batch at or above its last stable offset."""
+    stable = records.row.get("last_stable_offset", _NO_LIMIT)
+    return stable < records.row.get("high_watermark", 0) and first_batch_from(records.data, stable) is not None
 
 
 def _has_only_control(message: Message) -> bool:

@@ -312,3 +312,24 @@ def test_one_count_may_be_missing() -> None:
     answer = '{"topics": [{"name": "t", "num_partitions": 3, "replication_factor": -1}]}'
     [finding] = findings(f'> CreateTopics v5 {{"topics": [{{"name": "t"}}]}}\n< {answer}\n', "S083")
     assert finding.message == "topic t was created, but replication_factor of the response is -1"
+
+
+def committed_only(stable: int, *, records: str = '""', offset: int = 6) -> str:
+    row = f'{{"high_watermark": 9, "last_stable_offset": {stable}, "records": {records}}}'
+    asked = f'{{"isolation_level": 1, "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": {offset}}}]}}]}}'
+    return f'> Fetch v11 {asked}\n< {{"responses": [{{"topic": "t", "partitions": [{row}]}}]}}\n'
+
+
+OPEN_TRANSACTION = (
+    '[{"base_offset": 4, "records": [{}]}, {"base_offset": 5, "is_transactional": true, "records": [{}]}]'
+)
+
+
+@pytest.mark.parametrize(("then", "is_right"), [(5, False), (4, False), (6, True), (-1, True)])
+def test_records_above_the_last_stable_offset_are_wrong_if_that_has_not_moved(then: int, is_right: bool) -> None:
+    early = committed_only(5, records=OPEN_TRANSACTION, offset=4)
+    found = findings(early + committed_only(then), "S085")
+    assert [each.path for each in found] == ([] if is_right else ["responses[0].partitions[0].last_stable_offset"])
+    assert not findings(committed_only(6, records=OPEN_TRANSACTION, offset=4) + committed_only(6), "S085")
+    assert not findings(early + "+61s\n" + committed_only(then), "S085")
+    assert not findings(early + committed_only(then).replace("> ", "2> ").replace("< ", "2< "), "S085")
