@@ -333,3 +333,34 @@ def test_records_above_the_last_stable_offset_are_wrong_if_that_has_not_moved(th
     assert not findings(committed_only(6, records=OPEN_TRANSACTION, offset=4) + committed_only(6), "S085")
     assert not findings(early + "+61s\n" + committed_only(then), "S085")
     assert not findings(early + committed_only(then).replace("> ", "2> ").replace("< ", "2< "), "S085")
+
+
+def listed(timestamp: int, offset: int, *, level: int = 0) -> str:
+    asked = f'{{"isolation_level": {level}, "topics": [{{"name": "t", "partitions": [{{"timestamp": {timestamp}}}]}}]}}'
+    return f'> ListOffsets v4 {asked}\n< {{"topics": [{{"name": "t", "partitions": [{{"offset": {offset}}}]}}]}}\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "pause", "latest", "said"),
+    [
+        (
+            listed(-1, 0) + fetched('"log_start_offset": 0'),
+            "+1s\n",
+            0,
+            "has returned 45 as the high watermark of a fetch",
+        ),
+        (listed(-1, 0) + fetched('"log_start_offset": 0'), "+1s\n", 45, None),
+        (listed(-1, 0) + fetched('"log_start_offset": 0'), "+11s\n", 0, None),
+        (fetched('"log_start_offset": 0'), "+1s\n", 0, None),  # not observed before somebody asks
+        (listed(-2, 9), "+1s\n", 3, "has returned 9 as the earliest offset"),
+        (listed(-2, 9), "+1s\n", 9, None),
+        (listed(1_767_225_600_000, 9), "+1s\n", 3, None),
+    ],
+)
+def test_the_latest_offset_is_not_below_what_was_shown(before: str, pause: str, latest: int, said: str | None) -> None:
+    found = findings(before + pause + listed(-1, latest), "S089")
+    assert [said in each.message for each in found if said] == [True] * (said is not None)
+    assert len(found) == (said is not None)
+    assert not findings(before + pause + listed(-1, latest, level=1), "S089")
+    other = listed(-1, latest).replace("> ", "2> ").replace("< ", "2< ")
+    assert not findings("open 2 server=10.9.9.9:9092\n" + before + pause + other, "S089")
