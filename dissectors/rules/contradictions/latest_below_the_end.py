@@ -53,7 +53,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     ## Usual cause
     A server that returns the earliest offset for both questions, or that knows the end of another part of the log.
 
-    Compared with what the same server has returned within 10 s before; high watermarks are observed after the first
+    Compared with what the same server had returned within 10 s before the request; high watermarks are observed after the first
     request for the latest offset.
 
     ## Example
@@ -93,7 +93,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     """
     message, asked = event.message, event.request_body
     offsets = connection.run.state(_Offsets)
-    if message is None or asked is None or message.diagnosis is not None:
+    if message is None or asked is None or event.request is None or message.diagnosis is not None:
         return
     if message.api == "Fetch":
         _watermarks(event, message.body, offsets, connection)
@@ -115,7 +115,8 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
                 continue
             offsets.asked[key], offsets.asked_at = None, event.at
             connection.run.subscribe("S089")
-            watermark, start = _recent(offsets.watermarks, key, event.at), _recent(offsets.starts, key, event.at)
+            asked_at = event.request.at
+            watermark, start = (_before(known, key, asked_at) for known in (offsets.watermarks, offsets.starts))
             if offset < max(watermark, start):
                 known = "the high watermark of a fetch" if watermark > offset else "the earliest offset"
                 yield Problem(
@@ -148,6 +149,7 @@ def _key(topic: str, partition: int, connection: ConnectionState) -> _Key:
     return connection.server, connection.run.topic_names.get(topic, topic), partition
 
 
-def _recent(offsets: BoundedDict[_Key, tuple[int, int]], key: _Key, at: int) -> int:
-    offset, seen_at = offsets.get(key, (-1, 0))
-    return offset if at - seen_at <= _WITHIN else -1
+def _before(offsets: BoundedDict[_Key, tuple[int, int]], key: _Key, at: int) -> int:
+    """The offset that was returned before a request was sent at `at` (ns); -1 if it is unknown, later or too old."""
+    offset, seen_at = offsets.get(key, (-1, at))
+    return offset if 0 < at - seen_at <= _WITHIN else -1
