@@ -53,8 +53,8 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     ## Usual cause
     A server that returns the earliest offset for both questions, or that knows the end of another part of the log.
 
-    Compared with what the same server had returned within 10 s before the request; high watermarks are observed after the first
-    request for the latest offset.
+    Compared with what the same server had returned within 10 s before the request; high watermarks are observed after
+    the first request for the latest offset.
 
     ## Example
     ```story
