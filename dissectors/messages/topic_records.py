@@ -5,6 +5,7 @@ Lines, trackers and rules all need it, so it is read once for each message.
 
 from __future__ import annotations
 
+import struct
 from typing import Any, NamedTuple
 
 from dissectors.messages.message import Message
@@ -15,6 +16,8 @@ from dissectors.wire.layout import Layout, cached_on_owner
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id")
 _MAGIC = 2
+_BATCH_START = struct.Struct(">qi")
+_MOST_BATCHES = 1_000
 
 # Faster than `BatchSpan(...)`: this is done for every partition.
 _new = tuple.__new__
@@ -101,6 +104,21 @@ def first_batch(data: bytes | memoryview | None) -> BatchSpan | None:
     if data is None or len(data) < _HEADER_SIZE or data[16] != _MAGIC:
         return None
     return _new(BatchSpan, (0, len(data), *_read_header(data)))
+
+
+def first_batch_from(data: bytes | memoryview | None, offset: int) -> int | None:
+    """The base offset of the first complete batch at an offset or above it; None if there is none."""
+    position, size = 0, len(data or b"")
+    for _ in range(_MOST_BATCHES):
+        if data is None or position + _BATCH_START.size > size:
+            return None
+        base_offset, length = _BATCH_START.unpack_from(data, position)
+        position += _BATCH_START.size + length
+        if length <= 0 or position > size:
+            return None
+        if base_offset >= offset:
+            return int(base_offset)
+    return None
 
 
 def _read(body: dict[str, Any], path: RecordsPath) -> list[TopicRecords]:

@@ -124,7 +124,8 @@ def check_records(data: bytes | memoryview, index: int, batch: BatchSpan, *, pro
     try:
         records = payload.records(batch.records_count)
     except (Irregularity, IndexError):
-        if fault := _other_codec(data, index, batch) or _unreadable(data, index, batch, payload):
+        fault = _other_codec(data, index, batch) or _compressed_twice(index, batch, payload)
+        if fault := fault or _unreadable(data, index, batch, payload):
             yield fault
         return
     yield from _deltas(index, batch, payload, records, produced=produced)
@@ -174,6 +175,19 @@ def _other_codec(data: bytes | memoryview, index: int, batch: BatchSpan) -> Faul
     expected = f"{CODECS[codec]} ({codec})"
     got = f"{codec_name(batch.attributes)} ({batch.attributes & 7})"
     return Fault(FaultKind.COMPRESSION, (str(index), "attributes"), *place, text, expected, got)
+
+
+def _compressed_twice(index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
+    """The fault of records that begin with the magic of a codec after they were decompressed."""
+    codec, magic = codec_of(payload.data[:16]) or (0, b"")
+    if not payload.compressed or codec == 0:
+        return None
+    text = (
+        f"the records are compressed twice: after {codec_name(batch.attributes)} is undone, they begin with "
+        f"{magic.hex(' ')}, which is {CODECS[codec]}"
+    )
+    place = payload.start, payload.end
+    return Fault(FaultKind.COMPRESSION, (str(index), "records"), *place, text, "records", CODECS[codec])
 
 
 def _snappy_header(data: bytes | memoryview, index: int, batch: BatchSpan) -> Fault | None:

@@ -47,13 +47,15 @@ def key_of(group: str, place: TopicPartition, connection: ConnectionState) -> Ke
     broken=True,
 )
 class Commits:
-    """The last commit of each group and partition. `regressions` are those in the current response that went back.
+    """The last commit of each group and partition.
 
+    `regressions` are those in the current response that went back, `negative` those whose offset is below 0.
     Partitions are dropped when their commit is uncertain: its response was lost, or bytes were lost.
     """
 
     def __init__(self) -> None:
         self.regressions: list[CommitRegression] = []
+        self.negative: list[tuple[Key, Commit]] = []
         self._last: BoundedDict[Key, Commit] = BoundedDict(_MOST_COMMITS)
 
     def last(self, key: Key) -> Commit | None:
@@ -62,7 +64,7 @@ class Commits:
 
     def observe(self, event: ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState) -> None:
         """Update the commits."""
-        self.regressions = []
+        self.regressions, self.negative = [], []
         if isinstance(event, ConnectionEnded):
             for request in event.unanswered:
                 if request.message.api in ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete"):
@@ -88,6 +90,8 @@ class Commits:
                 continue
             key = key_of(group, place, connection)
             commit = Commit(row.get("committed_offset", -1), row.get("committed_metadata") or "", committer, event.at)
+            if commit.offset < 0:
+                self.negative.append((key, commit))
             previous = self._last.get(key)
             if previous is not None and 0 <= commit.offset < previous.offset:
                 self.regressions.append(CommitRegression(key, previous, commit))

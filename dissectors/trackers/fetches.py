@@ -8,7 +8,7 @@ from typing import Any
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
 from dissectors.messages.message import Message
-from dissectors.messages.topic_records import fetch_offsets, topic_records
+from dissectors.messages.topic_records import PartitionRecords, fetch_offsets, first_batch_from, topic_records
 from dissectors.records.control import only_control
 from dissectors.records.formats import CONTROL
 from dissectors.trackers import tracker
@@ -30,6 +30,12 @@ _NO_LIMIT = 1 << 63
 #: stuck stays stuck. From a repeated batch on, all are compared.
 _FIRST = 32
 _THEN_TWO_IN = 15
+
+#: A broker waits for records. An empty response after less than a quarter of max_wait_ms (here in ns per ms) is early,
+#: unless max_wait_ms is so short. So many in a row are a problem.
+_EARLY = 250_000
+_SHORT_WAIT = 50
+EARLY_RESPONSES = 20
 
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
@@ -109,7 +115,8 @@ class Fetches:
 
     In a session (version 7 and later) a request contains only the partitions whose offset changed, and a response only
     those with news. `is_empty`: the latest response has no records. `refused`: its partitions with an error.
-    `unused_sessions`: the number of consecutive sessions that were opened and not used.
+    `unused_sessions`: the number of consecutive sessions that were opened and not used. `early`: the number of
+    consecutive empty responses for which the broker has not waited, since `early_since` (ns).
 
     Source: KIP-227.
     """
@@ -118,6 +125,7 @@ class Fetches:
         self.is_empty = False
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
+        self.early = self.early_since = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
         self._with_records = 0
         self._repeats = False
@@ -203,13 +211,35 @@ class Fetches:
                 session.answer(_ends(asked, body))
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
+            if self._returns_early(event, asked, body):
+                connection.flags |= _IRREGULAR
         else:
+            self.early = 0
             starved = len(message.frame) <= _SMALL and _has_only_control(message)
             self._with_records = count = self._with_records + 1
             if count <= _FIRST or count & _THEN_TWO_IN <= 1 or self._repeats:
                 self._compare_batches(message, asked, connection)
         if starved:
             connection.flags |= _STARVED
+
+    def _returns_early(self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
+        """Count empty responses for which the broker has not waited; whether enough came in a row to be a problem."""
+        assert event.request is not None
+        wait = asked.get("max_wait_ms", 0)
+        if (
+            event.at - event.request.at >= wait * _EARLY
+            or wait < _SHORT_WAIT
+            or asked.get("min_bytes", 0) <= 0
+            or body.get("throttle_time_ms")
+            or self.refused
+            or not self.offsets(event.request)
+        ):
+            self.early = 0
+            return False
+        if self.early == 0:
+            self.early_since = event.request.at
+        self.early += 1
+        return self.early % EARLY_RESPONSES == 0
 
     def _compare_batches(self, message: Message, asked: Mapping[str, Any], connection: ConnectionState) -> None:
         """Flag a response with a batch of the previous one, or with fields that contradict its records."""
@@ -224,6 +254,7 @@ class Fetches:
                         batch.base_offset > row.get(end, _NO_LIMIT)
                         or batch.base_offset < row.get("log_start_offset", -1)
                         or (row.get("aborted_transactions") and not filters)
+                        or (filters and _has_unstable(records))
                     ):
                         connection.flags |= _IRREGULAR
         self._batches = frozenset(batches)
@@ -250,6 +281,12 @@ def _ends(asked: Mapping[str, Any], body: Mapping[str, Any]) -> dict[TopicPartit
         for name in (topic_of(topic),)
         for each in topic.get("partitions") or ()
     }
+
+
+def _has_unstable(records: PartitionRecords) -> bool:
+    """Whether a partition has a batch at or above its last stable offset."""
+    stable = records.row.get("last_stable_offset", _NO_LIMIT)
+    return stable < records.row.get("high_watermark", 0) and first_batch_from(records.data, stable) is not None
 
 
 def _has_only_control(message: Message) -> bool:

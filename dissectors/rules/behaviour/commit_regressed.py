@@ -89,7 +89,7 @@ def _latest(asked: Mapping[str, Any]) -> frozenset[TopicPartition]:
     blame="client",
 )
 def commit_regressed(event: ResponseReceived | BytesSkipped, connection: ConnectionState) -> Iterator[Problem]:
-    """Checks that clients do not alternate commits for one partition of a group, or commit beyond its end.
+    """Checks that clients do not alternate commits for one partition of a group, or commit beyond its end or below 0.
 
     ## Why it matters
     Each client undoes the other's progress: after the next restart, records are read twice or skipped. From an offset
@@ -98,7 +98,8 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
 
     ## Usual cause
     Two consumers with the same group id and manually assigned partitions, or a consumer that continues after its
-    partition was reassigned. Beyond the end: offsets of a topic that was deleted and recreated. Info: a seek, or a
+    partition was reassigned. Beyond the end: offsets of a topic that was deleted and recreated. Below 0: a client that
+    takes "no offset" (-1) for one; OffsetFetch returns -1, too, if nothing is committed. Info: a seek, or a
     reset with kafka-consumer-groups.
 
     ## Example
@@ -114,6 +115,11 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
     > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"fetch_offset": 60}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 60, "records": ""}]}]}
     > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 90}]}]}
+    < {"topics": [{"name": "orders", "partitions": [{}]}]}
+    ```
+
+    ```story
+    > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": -1}]}]}
     < {"topics": [{"name": "orders", "partitions": [{}]}]}
     ```
 
@@ -138,6 +144,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
     ```
 
     ## Sources
+    https://github.com/redpanda-data/redpanda/issues/2597
     https://kafka.apache.org/documentation/#design_consumerposition
     https://github.com/twmb/franz-go/issues/1426
     """
@@ -156,6 +163,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
     ends.clients[client] = None
     connection.run.subscribe("S043")
     yield from _regressions(connection)
+    yield from _negative(connection)
     yield from _beyond_end(event, client, ends, connection)
 
 
@@ -179,6 +187,19 @@ def _regressions(connection: ConnectionState) -> Iterator[Problem]:
             severity=None if repeated else Severity.INFO,
             hint="check whether two consumers with the same group id read the same partitions",
             cause=f"{group} {topic} by another" + (" again" if repeated else ""),
+        )
+
+
+def _negative(connection: ConnectionState) -> Iterator[Problem]:
+    for (group, topic, partition), commit in connection.run.state(Commits).negative[:_MAX_REPORTED]:
+        yield Problem(
+            f"client {commit.committer[2]!r} commits offset {commit.offset} of {topic}[{partition}] for group "
+            f"{group!r}: the group loses its position, because OffsetFetch returns -1 if nothing is committed",
+            hint="fix the client: commit the offset after the last record that it has processed, and nothing for "
+            "partitions of which it has read none",
+            expected="0 or more",
+            got=str(commit.offset),
+            cause=f"{group} {topic} negative",
         )
 
 

@@ -9,8 +9,8 @@ from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
-from dissectors.trackers.fetches import Fetches
-from dissectors.trackers.partitions import label
+from dissectors.trackers.fetches import Fetches, requested_partitions
+from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.repeated_batches import RepeatedBatches
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
@@ -40,7 +40,8 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
     ## Usual cause
     An application that seeks back to a record that it cannot process, and retries it forever. Or a client that drops
     what it got: it cannot decode the records, checks their CRC wrongly, or takes the response for an older one. A
-    finding about the response itself explains that better.
+    finding about the response itself explains that better. Or a client that leaves a partition in its fetch session
+    (KIP-227) after it has stopped reading it: the broker sends its records again in every response.
 
     Reported after 15 responses over at least 5 s.
 
@@ -161,6 +162,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
     ## Sources
     https://docs.spring.io/spring-kafka/reference/kafka/annotation-error-handling.html
     https://kafka.apache.org/documentation/#recordbatch
+    https://github.com/platformatic/kafka/pull/321
     """
     message = event.message
     if message is None:
@@ -169,13 +171,33 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
         found, since = each.contents, event.at - each.since
         if found is None or found.newest < each.offset or each.times < THRESHOLD or since < MIN_DURATION:
             continue
-        yield Problem(
+        got = (
             f"{each.times} fetches of {label(each.place, connection)} at {each.offset} within {duration(since)} got "
-            f"the same records, up to offset {found.newest}: the consumer does not move on",
+            f"the same records, up to offset {found.newest}: "
+        )
+        why, hint = (
+            "the consumer does not move on",
+            "check whether the application seeks back to a record that it cannot process, and what the client logs "
+            "about the batch",
+        )
+        if _is_left_in_session(event, each.place):
+            why = "the partition is still in the fetch session, although the client does not ask for it"
+            hint = (
+                "fix the client: a partition that it no longer reads (revoked, paused) must be in "
+                "forgotten_topics_data (KIP-227); until then the broker sends the same records in every response"
+            )
+        yield Problem(
+            got + why,
             **locate(message, *each.where, "records"),
-            hint="check whether the application seeks back to a record that it cannot process, and what the client "
-            "logs about the batch",
+            hint=hint,
             expected=f"a fetch from an offset after {each.offset}",
             got=f"offset {each.offset}",
             cause=each.place[0],
         )
+
+
+def _is_left_in_session(event: ResponseReceived, place: TopicPartition) -> bool:
+    """Whether a session has a partition that the request does not name, while it moves others on."""
+    asked = event.request_body or {}
+    named = [each for each, _, _ in requested_partitions(asked)]
+    return asked.get("session_epoch", -1) > 0 and bool(named) and place not in named

@@ -71,6 +71,7 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
     https://github.com/dpkp/kafka-python/issues/2414
     https://github.com/kafka-protocol-rs/kafka-protocol-rs/issues/59
     https://github.com/tulios/kafkajs/issues/911
+    https://github.com/dpkp/kafka-python/issues/718
     """
     for part, fault in faults(event, connection, FaultKind.SNAPPY_HEADER):
         hint = "write the versions in the snappy header as big-endian numbers, as snappy-java does"
@@ -81,6 +82,8 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
                 f"set the codec in the attributes to {fault.expected}: it has three bits, so mask it with 7; or do not "
                 "compress the records"
             )
+        elif fault.expected == "records":
+            hint = "compress the records once: a batch that is sent again is compressed already"
         else:
             hint = (
                 "compress the records with the codec in the low three bits of the attributes, in Kafka's framing, "

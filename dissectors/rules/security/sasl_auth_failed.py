@@ -32,6 +32,10 @@ _HINTS = {
 _SCRAM = (
     "check user and password, and that the user has credentials for {} (kafka-configs --describe --entity-type users)"
 )
+_RAW = (
+    "; a server or proxy that knows only SaslAuthenticate closes here, too: let the client use SaslHandshake v1, or "
+    "let the server not advertise v0"
+)
 _DELEGATED = "check that the delegation token has not expired, and that the password is its HMAC"
 
 
@@ -158,6 +162,8 @@ def sasl_auth_failed(
         hint = _SCRAM.format(mechanism)
     else:
         hint = _HINTS.get(mechanism, _CREDENTIALS)
+    if isinstance(event, ConnectionEnded) and authentication.raw:
+        hint += _RAW
     why = reason + _token_problem(authentication.bearer, event.at)
     cause = f"{mechanism} {authentication.refusal.reason if authentication.refusal else ''}"
     if times < _OFTEN:
@@ -189,7 +195,7 @@ def _ended(event: ConnectionEnded, authentication: Authentication) -> str | None
     if event.by == "client" or event.at - authentication.last_token_at > CAUSED_WITHIN:
         return None
     if authentication.raw:
-        return "closed after the tokens"
+        return "closed after the tokens, which have no Kafka header after SaslHandshake v0"
     if event.unanswered and event.unanswered[-1].message.api == "SaslAuthenticate":
         return "the server closed the connection instead of answering SaslAuthenticate"
     return None

@@ -414,3 +414,64 @@ def test_one_count_may_be_missing() -> None:
     answer = '{"topics": [{"name": "t", "num_partitions": 3, "replication_factor": -1}]}'
     [finding] = findings(f'> CreateTopics v5 {{"topics": [{{"name": "t"}}]}}\n< {answer}\n', "S083")
     assert finding.message == "topic t was created, but replication_factor of the response is -1"
+
+
+def committed_only(stable: int, *, records: str = '""', offset: int = 6) -> str:
+    row = f'{{"high_watermark": 9, "last_stable_offset": {stable}, "records": {records}}}'
+    asked = f'{{"isolation_level": 1, "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": {offset}}}]}}]}}'
+    return f'> Fetch v11 {asked}\n< {{"responses": [{{"topic": "t", "partitions": [{row}]}}]}}\n'
+
+
+OPEN_TRANSACTION = (
+    '[{"base_offset": 4, "records": [{}]}, {"base_offset": 5, "is_transactional": true, "records": [{}]}]'
+)
+
+
+@pytest.mark.parametrize(("then", "is_right"), [(5, False), (4, False), (6, True), (-1, True)])
+def test_records_above_the_last_stable_offset_are_wrong_if_that_has_not_moved(then: int, is_right: bool) -> None:
+    early = committed_only(5, records=OPEN_TRANSACTION, offset=4)
+    found = findings(early + committed_only(then), "S085")
+    assert [each.path for each in found] == ([] if is_right else ["responses[0].partitions[0].last_stable_offset"])
+    assert not findings(committed_only(6, records=OPEN_TRANSACTION, offset=4) + committed_only(6), "S085")
+    assert not findings(early + "+61s\n" + committed_only(then), "S085")
+    assert not findings(early + committed_only(then).replace("> ", "2> ").replace("< ", "2< "), "S085")
+
+
+UP_TO_45 = fetched('"log_start_offset": 0')
+
+
+def listed(timestamp: int, offset: int, *, level: int = 0) -> str:
+    asked = f'{{"isolation_level": {level}, "topics": [{{"name": "t", "partitions": [{{"timestamp": {timestamp}}}]}}]}}'
+    return f'> ListOffsets v4 {asked}\n< {{"topics": [{{"name": "t", "partitions": [{{"offset": {offset}}}]}}]}}\n'
+
+
+def test_what_is_shown_while_the_request_is_in_flight_may_be_later() -> None:
+    asked, answer, _ = listed(-1, 0).split("\n")
+    fetch = UP_TO_45.replace("> ", "2> ").replace("< ", "2< ")
+    assert not findings(f"{listed(-1, 0)}{asked}\n{fetch}{answer}\n", "S089")
+
+
+@pytest.mark.parametrize(
+    ("before", "pause", "latest", "said"),
+    [
+        (
+            listed(-1, 0) + UP_TO_45,
+            "+1s\n",
+            0,
+            "has returned 45 as the high watermark of a fetch",
+        ),
+        (listed(-1, 0) + UP_TO_45, "+1s\n", 45, None),
+        (listed(-1, 0) + UP_TO_45, "+11s\n", 0, None),
+        (UP_TO_45, "+1s\n", 0, None),  # not observed before somebody asks
+        (listed(-2, 9), "+1s\n", 3, "has returned 9 as the earliest offset"),
+        (listed(-2, 9), "+1s\n", 9, None),
+        (listed(1_767_225_600_000, 9), "+1s\n", 3, None),
+    ],
+)
+def test_the_latest_offset_is_not_below_what_was_shown(before: str, pause: str, latest: int, said: str | None) -> None:
+    found = findings(before + pause + listed(-1, latest), "S089")
+    assert [said in each.message for each in found if said] == [True] * (said is not None)
+    assert len(found) == (said is not None)
+    assert not findings(before + pause + listed(-1, latest, level=1), "S089")
+    other = listed(-1, latest).replace("> ", "2> ").replace("< ", "2< ")
+    assert not findings("open 2 server=10.9.9.9:9092\n" + before + pause + other, "S089")

@@ -253,3 +253,32 @@ def test_a_redirect_long_ago_explains_nothing_and_is_no_longer_observed() -> Non
     teller = Teller()
     teller.tell(told + "+31s\n" + from_follower(asked() + answered()))
     assert "S026" not in teller.inspector._inspection.run_state.subscribed
+
+
+@pytest.mark.parametrize(
+    ("latency", "changes", "answer", "is_right"),
+    [
+        ("1ms", {}, {}, False),
+        ("200ms", {}, {}, True),
+        ("1ms", {"max_wait_ms": 0}, {}, True),
+        ("1ms", {"min_bytes": 0}, {}, True),
+        ("1ms", {"topics": []}, {}, True),
+        ("1ms", {}, {"preferred_read_replica": 2}, True),
+        ("1ms", {}, {"error_code": 5}, True),
+        ("1ms", {}, {"more": {"throttle_time_ms": 9}}, True),
+    ],
+)
+def test_a_broker_waits_for_records(
+    latency: str, changes: dict[str, Any], answer: dict[str, Any], is_right: bool
+) -> None:
+    exchange = (
+        asked(9, **{"max_wait_ms": 500, "min_bytes": 1} | changes)
+        + f"+{latency}\n"
+        + answered(**answer)
+    )  # fmt: skip
+    assert not findings(19 * exchange, "S088")
+    found = findings(20 * exchange, "S088")
+    assert bool(found) is not is_right
+    assert all("although they ask it to wait 500 ms for 1 byte" in each.message for each in found)
+    assert not findings(10 * exchange + asked(9) + answered(records="00") + 10 * exchange, "S088")
+    assert not findings(20 * (exchange + "+4s\n"), "S088")

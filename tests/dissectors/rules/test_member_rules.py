@@ -95,3 +95,13 @@ def test_many_consumers_of_one_process_that_are_restarted_do_not_flap() -> None:
 def test_a_restart_now_and_then_is_no_flapping() -> None:
     assert not findings("".join(joined(f"m-{n}") + "+20m\n" + leaves(f"m-{n}") for n in range(9)), "S021")
     assert not findings("".join(joined(f"m-{n}") + leaves(f"m-{n}") + "+2m\n" for n in range(9)), "S021")
+
+
+@pytest.mark.parametrize(("leaves", "pause", "is_right"), [(-1, 3, False), (-2, 3, True), (-1, 50, True), (5, 3, True)])
+def test_a_static_member_leaves_for_a_while(leaves: int, pause: int, is_right: bool) -> None:
+    def at(epoch: int, instance: str = "worker-1") -> str:
+        asked = f'{{"group_id": "g", "member_id": "m", "instance_id": "{instance}", "member_epoch": {epoch}}}'
+        return f"> ConsumerGroupHeartbeat v0 {asked}\n< {{}}\n"
+
+    assert bool(findings(at(leaves) + f"+{pause}s\n" + at(0), "S086")) is not is_right
+    assert not findings(at(leaves) + f"+{pause}s\n" + at(0, "worker-2"), "S086")

@@ -9,7 +9,7 @@ import pytest
 
 from dissectors.records import encode
 from dissectors.trackers.repetitions import MAX_GAP
-from tests.kproxy.stories import findings
+from tests.kproxy.stories import Teller, findings
 
 
 def fetched(offset: int, *batches: dict[str, Any], asked: dict[str, Any] | None = None, **row: Any) -> str:
@@ -278,3 +278,66 @@ def test_an_old_broker_names_no_version() -> None:
 def test_a_client_that_repeats_it_without_an_answer_has_heeded_it() -> None:
     again = '> ApiVersions v3 {"client_software_name": "kgo", "client_software_version": "1.19"}\n'
     assert not findings(5 * (REFUSED % "" + again + "close by=client how=fin\n"), "V019")
+
+
+def session_fetch(epoch: int, named: list[int], answered: dict[int, int]) -> str:
+    """A fetch in session 7 that names some partitions, and the batch that each answered one has."""
+    asked = [{"partition": each, "fetch_offset": 40 + epoch} for each in named]
+    rows = [
+        {"partition_index": each, "high_watermark": 900, "records": [{"base_offset": base, "records": [{}]}]}
+        for each, base in answered.items()
+    ]
+    return (
+        f'> Fetch v11 {{"session_id": {7 if epoch else 0}, "session_epoch": {epoch}, '
+        f'"topics": [{{"topic": "t", "partitions": {json.dumps(asked)}}}]}}\n'
+        f'< {{"session_id": 7, "responses": [{{"topic": "t", "partitions": {json.dumps(rows)}}}]}}\n+500ms\n'
+    )
+
+
+def test_a_partition_that_is_left_in_a_fetch_session() -> None:
+    def told(named: list[int]) -> str:
+        begin = session_fetch(0, [0, 1], {0: 40, 1: 40})
+        return begin + "".join(session_fetch(epoch, named, {0: 40 + epoch, 1: 40}) for epoch in range(1, 20))
+
+    [finding] = findings(told([0]), "S062")
+    assert "t[1]" in finding.message
+    assert finding.message.endswith("still in the fetch session, although the client does not ask for it")
+    assert "forgotten_topics_data" in (finding.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "offset", "said"),
+    [
+        (113, 900, "repeat OffsetFetch with the member_epoch of its last heartbeat response"),
+        (25, 900, "repeat OffsetFetch; only"),
+        (113, 310, None),  # it may know that from elsewhere
+        (0, 900, None),
+    ],
+)
+def test_a_refused_lookup_is_not_an_empty_one(code: int, offset: int, said: str | None) -> None:
+    listed = (
+        '> ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}\n'
+        '< {"topics": [{"name": "t", "partitions": [{"offset": 900}]}]}\n'
+    )
+    lookup = '> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}\n'
+    refused = lookup + f'< {{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}\n'
+    by_group = lookup + f'< {{"error_code": {code}, "topics": []}}\n'
+    fetch = f'> Fetch v12 {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": {offset}}}]}}]}}\n'
+    for story in (listed + refused + fetch, listed + by_group + fetch):
+        found = findings(story, "S087")
+        assert len(found) == (said is not None)
+        assert all(said in (each.hint or "") for each in found if said)
+    assert not findings(refused + fetch, "S087")
+    assert not findings(listed + refused + "+31s\n" + fetch, "S087")
+    other = fetch.replace("> ", "> as other ")
+    assert not findings(listed + refused + other, "S087")
+
+
+def test_fetches_are_observed_only_while_a_lookup_is_refused() -> None:
+    teller = Teller()
+    run = teller.inspector._inspection.run_state
+    lookup = '> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}\n'
+    teller.tell(lookup + '< {"topics": [{"name": "t", "partitions": [{"error_code": 113}]}]}\n')
+    assert "S087" in run.subscribed
+    teller.tell('+31s\n> Fetch v12 {"topics": [{"topic": "u", "partitions": [{"fetch_offset": 1}]}]}\n')
+    assert "S087" not in run.subscribed

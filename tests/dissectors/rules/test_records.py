@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import google_crc32c
 import pytest
 
 from dissectors.messages.message import api_layouts
+from dissectors.records import encode as encode_batches
+from dissectors.records.compression import CODECS, compress
 from dissectors.records.layout_departures import write_departed
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.trackers.record_data import FIRST_BATCHES, MOST_TOPICS, THEN_ONE_IN, BatchSampler
@@ -223,3 +226,17 @@ def test_a_negative_timestamp_and_one_that_is_far_ahead() -> None:
 def test_deltas_of_more_than_32_bits_are_information() -> None:
     story = fetched(f'[{{"base_timestamp": 0, "max_timestamp": {TIME}, "records": [{{"timestamp": {TIME}}}]}}]')
     assert [(each.code, each.severity) for each in findings(story) if each.code.startswith("R")] == [("R018", "info")]
+
+
+@pytest.mark.parametrize(("codec", "again"), [(1, 1), (4, 4), (1, 4), (3, 1)])
+def test_records_that_are_compressed_twice(codec: int, again: int) -> None:
+    plain = encode_batches([BATCH])
+    header, data = bytearray(plain[:61]), compress(codec, compress(again, plain[61:]))
+    header[8:12] = (49 + len(data)).to_bytes(4)
+    header[21:23] = codec.to_bytes(2)
+    header[17:21] = google_crc32c.value(bytes(header[21:]) + data).to_bytes(4)
+    [told] = [each for each in findings(produce(f'"{(bytes(header) + data).hex()}"')) if each.code.startswith("R")]
+    assert told.code == "R011"
+    assert "the records are compressed twice: after " in told.message
+    assert told.message.endswith(f"which is {CODECS[again]}")
+    assert (told.hint or "").startswith("compress the records once")

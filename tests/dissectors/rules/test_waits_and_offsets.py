@@ -248,3 +248,13 @@ def test_a_topic_that_may_be_another_one_by_now_has_lost_nothing(between: str) -
 def test_another_server_may_be_behind() -> None:
     elsewhere = EMPTY.replace("> ", "2> ").replace("< ", "2< ")
     assert not findings(f"{PRODUCED}open 2 server=10.0.0.2:9092\n{elsewhere}", "S049")
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "is_right"), [(-1, 0, False), (-1001, 0, False), (0, 0, True), (-1, 25, True)]
+)
+def test_an_offset_below_0_is_none(offset: int, code: int, is_right: bool) -> None:
+    asked = f'{{"group_id": "g", "topics": [{{"name": "t", "partitions": [{{"committed_offset": {offset}}}]}}]}}'
+    answer = f'{{"topics": [{{"name": "t", "partitions": [{{"error_code": {code}}}]}}]}}'
+    found = findings(f"> OffsetCommit v7 {asked}\n< {answer}\n", "S043")
+    assert [each.got for each in found] == ([] if is_right else [str(offset)])

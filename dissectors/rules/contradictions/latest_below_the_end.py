@@ -1,0 +1,155 @@
+"""S089: a latest offset from ListOffsets that lies below what the same broker has shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.partitions import topic_of
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+_MOST_PARTITIONS = 10_000
+#: Offsets that are older (ns) are not compared: the topic may have been recreated, or its leader has changed.
+_WITHIN = 10 * SECOND
+_LATEST, _EARLIEST = -1, -2
+
+#: Server, topic (its name if known) and partition.
+_Key = tuple[str, str, int]
+
+
+class _Offsets:
+    """By partition of a server, with the time (ns): the start from ListOffsets, and the high watermark of fetches."""
+
+    def __init__(self) -> None:
+        self.asked_at = 0
+        self.asked: BoundedDict[_Key, None] = BoundedDict(_MOST_PARTITIONS)
+        self.starts: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+        self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+
+
+@rule(
+    "S089",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("ListOffsets",),
+    also=(Trigger((ResponseReceived,), ("Fetch",), only=FrameFlags.SUBSCRIBED),),
+    since="0.1",
+    blame="broker",
+)
+def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the latest offset from ListOffsets is not below the high watermark, or below the earliest offset.
+
+    ## Why it matters
+    A consumer with auto.offset.reset=latest begins at this offset, and tools compute the lag from it: they read old
+    records again, or stop before the end.
+
+    ## Usual cause
+    A server that returns the earliest offset for both questions, or that knows the end of another part of the log.
+
+    Compared with what the same server had returned within 10 s before the request; high watermarks are observed after
+    the first request for the latest offset.
+
+    ## Example
+    ```story
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 0}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 20}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 40, "records": ""}]}]}
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 0}]}]}
+    ```
+    ```story
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -2}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 9}]}]}
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 0}]}]}
+    ```
+
+    ## Looks alike
+    The last stable offset, and records that are written meanwhile:
+    ```story
+    > ListOffsets v4 {"isolation_level": 1, "topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 20}]}]}
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 30}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 20}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 40, "records": ""}]}]}
+    > ListOffsets v4 {"isolation_level": 1, "topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 20}]}]}
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 41}]}]}
+    ```
+
+    ## Sources
+    https://github.com/aiven/inkless/pull/224
+    https://kafka.apache.org/protocol#The_Messages_ListOffsets
+    """
+    message, asked = event.message, event.request_body
+    offsets = connection.run.state(_Offsets)
+    if message is None or asked is None or event.request is None or message.diagnosis is not None:
+        return
+    if message.api == "Fetch":
+        _watermarks(event, message.body, offsets, connection)
+        return
+    timestamps = {
+        (topic_of(topic), row.get("partition_index", 0)): row.get("timestamp", 0)
+        for topic in asked.get("topics") or ()
+        for row in topic.get("partitions") or ()
+    }
+    for i, topic in enumerate(message.body.get("topics") or ()):
+        for j, row in enumerate(topic.get("partitions") or ()):
+            place, offset = (topic_of(topic), row.get("partition_index", 0)), row.get("offset", -1)
+            timestamp, key = timestamps.get(place), _key(*place, connection)
+            if row.get("error_code") or offset < 0 or asked.get("isolation_level"):
+                continue
+            if timestamp == _EARLIEST:
+                offsets.starts[key] = offset, event.at
+            if timestamp != _LATEST:
+                continue
+            offsets.asked[key], offsets.asked_at = None, event.at
+            connection.run.subscribe("S089")
+            asked_at = event.request.at
+            watermark, start = (_before(known, key, asked_at) for known in (offsets.watermarks, offsets.starts))
+            if offset < max(watermark, start):
+                known = "the high watermark of a fetch" if watermark > offset else "the earliest offset"
+                yield Problem(
+                    f"ListOffsets returned {offset} as the latest offset of {key[1]}[{key[2]}], but "
+                    f"{connection.server} has returned {max(watermark, start)} as {known} before",
+                    **locate(message, "topics", i, "partitions", j, "offset"),
+                    hint="fix the server: for timestamp -1 it returns the offset of the next record that is written",
+                    expected=f"{max(watermark, start)} or more",
+                    got=str(offset),
+                    cause=key[1],
+                )
+
+
+def _watermarks(
+    event: ResponseReceived, body: Mapping[str, Any], offsets: _Offsets, connection: ConnectionState
+) -> None:
+    """Remember the high watermarks of partitions whose latest offset was asked for."""
+    if event.at - offsets.asked_at > _WITHIN:
+        offsets.asked.clear()
+        connection.run.unsubscribe("S089")
+        return
+    for topic in body.get("responses") or ():
+        for row in topic.get("partitions") or ():
+            key = _key(topic_of(topic), row.get("partition_index", 0), connection)
+            if key in offsets.asked and not row.get("error_code"):
+                offsets.watermarks[key] = row.get("high_watermark", -1), event.at
+
+
+def _key(topic: str, partition: int, connection: ConnectionState) -> _Key:
+    return connection.server, connection.run.topic_names.get(topic, topic), partition
+
+
+def _before(offsets: BoundedDict[_Key, tuple[int, int]], key: _Key, at: int) -> int:
+    """The offset that was returned before a request was sent at `at` (ns); -1 if it is unknown, later or too old."""
+    offset, seen_at = offsets.get(key, (-1, at))
+    return offset if 0 < at - seen_at <= _WITHIN else -1

@@ -1,0 +1,116 @@
+"""S085: a read_committed consumer that gets records of a transaction that is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.topic_records import first_batch_from, topic_records
+from dissectors.rules import rule
+from dissectors.trackers.fetches import is_follower, is_read_committed
+from dissectors.trackers.partitions import label
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+_MOST_PARTITIONS = 1_000
+_PENDING_FOR = 60 * SECOND
+
+
+class _Early(NamedTuple):
+    """A batch that a consumer got at or above the last stable offset of the same response."""
+
+    offset: int
+    at: int
+
+
+class _Pending:
+    """Partitions of connections with such a batch: a later response shows whether the offset had moved meanwhile."""
+
+    def __init__(self) -> None:
+        self.batches: BoundedDict[Hashable, _Early] = BoundedDict(_MOST_PARTITIONS)
+        self.last = 0
+
+
+@rule(
+    "S085",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    since="0.1",
+    blame="broker",
+)
+def unstable_records(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a read_committed consumer gets no records at or above the last stable offset.
+
+    ## Why it matters
+    The records from the last stable offset on may belong to a transaction that is open. If it aborts, the consumer has
+    already processed them.
+
+    ## Usual cause
+    A broker that reads up to the high watermark whatever the isolation level is. Kafka may return a batch that was
+    written after it has read the last stable offset, so this is reported when a later response still has an offset
+    that is not above that batch.
+
+    ## Example
+    ```story
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 4}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "last_stable_offset": 5, "records": [
+       {"base_offset": 4, "records": [{"value": "a"}]}, {"base_offset": 5, "is_transactional": true, "producer_id": 5,
+       "producer_epoch": 0, "records": [{"value": "b"}]}]}]}]}
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 6}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "last_stable_offset": 5, "records": ""}]}]}
+    ```
+
+    ## Looks alike
+    A transaction that ended while the broker read; and a consumer that reads all records:
+    ```story
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 4}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "last_stable_offset": 5, "records": [
+       {"base_offset": 4, "records": [{"value": "a"}]}, {"base_offset": 5, "is_transactional": true, "producer_id": 5,
+       "producer_epoch": 0, "records": [{"value": "b"}]}]}]}]}
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 6}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 7, "records": ""}]}]}
+    2> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 4}]}]}
+    2< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "last_stable_offset": 5, "records": [
+       {"base_offset": 5, "records": [{"value": "b"}]}]}]}]}
+    2> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 6}]}]}
+    2< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "last_stable_offset": 5, "records": ""}]}]}
+    ```
+
+    ## Sources
+    https://github.com/streamnative/kop/pull/1856
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+    """
+    pending = connection.run.state(_Pending)
+    if event.at - pending.last > _PENDING_FOR:
+        pending.batches.clear()
+    message, asked = event.message, event.request_body
+    if message is not None and asked is not None and is_read_committed(asked) and not is_follower(asked):
+        for i, topic in enumerate(topic_records(message)):
+            for j, each in enumerate(topic.partitions):
+                stable = each.row.get("last_stable_offset", -1)
+                if each.row.get("error_code") or stable < 0:
+                    continue
+                place = topic.key, each.partition or 0
+                early = pending.batches.pop((connection.connection_id, place), None)
+                if early is not None and stable <= early.offset:
+                    yield Problem(
+                        f"{label(place, connection)}: a read_committed consumer got the batch at {early.offset}, "
+                        f"although the last stable offset is still {stable}: its transaction may be aborted",
+                        **locate(message, "responses", i, "partitions", j, "last_stable_offset"),
+                        hint="fix the broker: with isolation_level 1, return records below the last stable offset only",
+                        cause=place[0],
+                    )
+                elif (offset := first_batch_from(each.data, stable)) is not None:
+                    pending.batches[connection.connection_id, place] = _Early(offset, event.at)
+                    pending.last = event.at
+    if pending.batches:
+        connection.run.subscribe("S085")
+    else:
+        connection.run.unsubscribe("S085")

@@ -1,0 +1,184 @@
+"""S087: a consumer that takes a refused OffsetFetch for "nothing is committed"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.addresses import host_of
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas import error_name
+from dissectors.schemas.codes import Error
+from dissectors.trackers.fetches import requested_partitions
+from dissectors.trackers.partitions import TopicPartition
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+_MOST_PARTITIONS = 10_000
+#: A fetch so long (ns) after the refusal has another reason.
+_WITHIN = 30 * SECOND
+_ENDS = {-1: "end", -2: "start"}
+
+#: Host and client id of a consumer, with the topic's name if known.
+_Key = tuple[str, str | None, TopicPartition]
+
+
+class _Refusal(NamedTuple):
+    group: str
+    code: int
+    at: int
+
+
+class _Positions:
+    """By consumer and partition: the latest refused OffsetFetch, and the start and end that ListOffsets returned."""
+
+    def __init__(self) -> None:
+        self.refused: BoundedDict[_Key, _Refusal] = BoundedDict(_MOST_PARTITIONS)
+        self.refused_at = 0
+        self.listed: BoundedDict[_Key, dict[str, int]] = BoundedDict(_MOST_PARTITIONS)
+
+
+@rule(
+    "S087",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("OffsetFetch",),
+    only=FrameFlags.REFUSED,
+    also=(
+        Trigger((ResponseReceived,), ("ListOffsets",)),
+        Trigger((RequestReceived,), ("Fetch",), only=FrameFlags.SUBSCRIBED),
+    ),
+    since="0.1",
+    blame="client",
+)
+def committed_offset_ignored(
+    event: RequestReceived | ResponseReceived, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that a consumer repeats an OffsetFetch that was refused, before it reads from the end or the start.
+
+    ## Why it matters
+    The consumer reads as if its group had never committed: from the end, so that it skips records, or from the start,
+    so that it reads all of them again. Its next commit overwrites the right offset.
+
+    ## Usual cause
+    A client that ignores the error of the group or of the partition in the response, and applies auto.offset.reset.
+    STALE_MEMBER_EPOCH means that the member has a newer epoch by now; most others pass, too. Only a committed_offset of
+    -1 without an error means that nothing is committed.
+
+    ## Example
+    ```story
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 900}]}]}
+    > OffsetFetch v9 {"groups": [{"group_id": "g", "member_id": "m", "member_epoch": 5, "topics": [
+       {"name": "t", "partition_indexes": [0]}]}]}
+    < {"groups": [{"group_id": "g", "error_code": 113, "topics": []}]}
+    > Fetch v12 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 900}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 900}]}]}
+    > OffsetFetch v9 {"groups": [{"group_id": "g", "member_id": "m", "member_epoch": 5, "topics": [
+       {"name": "t", "partition_indexes": [0]}]}]}
+    < {"groups": [{"group_id": "g", "error_code": 113, "topics": []}]}
+    > OffsetFetch v9 {"groups": [{"group_id": "g", "member_id": "m", "member_epoch": 6, "topics": [
+       {"name": "t", "partition_indexes": [0]}]}]}
+    < {"groups": [{"group_id": "g", "topics": [{"name": "t", "partitions": [{"committed_offset": -1}]}]}]}
+    > Fetch v12 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 900}]}]}
+    ```
+
+    ## Sources
+    https://github.com/platformatic/kafka/issues/267
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
+    """
+    positions = connection.run.state(_Positions)
+    if isinstance(event, RequestReceived):
+        yield from _fetches(event, positions, connection)
+        if not positions.refused or event.at - positions.refused_at > _WITHIN:
+            positions.refused.clear()
+            connection.run.unsubscribe("S087")
+        return
+    if event.message is None or event.request_body is None or event.message.diagnosis is not None:
+        return
+    if event.message.api == "ListOffsets":
+        for topic, rows, asked in _listed(event.message.body, event.request_body):
+            for row in rows:
+                kind = _ENDS.get(asked.get((topic, row.get("partition_index", 0)), 0))
+                if kind and not row.get("error_code") and row.get("offset", -1) >= 0:
+                    key = _key((topic, row.get("partition_index", 0)), connection)
+                    positions.listed.touch(key, dict)[kind] = row["offset"]
+        return
+    for group, place, code in _looked_up(event.message.body, event.request_body):
+        key = _key(place, connection)
+        if code:
+            positions.refused[key], positions.refused_at = _Refusal(group, code, event.at), event.at
+            connection.run.subscribe("S087")
+        else:
+            positions.refused.pop(key, None)
+
+
+def _fetches(event: RequestReceived, positions: _Positions, connection: ConnectionState) -> Iterator[Problem]:
+    for place, row, where in requested_partitions(event.message.body):
+        key = _key(place, connection)
+        refusal = positions.refused.pop(key, None)
+        offset = row.get("fetch_offset", -1)
+        kind = next((each for each, listed in positions.listed.get(key, {}).items() if listed == offset), None)
+        if refusal is None or kind is None or event.at - refusal.at > _WITHIN:
+            continue
+        name = error_name(refusal.code) or str(refusal.code)
+        again = (
+            " with the member_epoch of its last heartbeat response" if refusal.code == Error.STALE_MEMBER_EPOCH else ""
+        )
+        yield Problem(
+            f"OffsetFetch of {key[2][0]}[{place[1]}] for group {refusal.group!r} was refused with {name}, and the "
+            f"consumer reads from {offset}, the {kind} that ListOffsets returned, as if nothing were committed",
+            **locate(event.message, *where, "fetch_offset"),
+            hint=f"fix the client: it must repeat OffsetFetch{again}; only committed_offset -1 without an error means "
+            "that nothing is committed",
+            cause=key[2][0],
+        )
+
+
+def _key(place: TopicPartition, connection: ConnectionState) -> _Key:
+    topic, partition = place
+    return host_of(connection.client), connection.client_id, (connection.run.topic_names.get(topic, topic), partition)
+
+
+def _listed(
+    body: Mapping[str, Any], asked: Mapping[str, Any]
+) -> Iterator[tuple[str, list[Mapping[str, Any]], dict[TopicPartition, int]]]:
+    """The topics in a ListOffsets response with their rows, and the timestamps that were asked for."""
+    timestamps = {
+        (topic.get("name", ""), row.get("partition_index", 0)): row.get("timestamp", 0)
+        for topic in asked.get("topics") or ()
+        for row in topic.get("partitions") or ()
+    }
+    for topic in body.get("topics") or ():
+        yield topic.get("name", ""), topic.get("partitions") or [], timestamps
+
+
+def _looked_up(body: Mapping[str, Any], asked: Mapping[str, Any]) -> Iterator[tuple[str, TopicPartition, int]]:
+    """Each partition of an OffsetFetch request with its group and the error of its lookup, 0 if it succeeded."""
+    groups = {each.get("group_id"): each for each in body.get("groups") or ()}
+    for group in asked.get("groups") or [asked]:
+        name = group.get("group_id") or ""
+        answer = groups.get(name, {}) if groups else body
+        codes = {
+            (_topic(topic), row.get("partition_index", 0)): row.get("error_code", 0)
+            for topic in answer.get("topics") or ()
+            for row in topic.get("partitions") or ()
+        }
+        for topic in group.get("topics") or ():
+            for partition in topic.get("partition_indexes") or ():
+                place = _topic(topic), partition
+                yield name, place, answer.get("error_code") or codes.get(place, 0)
+
+
+def _topic(topic: Mapping[str, Any]) -> str:
+    return topic.get("name") or topic.get("topic_id") or ""

@@ -1,0 +1,112 @@
+"""R028: an empty value in a compacted topic, which deletes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.topic_records import PartitionRecords
+from dissectors.records import decode
+from dissectors.rules import rule
+from dissectors.trackers.compacted_topics import Compacted
+from dissectors.trackers.partitions import label, topic_of
+from dissectors.trackers.record_data import sent_records
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: Accepted batches that are inspected for each topic of a connection.
+_MAX_INSPECTED = 32
+_MAX_TOPICS = 256
+_MAX_BYTES = 1 << 16
+
+
+class _Inspected:
+    """Number of inspected batches per compacted topic."""
+
+    def __init__(self) -> None:
+        self.times: BoundedDict[str, int] = BoundedDict(_MAX_TOPICS)
+
+
+@rule(
+    "R028",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("Produce",),
+    only=FrameFlags.IRREGULAR,
+    needs=(Compacted,),
+    since="0.1",
+    blame="client",
+)
+def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports records of a compacted topic whose value is empty but not null, so that they delete nothing.
+
+    ## Why it matters
+    Compaction deletes a key after a record whose value is null (a tombstone, length -1). A value of length 0 is a value
+    like others: the key stays forever, and consumers try to decode it.
+
+    ## Usual cause
+    A client that writes null as 0 bytes, or a serializer that returns an empty array for null. An application that
+    keeps only keys may mean it.
+
+    ## Example
+    ```story
+    > CreateTopics v5 {"topics": [{"name": "users", "num_partitions": 1, "replication_factor": 1, "assignments": [],
+      "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}
+    < {"topics": [{"name": "users", "num_partitions": 1, "replication_factor": 1}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "users", "partition_data": [{"records": [
+      {"records": [{"key": "u1", "value": "a"}, {"key": "u1", "value": ""}]}]}]}]}
+    < {"responses": [{"name": "users", "partition_responses": [{"base_offset": 0}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    > CreateTopics v5 {"topics": [{"name": "users", "num_partitions": 1, "replication_factor": 1, "assignments": [],
+      "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}
+    < {"topics": [{"name": "users", "num_partitions": 1, "replication_factor": 1}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "users", "partition_data": [{"records": [
+      {"records": [{"key": "u1", "value": "a"}, {"key": "u1", "value": null}]}]}]}]}
+    < {"responses": [{"name": "users", "partition_responses": [{"base_offset": 0}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "events", "partition_data": [{"records": [
+      {"records": [{"key": "u1", "value": ""}]}]}]}]}
+    < {"responses": [{"name": "events", "partition_responses": [{"base_offset": 0}]}]}
+    ```
+
+    ## Sources
+    https://github.com/platformatic/kafka/issues/216
+    https://kafka.apache.org/documentation/#compaction
+    """
+    message = event.message
+    compacted = connection.run.state(Compacted).topics
+    if message is None or event.request is None or not compacted:
+        return
+    for i, topic in enumerate(message.body.get("responses", ())):
+        for j, row in enumerate(topic.get("partition_responses", ())):
+            place = (topic_of(topic), row.get("index", 0))
+            name = connection.run.topic_names.get(place[0], place[0])
+            if row.get("error_code") or (connection.server, name) not in compacted:
+                continue
+            times = connection.state(_Inspected).times
+            times[name] = times.get(name, 0) + 1
+            if times[name] > _MAX_INSPECTED:
+                continue
+            index = _empty(sent_records(event.request).get(place))
+            if index is not None:
+                yield Problem(
+                    f"{label(place, connection)} is compacted: the value of record {index} is empty (length 0), not "
+                    "null (length -1), so it does not delete its key",
+                    **locate(message, "responses", i, "partition_responses", j),
+                    hint="to delete a key, send null: check the client's encoding of null and the value serializer",
+                    cause=name,
+                )
+
+
+def _empty(records: PartitionRecords | None) -> int | None:
+    """Index of the first record that has a key and an empty value; None if none has, or the data is too large."""
+    data = None if records is None else records.data
+    batches = decode(data, limit=_MAX_BYTES) if data is not None and len(data) <= _MAX_BYTES else ()
+    decoded = (record for batch in batches for record in batch.get("records", ()))
+    found = (index for index, record in enumerate(decoded) if record["key"] is not None and record["value"] == b"")
+    return next(found, None)
