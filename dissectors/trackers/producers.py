@@ -26,8 +26,7 @@ _REMEMBERED = 5
 #: The longest time (ns) for retries: clients give up earlier (delivery.timeout.ms is 2 minutes, librdkafka's 5).
 _RETRIED_WITHIN = 600 * 1_000_000_000
 
-_IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
-_RESENT = FrameFlags.RESENT.value
+_REFUSED, _RESENT, _RAISED = FrameFlags.REFUSED.value, FrameFlags.RESENT.value, FrameFlags.RAISED.value
 
 
 class SequenceGap(NamedTuple):
@@ -79,7 +78,10 @@ class _ProducerTrack:
 
 
 @tracker(
-    events=(RequestReceived, ResponseReceived), apis=("Produce", "InitProducerId"), broken=True, flags=FrameFlags.RESENT
+    events=(RequestReceived, ResponseReceived),
+    apis=("Produce", "InitProducerId"),
+    broken=True,
+    flags=FrameFlags.RESENT | FrameFlags.RAISED,
 )
 class Producers:
     """The producers of a run, by server.
@@ -123,7 +125,7 @@ class Producers:
                     self._track(server, (name, records.partition or 0), records.batch, attempt, where)
         if self._raised:
             self._raised = False
-            connection.flags |= _IRREGULAR
+            connection.flags |= _RAISED
 
     def _track(
         self, server: str, place: TopicPartition, batch: BatchSpan, attempt: Attempt, where: tuple[str | int, ...]

@@ -29,6 +29,7 @@ class FrameFlags(IntFlag):
     `LONG`. THROTTLED: a response with a throttle time. STARVED: an empty Fetch response although its partitions have
     more records, or one in which a partition has only control batches. RESENT: a Produce with a batch that was sent
     before. REPEATED: a Fetch response with a batch that the previous one with records had (not all are compared).
+    RAISED: a Produce with a batch whose epoch is higher than that of its producer's last batch for the partition.
     SUBSCRIBED: not a property of the frame; the subscriber requested all frames.
 
     Most flags follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to
@@ -47,6 +48,7 @@ class FrameFlags(IntFlag):
     RESENT = 512
     SUBSCRIBED = 1024
     REPEATED = 2048
+    RAISED = 4096
 
 
 ANY = FrameFlags(0)
