@@ -142,9 +142,7 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
     if message is None or event.request is None or message.diagnosis is not None:
         return
     streaks = connection.run.state(_Streaks)
-    found = refusals(event) if connection.flags & _REFUSED else ()
-    found = [each for each in found if each.judgement.nature is not Nature.FINAL]
-    if not found:
+    if not (connection.flags & _REFUSED and (found := _retriable(event))):
         _note_success(event, connection, streaks, {})
         return
     connection.run.subscribe("E002", api=message.api)
@@ -163,6 +161,10 @@ def refused_repeatedly(event: ResponseReceived, connection: ConnectionState) -> 
         lasting = _count(streak, refused, event)
         if lasting and not has_owner_spoken(lasting[0], connection, since=streak.first):
             yield _problem(event, streak, lasting, connection)
+
+
+def _retriable(event: ResponseReceived) -> list[ReturnedError]:
+    return [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
 
 
 def _note_success(
