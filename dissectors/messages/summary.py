@@ -247,7 +247,9 @@ def _topics_with_records(message: Message, request: Message | None, make: Callab
                 count, batch_count, named, following = outline(data, batch)
                 records += count
                 batches += batch_count
-                codecs += [codec for codec in named if codec not in codecs]
+                for codec in named:
+                    if codec not in codecs:
+                        codecs.append(codec)
             if number is None:
                 continue
             numbers.append(number)

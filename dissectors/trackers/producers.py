@@ -27,7 +27,7 @@ _REMEMBERED = 5
 _RETRIED_WITHIN = 600 * 1_000_000_000
 
 _IRREGULAR, _REFUSED, _EMPTY = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value, FrameFlags.EMPTY.value
-_RESENT = FrameFlags.RESENT.value
+_RESENT, _RAISED = FrameFlags.RESENT.value, FrameFlags.RAISED.value
 
 
 class SequenceGap(NamedTuple):
@@ -82,7 +82,7 @@ class _ProducerTrack:
     events=(RequestReceived, ResponseReceived),
     apis=("Produce", "InitProducerId"),
     broken=True,
-    flags=FrameFlags.RESENT | FrameFlags.EMPTY,
+    flags=FrameFlags.RESENT | FrameFlags.EMPTY | FrameFlags.RAISED,
 )
 class Producers:
     """The producers of a run, by server.
@@ -96,7 +96,8 @@ class Producers:
         self.refused: list[RefusedPartition] = []
         self.answered: Attempt | None = None
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
-        self._unusual = False  # a batch of the latest request has a higher epoch than before, or negative numbers
+        # Whether a batch of the latest request has a higher epoch than the one before, or negative numbers.
+        self._raised = self._negative = False
         self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MOST_BATCHES)
         self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
 
@@ -134,9 +135,12 @@ class Producers:
                 if records.batch is not None:
                     where = ("topic_data", i, "partition_data", j, "records")
                     self._track(server, (name, records.partition or 0), records.batch, attempt, where)
-        if self._unusual:
-            self._unusual = False
+        if self._negative:
+            self._negative = False
             connection.flags |= _IRREGULAR
+        if self._raised:
+            self._raised = False
+            connection.flags |= _RAISED
 
     def _track(
         self, server: str, place: TopicPartition, batch: BatchSpan, attempt: Attempt, where: tuple[str | int, ...]
@@ -150,12 +154,12 @@ class Producers:
             return
         producer_id = batch.producer_id
         if batch.base_sequence < 0 or batch.producer_epoch < 0:
-            self._unusual = True
+            self._negative = True
             return
         track = self._tracks.get((server, producer_id, place))
         given = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
         if track is None or batch.producer_epoch > track.epoch or track.started_at < given:
-            self._unusual = self._unusual or track is not None
+            self._raised = self._raised or track is not None
             if track is not None and track.started_at >= given and batch.base_sequence > 0:
                 attempt.gaps[place] = SequenceGap(0, batch.base_sequence)  # each epoch begins at 0
             track = self._tracks[server, producer_id, place] = _ProducerTrack(

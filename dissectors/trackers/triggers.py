@@ -30,6 +30,7 @@ class FrameFlags(IntFlag):
     more records, or one in which a partition has only control batches. RESENT: a Produce with a batch that was sent
     before. REPEATED: a Fetch response with a batch that the previous one with records had (not all are compared).
     EMPTY: a Produce or Fetch response without a result for anything that was requested.
+    RAISED: a Produce with a batch whose epoch is higher than that of its producer's last batch for the partition.
     SUBSCRIBED: not a property of the frame; the subscriber requested all frames.
 
     Most flags follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to
@@ -49,6 +50,7 @@ class FrameFlags(IntFlag):
     SUBSCRIBED = 1024
     REPEATED = 2048
     EMPTY = 4096
+    RAISED = 8192
 
 
 ANY = FrameFlags(0)

@@ -13,6 +13,7 @@ from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
 from dissectors.records.formats import TRANSACTIONAL
 from dissectors.rules import rule
+from dissectors.trackers.producers import Producers
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 from dissectors.trackers.versions import client_key
@@ -40,9 +41,10 @@ class _Given:
     apis=_USING,
     also=(
         Trigger((ResponseReceived,), _GIVING, broken=True),
-        Trigger((RequestReceived,), ("Produce",), only=FrameFlags.IRREGULAR),
+        Trigger((RequestReceived,), ("Produce",), only=FrameFlags.IRREGULAR | FrameFlags.RAISED),
         Trigger((BytesSkipped,)),
     ),
+    needs=(Producers,),
     since="0.1",
     blame="client",
 )

@@ -45,6 +45,8 @@ _LASTING = 15 * SECOND
 #: The rule observes successes of an API until there was no refusal for this long (ns).
 _OBSERVED = 60 * SECOND
 
+_REFUSED = FrameFlags.REFUSED.value
+
 _MOST_CLIENTS = 10_000
 _MOST_TARGETS = 1_000
 _MOST_ERRORS = 16
@@ -161,17 +163,16 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     message = event.message
     if message is None or event.request is None or message.diagnosis is not None:
         return
-    key = client_key(connection), message.api
-    found = [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
-    if not found:
-        _note_success(event, connection, streaks, key, {})
+    if not (connection.flags & _REFUSED and (found := _retriable(event))):
+        _note_success(event, connection, streaks, {})
         return
     connection.run.subscribe("E002", api=message.api)
     streaks.refused_at[message.api] = event.at
     by_error: dict[int, list[ReturnedError]] = {}
     for each in found:
         by_error.setdefault(each.code, []).append(each)
-    _note_success(event, connection, streaks, key, by_error)
+    _note_success(event, connection, streaks, by_error)
+    key = client_key(connection), message.api
     errors = streaks.of.touch(key, dict)
     for code, refused in by_error.items():
         streak = errors.get(code)
@@ -208,18 +209,25 @@ def _still_refused(event: DeadlinePassed, connection: ConnectionState, streaks: 
         yield replace(pending.problem, start=None, end=None, path=None)
 
 
+def _retriable(event: ResponseReceived) -> list[ReturnedError]:
+    return [each for each in refusals(event) if each.judgement.nature is not Nature.FINAL]
+
+
 def _note_success(
     event: ResponseReceived,
     connection: ConnectionState,
     streaks: _Streaks,
-    key: _Key,
     by_error: Mapping[int, Sequence[ReturnedError]],
 ) -> None:
     """Count the response, and end what its targets without an error end; stop observing what is long over."""
-    api = key[1]
+    assert event.message is not None
+    api = event.message.api
     if event.at - streaks.refused_at.get(api, event.at) > _OBSERVED:
         del streaks.refused_at[api]
         connection.run.unsubscribe("E002", api=api)
+    if not streaks.of:  # as for most responses that are observed: transient errors have ended
+        return
+    key = client_key(connection), api
     if (errors := streaks.of.get(key)) is None:
         return
     for code, streak in list(errors.items()):

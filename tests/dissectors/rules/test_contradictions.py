@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.kproxy.stories import findings
+from dissectors.trackers.triggers import FrameFlags
+from tests.kproxy.stories import Teller, findings
 
 
 def metadata(*brokers: tuple[int, str]) -> str:
@@ -475,3 +476,18 @@ def test_the_latest_offset_is_not_below_what_was_shown(before: str, pause: str, 
     assert not findings(before + pause + listed(-1, latest, level=1), "S089")
     other = listed(-1, latest).replace("> ", "2> ").replace("< ", "2< ")
     assert not findings("open 2 server=10.9.9.9:9092\n" + before + pause + other, "S089")
+
+
+def test_a_new_epoch_sends_a_produce_to_few_rules() -> None:
+    """Producers with transactions of version 2 have one for each transaction (KIP-890)."""
+    produce = (
+        '> Produce v7 {"transactional_id": "pay-1", "acks": -1, "topic_data": [{"name": "t", "partition_data": [{'
+        '"records": [{"is_transactional": true, "producer_id": 9001, "producer_epoch": %d, "base_sequence": %d, '
+        '"base_timestamp": 1700000000000, "max_timestamp": 1700000000000, "records": [{}]}]}]}]}\n'
+    )
+    teller = Teller()
+    teller.tell(INIT % 0 + produce % (0, 0) + produce % (0, 1))
+    state = teller.inspector._connections[1].connection_state
+    ordinary = state.flags
+    teller.tell(produce % (1, 0))
+    assert state.flags == ordinary | FrameFlags.RAISED

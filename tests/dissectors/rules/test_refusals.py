@@ -11,6 +11,7 @@ from dissectors import rules
 from dissectors.connections.events import FRAME_EVENTS, ResponseReceived
 from dissectors.refusals import Nature, generic, judgement
 from dissectors.rules.helpers.refused import ReturnedError
+from dissectors.rules.refusals import refused_repeatedly
 from dissectors.rules.refusals.owners import OWNERS, has_owner_spoken, owners
 from dissectors.schemas.codes import Error
 from dissectors.trackers.state import ConnectionState
@@ -280,6 +281,17 @@ def test_successes_are_observed_for_the_refused_api_alone_and_not_forever() -> N
     assert "E002 Produce" in run.subscribed, "so that a new refusal soon after does not change the plans of all frames"
     teller.tell("+31s\n" + produced(0))
     assert "E002 Produce" not in run.subscribed
+
+
+def test_a_response_without_errors_costs_little_once_no_error_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    teller = Teller()
+    teller.tell(produced(19) + produced(0))
+    read = []
+    for name in ("refusals", "results", "client_key"):
+        monkeypatch.setattr(refused_repeatedly, name, lambda *_, name=name: read.append(name))
+    teller.tell(5 * produced(0))
+    assert "E002 Produce" in teller.inspector._inspection.run_state.subscribed
+    assert not read
 
 
 def test_a_subscription_to_one_api_is_no_subscription_to_others() -> None:
