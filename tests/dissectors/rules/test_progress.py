@@ -282,7 +282,7 @@ def test_a_client_that_repeats_it_without_an_answer_has_heeded_it() -> None:
 
 def session_fetch(epoch: int, named: list[int], answered: dict[int, int]) -> str:
     """A fetch in session 7 that names some partitions, and the batch that each answered one has."""
-    asked = [{"partition": each, "fetch_offset": 40 + epoch} for each in named]
+    asked = [{"partition": each, "fetch_offset": 40 if each else 40 + epoch} for each in named]
     rows = [
         {"partition_index": each, "high_watermark": 900, "records": [{"base_offset": base, "records": [{}]}]}
         for each, base in answered.items()
@@ -303,6 +303,8 @@ def test_a_partition_that_is_left_in_a_fetch_session() -> None:
     assert "t[1]" in finding.message
     assert finding.message.endswith("still in the fetch session, although the client does not ask for it")
     assert "forgotten_topics_data" in (finding.hint or "")
+    [stuck] = findings(told([0, 1]), "S062")
+    assert stuck.message.endswith("the consumer does not move on")
 
 
 @pytest.mark.parametrize(
