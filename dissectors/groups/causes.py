@@ -1,4 +1,4 @@
-"""Why groups rebalance: which member began a generation, and how. Also used by `kproxy analyze --job rebalances`."""
+"""Why groups rebalance: which member began a generation, and how. Also used by the Spark job `rebalances`."""
 
 from __future__ import annotations
 

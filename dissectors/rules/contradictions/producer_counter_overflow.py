@@ -8,6 +8,7 @@ from dissectors.connections.events import RequestReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.topic_records import topic_records
+from dissectors.records.formats import CONTROL
 from dissectors.records.record_checks import BatchSpan
 from dissectors.rules import rule
 from dissectors.trackers.partitions import label
@@ -80,7 +81,7 @@ def producer_counter_overflow(event: RequestReceived, connection: ConnectionStat
 
 def _overflow(batch: BatchSpan) -> tuple[str, str] | None:
     """Which counter of a producer is negative, and what to change."""
-    if batch.producer_id < 0:
+    if batch.producer_id < 0 or batch.attributes & CONTROL:  # transaction markers have no sequence
         return None
     for name, value, highest, then in (
         ("producer_epoch", batch.producer_epoch, _HIGHEST_EPOCH, "get a new producer id with InitProducerId"),
