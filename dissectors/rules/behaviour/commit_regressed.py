@@ -55,13 +55,14 @@ class _Ends:
             if part.batches
         }
         for topic in message.body.get(rows) or ():
-            topic_id, name = topic.get("topic_id"), topic_of(topic)
-            name = names.get(name, name)
+            topic_id, topic_key = topic.get("topic_id"), topic_of(topic)
+            name = names.get(topic_key, topic_key)
             for row in topic.get("partitions") or ():
                 partition, end = row.get("partition_index", 0), row.get(end_of, -1)
                 if not is_fetch and (name, partition) not in listed:
                     continue
-                end = max(end, read.get((topic_of(topic), partition), -1))
+                if read and (read_to := read.get((topic_key, partition), -1)) > end:
+                    end = read_to
                 key = client, name, partition
                 known = offsets.get(key)
                 if known is None or known[1] < end or (topic_id is not None and known[0] not in (None, topic_id)):

@@ -18,6 +18,8 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 _MOST_PARTITIONS = 10_000
 #: Offsets that are older (ns) are not compared: the topic may have been recreated, or its leader has changed.
 _WITHIN = 10 * SECOND
+#: Fetches are observed for this long (ns) after a request for the latest offset.
+_OBSERVED = SECOND
 _LATEST, _EARLIEST = -1, -2
 
 #: Server, topic (its name if known) and partition.
@@ -25,11 +27,14 @@ _Key = tuple[str, str, int]
 
 
 class _Offsets:
-    """By partition of a server, with the time (ns): the start from ListOffsets, and the high watermark of fetches."""
+    """By partition of a server, with the time (ns): the start from ListOffsets, and the high watermark of fetches.
+
+    `asked` has when the high watermark of a partition was first needed. A tool may ask for partitions that nobody reads.
+    """
 
     def __init__(self) -> None:
         self.asked_at = 0
-        self.asked: BoundedDict[_Key, None] = BoundedDict(_MOST_PARTITIONS)
+        self.asked: BoundedDict[_Key, int] = BoundedDict(_MOST_PARTITIONS)
         self.starts: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
         self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
 
@@ -53,8 +58,8 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     ## Usual cause
     A server that returns the earliest offset for both questions, or that knows the end of another part of the log.
 
-    Compared with what the same server had returned within 10 s before the request; high watermarks are observed after
-    the first request for the latest offset.
+    Compared with what the same server had returned within 10 s before the request. A high watermark is taken from the
+    first fetch within 1 s after a request for the latest offset, to be compared with the next one.
 
     ## Example
     ```story
@@ -113,10 +118,11 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
                 offsets.starts[key] = offset, event.at
             if timestamp != _LATEST:
                 continue
-            offsets.asked[key], offsets.asked_at = None, event.at
-            connection.run.subscribe("S089")
             asked_at = event.request.at
             watermark, start = (_before(known, key, asked_at) for known in (offsets.watermarks, offsets.starts))
+            if watermark < 0 and event.at - offsets.asked.get(key, -_WITHIN) >= _WITHIN:
+                offsets.asked[key] = offsets.asked_at = event.at
+                connection.run.subscribe("S089")
             if offset < max(watermark, start):
                 known = "the high watermark of a fetch" if watermark > offset else "the earliest offset"
                 yield Problem(
@@ -134,8 +140,7 @@ def _watermarks(
     event: ResponseReceived, body: Mapping[str, Any], offsets: _Offsets, connection: ConnectionState
 ) -> None:
     """Remember the high watermarks of partitions whose latest offset was asked for."""
-    if event.at - offsets.asked_at > _WITHIN:
-        offsets.asked.clear()
+    if event.at - offsets.asked_at > _OBSERVED:
         connection.run.unsubscribe("S089")
         return
     for topic in body.get("responses") or ():
