@@ -28,7 +28,10 @@ CAUSES: Final[Mapping[str, CauseKind]] = {
 OTHERWISE: Final = CauseKind.REJOIN
 
 #: Errors of a heartbeat or SyncGroup after which a member joins again.
-TELLING: Final = frozenset({explanations.REJOIN, Error.ILLEGAL_GENERATION.name})
+TELLING: Final = frozenset({
+    explanations.REJOIN, Error.ILLEGAL_GENERATION.name, Error.NOT_COORDINATOR.name,
+    Error.COORDINATOR_NOT_AVAILABLE.name, Error.COORDINATOR_LOAD_IN_PROGRESS.name,
+})  # fmt: skip
 
 #: Rebalances of one process that are further apart (ns) are not counted together.
 _APART = 15 * SECOND

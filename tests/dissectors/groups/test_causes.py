@@ -84,7 +84,7 @@ def test_a_process_that_causes_one_rebalance_after_the_other() -> None:
 
 
 def test_rebalances_that_are_far_apart_or_asked_for_are_none() -> None:
-    for apart, asked in (16, ""), (5, "REBALANCE_IN_PROGRESS"), (5, "ILLEGAL_GENERATION"):
+    for apart, asked in (16, ""), (5, "REBALANCE_IN_PROGRESS"), (5, "ILLEGAL_GENERATION"), (5, "NOT_COORDINATOR"):
         story = Story()
         for number in range(9):
             story.joined(apart * number, "a", generation=number + 1)
