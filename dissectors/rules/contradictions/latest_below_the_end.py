@@ -29,7 +29,7 @@ _Key = tuple[str, str, int]
 class _Offsets:
     """By partition of a server, with the time (ns): the start from ListOffsets, and the high watermark of fetches.
 
-    `asked` has when the high watermark of a partition was first needed. Tools ask for partitions that nobody reads, too.
+    `asked` has when the high watermark of a partition was first needed: tools ask for partitions that nobody reads.
     """
 
     def __init__(self) -> None:
