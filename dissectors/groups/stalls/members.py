@@ -133,6 +133,8 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     since = lane.since
     if lane.state is not MembershipState.LOST or lane.given_up or at - since < MIN_LOSS:
         return
+    if not lane.end_reason:  # it sends requests again
+        return
     others = any(each.state is MembershipState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
     if not others and at - since > SESSION_TIMEOUT:
         return

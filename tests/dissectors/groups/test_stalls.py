@@ -318,6 +318,15 @@ def test_a_coordinator_that_refuses_what_it_gave_is_not_the_members_fault(api: s
     assert not any(said in each.text for each in later.stalls(31))
 
 
+def test_a_member_that_is_back_has_not_disappeared() -> None:
+    """Its coordinator was restarted. Found with real traffic."""
+    story = two_members()
+    story.closes(10.2, "b")
+    story.beats(11, 13, "a")
+    story.ask(13.5, "b", "Heartbeat", generation_id=1)
+    assert not [each for each in story.stalls(13.6) if each.kind is StallKind.LOST]
+
+
 def test_a_client_that_takes_a_new_member_id_because_it_was_refused_has_not_disappeared() -> None:
     for error, known in ("REBALANCE_IN_PROGRESS", 0), ("", 1):
         story = two_members()
