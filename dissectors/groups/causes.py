@@ -90,7 +90,7 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int, row:
     group.leaver, group.joiner, group.was_told = None, None, False
     if (blamed := group.lanes.get(key)) is not None:
         if blamed.caused is None or at - blamed.caused.last > _APART:
-            blamed.caused = Disturbance(at, row, at)
+            blamed.caused = Disturbance(at, blamed.row, at)
         blamed.caused.last = at
         blamed.caused.kinds[kind] = blamed.caused.kinds.get(kind, 0) + 1
     return RebalanceCause(kind, key, text)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from dissectors import rules
 from dissectors.groups import ConsumerGroups, Stall, StallKind
 from dissectors.groups.events import GroupStalled
@@ -96,7 +98,10 @@ class StallLines:
         return lines
 
     def _final_lines(self, lasting: _Lasting, at: int) -> Iterator[Line]:
-        if lasting.seen_at > lasting.written_at:
+        if lasting.stall.kind is StallKind.DISTURBED:  # nothing else ends it
+            stall = replace(lasting.stall, until=lasting.seen_at)
+            yield self._line(lasting.group, stall, lasting.seen_at, at)
+        elif lasting.seen_at > lasting.written_at:
             yield from self._lines(lasting.group, lasting.stall, lasting.seen_at, at)
 
     def _ended(self, group: GroupHistory, at: int) -> Iterator[Line]:
