@@ -63,7 +63,7 @@ def on_refused_join(group: GroupHistory, row: int) -> None:
         group.joiner = None
 
 
-def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int, row: int) -> RebalanceCause:
+def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> RebalanceCause:
     """The cause of a generation that begins with `lane`, whose other members are joining. Begins the next search.
 
     `expired` are the members of the previous generation that neither joined nor left.

@@ -122,7 +122,7 @@ def on_generation(group: GroupHistory, lane: Lane, generation: int, at: int, row
         group.generation, group.generation_at = generation, at
         expired = _remove_absent(group, lane, at)
         if group.protocol is Protocol.CLASSIC:
-            cause = causes.cause_of(group, lane, expired, at, row)
+            cause = causes.cause_of(group, lane, expired, at)
             group.leader = ""
         else:
             cause = causes.on_epoch(group, lane)

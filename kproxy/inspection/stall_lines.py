@@ -77,7 +77,7 @@ class StallLines:
         lines: list[Line] = []
         lasting = {_id(group, stall): (group, stall) for group in self._groups for stall in lasting_stalls(group, at)}
         for key in [key for key in self._lasting if key not in lasting]:
-            lines += self._final_lines(self._lasting.pop(key), at)
+            lines += self._vanished(self._lasting.pop(key), at)
         for key, (group, stall) in lasting.items():
             known = self._lasting.get(key)
             if known is None:
@@ -97,11 +97,16 @@ class StallLines:
         self._lasting.clear()
         return lines
 
-    def _final_lines(self, lasting: _Lasting, at: int) -> Iterator[Line]:
-        if lasting.stall.kind is StallKind.DISTURBED:  # nothing else ends it
+    def _vanished(self, lasting: _Lasting, at: int) -> Iterator[Line]:
+        """The last line of a stall that lasts no longer, although no frame ended it."""
+        if lasting.stall.kind is StallKind.DISTURBED:  # it ends when nothing more happens
             stall = replace(lasting.stall, until=lasting.seen_at)
             yield self._line(lasting.group, stall, lasting.seen_at, at)
-        elif lasting.seen_at > lasting.written_at:
+        else:
+            yield from self._final_lines(lasting, at)
+
+    def _final_lines(self, lasting: _Lasting, at: int) -> Iterator[Line]:
+        if lasting.seen_at > lasting.written_at:
             yield from self._lines(lasting.group, lasting.stall, lasting.seen_at, at)
 
     def _ended(self, group: GroupHistory, at: int) -> Iterator[Line]:

@@ -70,6 +70,7 @@ def explain(ranked: Sequence[Cause]) -> None:
 
 
 def _belongs_together(cause: Cause, other: Cause) -> bool:
+    """Whether two causes meet, or are about connections that a server closes upon the same request."""
     if cause.meets(other):
         return True
     if not {cause.finding.code, other.finding.code} <= _CLOSED:

@@ -129,3 +129,16 @@ def test_a_bug_in_following_groups_does_not_end_the_inspection(
     assert isinstance(finding, FindingLine)
     assert finding.code == "K007"
     assert inspector.data(1, Direction.REQUEST, join, at=BEGAN + SECOND)
+
+
+@pytest.mark.parametrize(("now", "is_over"), [(26, False), (60, True)])
+def test_a_process_that_disturbed_its_group_has_stopped_when_it_does_nothing_more(now: float, is_over: bool) -> None:
+    made = Story("g")
+    for generation in range(1, 8):
+        made.joined(3 * generation, "a", generation=generation)
+    lines = sorted(made.lines, key=lambda line: line.ts)
+    written = recorded_with_findings(lines, BEGAN + int(now * SECOND))
+    assert [each.code for each in written if isinstance(each, FindingLine)] == ["G015"]
+    stalls = [each for each in written if isinstance(each, StallLine) and each.stall == "disturbed"]
+    assert [each.until is not None for each in stalls][-1] is is_over
+    assert all(each.until is None for each in stalls[:-1])
