@@ -15,6 +15,7 @@ from dissectors.connections.events import (
     RequestReceived,
     ResponseReceived,
 )
+from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
 from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms
@@ -55,7 +56,7 @@ OF_OVERTAKEN = "overtaken request"
 OF_OLDEST = "late request"
 
 #: A request is late so long after the time that it allows (ns).
-LATE_AFTER = 5 * SECOND
+LATE_AFTER = Limit("C020", "wait", 5, "s", "a request waits this much longer than it allows", least=0.1)
 
 #: Kinds of stray responses: to a Produce with acks=0, a second response, an unknown correlation id.
 ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown id"
@@ -173,9 +174,10 @@ class InFlight:
         if oldest is None:
             return None
         request, allowed_until = oldest
-        due = max(allowed_until, self._server_free_at) + LATE_AFTER
+        late_after = int(connection.run.limit(LATE_AFTER) * SECOND)
+        due = max(allowed_until, self._server_free_at) + late_after
         is_late, is_known = due <= at, request.offset == self._late_offset
-        self._expect(OF_OLDEST, at + LATE_AFTER if is_late else due, connection)
+        self._expect(OF_OLDEST, at + late_after if is_late else due, connection)
         if is_late:
             self._late_offset = request.offset
         unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
@@ -253,7 +255,7 @@ class InFlight:
         if code not in self._expected:
             self._expect(code, at + OVERDUE_AFTER, connection)
         if OF_OLDEST not in self._expected:
-            self._expect(OF_OLDEST, at + LATE_AFTER, connection)
+            self._expect(OF_OLDEST, at + int(connection.run.limit(LATE_AFTER) * SECOND), connection)
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request, message = event.request, event.message

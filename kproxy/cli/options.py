@@ -43,6 +43,27 @@ def add_selection(parser: OptionGroup) -> None:
     parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="hide these findings")
 
 
+def add_limits(parser: OptionGroup) -> None:
+    """Declare the option that sets limits of rules."""
+    parser.add_argument(
+        "--rule", metavar="CODE:LIMIT=VALUE", action="append", default=[],
+        help="set a limit of a rule, e.g. C020:wait=30s; kproxy rules CODE lists its limits; repeatable",
+    )  # fmt: skip
+
+
+def limits_of(args: argparse.Namespace) -> dict[str, float]:
+    """The limits of `add_limits` by their key.
+
+    Raises:
+        UserError: A rule, limit or value is invalid.
+    """
+    if not args.rule:
+        return {}
+    from kproxy.outputs.rule_limits import parse_limits
+
+    return parse_limits(args.rule)
+
+
 def add_fail_on(parser: OptionGroup, default: str = "error") -> None:
     """Declare the option for findings that make the command fail."""
     parser.add_argument(
