@@ -19,12 +19,11 @@ _MOST: Final = {"s": 86_400.0, "%": 100.0}
 _ABSURD: Final = 1e12
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Limit:
-    """A threshold of a rule.
+    """A threshold of one rule, which names it in its registration. Each is equal only to itself.
 
     Attributes:
-        code: The rule's code.
         name: Unique in the rule: a word.
         default: Its value if users set none.
         unit: ``s``, ``%``, ``bytes``, or a noun in the plural for whole numbers, such as ``connections``.
@@ -32,17 +31,11 @@ class Limit:
         least: The smallest valid value.
     """
 
-    code: str
     name: str
     default: float
     unit: str
     meaning: str
     least: float = 1
-
-    @property
-    def key(self) -> str:
-        """The key of its value in `Values`."""
-        return f"{self.code}.{self.name}"
 
     def parse(self, text: str) -> float:
         """The value that a text has: ``20``, ``5s``, ``90%``, ``1M``.
@@ -79,6 +72,6 @@ class Limit:
         return f"use {self.text(self.least)}{upper}{kind}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"
 
 
-#: The limits that users have set, by `Limit.key`.
-Values = Mapping[str, float]
+#: The limits that users have set.
+Values = Mapping[Limit, float]
 NO_VALUES: Final[Values] = MappingProxyType({})

@@ -92,15 +92,15 @@ def rule(
         blame: The responsible side: ``broker``, ``client``, ``network`` or ``proxy``. A problem may override it.
 
     Raises:
-        ValueError: The code is already registered, or a limit is of another rule.
+        ValueError: The code is already registered, or two limits have the same name.
     """
     trigger = Trigger(events, apis, broken, only, versions, deadline)
 
     def register(check: CheckT) -> CheckT:
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
-        if any(each.code != code for each in limits):
-            raise ValueError(f"rule {code} has a limit of another rule")
+        if len({each.name for each in limits}) < len(limits):
+            raise ValueError(f"rule {code} has two limits of the same name")
         name = check.__name__.replace("_", "-")
         _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), needs, check, limits)
         return check

@@ -96,7 +96,7 @@ class RunState:
 
     def limit(self, limit: Limit) -> float:
         """The value of a rule's limit: the user's, or its default."""
-        return self.limits.get(limit.key, limit.default)
+        return self.limits.get(limit, limit.default)
 
     def subscribe(self, code: str, *, api: str = "") -> None:
         """Send all frames of its APIs, or of `api`, to the rule or tracker `code`, not only unusual ones."""

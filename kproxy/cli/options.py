@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from dissectors.limits import Values
     from kproxy.outputs.finding_selection import Selection
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -51,8 +52,8 @@ def add_limits(parser: OptionGroup) -> None:
     )  # fmt: skip
 
 
-def limits_of(args: argparse.Namespace) -> dict[str, float]:
-    """The limits of `add_limits` by their key.
+def limits_of(args: argparse.Namespace) -> Values:
+    """The limits of `add_limits`.
 
     Raises:
         UserError: A rule, limit or value is invalid.

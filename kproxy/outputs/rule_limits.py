@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Final
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
+    from dissectors.limits import Limit
     from kproxy.outputs.rulebook import RulebookEntry
 
 OPTION: Final = "--rule"
 
 
-def parse_limits(given: Iterable[str]) -> dict[str, float]:
-    """The values of limits by their key (`dissectors.limits.Limit.key`); later ones replace earlier ones.
+def parse_limits(given: Iterable[str]) -> dict[Limit, float]:
+    """The values of limits; later ones replace earlier ones.
 
     Raises:
         UserError: A rule or limit is unknown, or a value is invalid.
     """
-    return {key: value for text in given for key, value in _of_rule(text)}
+    return {limit: value for text in given for limit, value in _of_rule(text)}
 
 
-def _of_rule(text: str) -> Iterable[tuple[str, float]]:
+def _of_rule(text: str) -> Iterable[tuple[Limit, float]]:
     from kproxy.outputs import rulebook  # it imports all rules
 
     name, _, settings = text.partition(":")
@@ -40,7 +41,7 @@ def _of_rule(text: str) -> Iterable[tuple[str, float]]:
             known = ", ".join(each.name for each in rule.limits)
             raise UserError(f"{OPTION} {text}: {rule.code} has no limit {word.strip()!r}; it has {known}")
         try:
-            yield limit.key, limit.parse(value)
+            yield limit, limit.parse(value)
         except ValueError as error:
             raise UserError(f"{OPTION} {text}: invalid {limit.name} {value.strip()!r}: {error}") from None
 

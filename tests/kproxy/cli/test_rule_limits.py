@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dissectors.limits import Limit
+from dissectors.trackers.in_flight import LATE_AFTER
 from kproxy.cli import COMMANDS, config_file, relay
 from kproxy.errors import UserError
 from kproxy.inspection.inspector import Inspector
@@ -23,9 +24,9 @@ from tests.kproxy.stories import Teller
 
 
 def test_limits_are_read_with_units() -> None:
-    assert parse_limits(["C020:wait=500ms"]) == {"C020.wait": 0.5}
-    assert parse_limits(["request-waits:wait=2m"]) == {"C020.wait": 120}
-    assert parse_limits(["C020:wait=7", "c020: wait = 8s"]) == {"C020.wait": 8}
+    assert parse_limits(["C020:wait=500ms"]) == {LATE_AFTER: 0.5}
+    assert parse_limits(["request-waits:wait=2m"]) == {LATE_AFTER: 120}
+    assert parse_limits(["C020:wait=7", "c020: wait = 8s"]) == {LATE_AFTER: 8}
 
 
 @pytest.mark.parametrize(
@@ -53,21 +54,21 @@ def test_an_invalid_limit_is_one_sentence(text: str, sentence: str) -> None:
     [("%", "90%", 90), ("%", "12.5", 12.5), ("bytes", "64K", 65536), ("bytes", "1M", 1 << 20), ("records", "3", 3)],
 )
 def test_units(unit: str, text: str, value: float) -> None:
-    assert Limit("X001", "most", 1, unit, "").parse(text) == value
+    assert Limit("most", 1, unit, "").parse(text) == value
 
 
 @pytest.mark.parametrize(("unit", "text"), [("%", "101%"), ("records", "2.5"), ("records", "3s"), ("bytes", "inf")])
 def test_values_that_do_not_fit_the_unit(unit: str, text: str) -> None:
     with pytest.raises(ValueError, match="use 1"):
-        Limit("X001", "most", 1, unit, "").parse(text)
+        Limit("most", 1, unit, "").parse(text)
 
 
 def test_every_limit_takes_its_own_default() -> None:
     limits = [limit for entry in entries() for limit in entry.limits]
     assert limits
     for each in limits:
-        assert each.parse(each.text(each.default)) == each.default, each.key
-        assert len({other.key for other in limits}) == len(limits)
+        assert each.parse(each.text(each.default)) == each.default, each
+    assert len(set(limits)) == len(limits)  # a limit belongs to one rule
 
 
 def expanded(file: Path, text: str, *words: str) -> list[str]:
@@ -125,10 +126,10 @@ def found(inspector: Inspector) -> list[str]:
 
 def test_a_limit_decides_what_is_reported() -> None:
     assert found(Inspector("story")) == []
-    assert found(Inspector("story", limits={"C020.wait": 2})) == ["C020"]
+    assert found(Inspector("story", limits={LATE_AFTER: 2})) == ["C020"]
 
 
 @pytest.mark.parametrize("partial", [False, True])
 def test_each_inspector_of_a_live_proxy_has_the_limits(partial: bool) -> None:
-    options = InspectorOptions(OutputOptions(None), Selection(), Detail.SUMMARY, limits={"C020.wait": 2})
+    options = InspectorOptions(OutputOptions(None), Selection(), Detail.SUMMARY, limits={LATE_AFTER: 2})
     assert found(options.inspector(Hello(0, "node", 1, [], 0), partial=partial)) == ["C020"]
