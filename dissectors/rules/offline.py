@@ -44,8 +44,7 @@ FLEET_RULES = (
         "S031", "busy-poll", Severity.WARNING, "client", live=True,
     ),
     OfflineRule(
-        "S036", "throttled", Severity.WARNING, "broker",
-        "Reports clients that a quota throttled, and for how long in total.",
+        "S036", "throttled", Severity.WARNING, "broker", live=True,
     ),
     OfflineRule(
         "S044", "telemetry-noise", Severity.INFO, "client",
@@ -60,8 +59,7 @@ FLEET_RULES = (
         "Reports clients that use their library's default client id, so that they cannot be distinguished.",
     ),
     OfflineRule(
-        "S050", "retry-storm", Severity.WARNING, "client",
-        "Checks that clients wait before they retry a request that failed with a retriable error.",
+        "S050", "retry-storm", Severity.WARNING, "client", live=True,
     ),
 )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,6 +85,23 @@ def metadata(count: int) -> Variant:
     return run
 
 
+def poll(topic: str, seconds: float = 9) -> Variant:
+    """A consumer that waits for records of a topic until an error has lasted, or for a moment if there is none."""
+
+    def run(common: Config) -> None:
+        own = {"group.id": common["client.id"], "auto.offset.reset": "earliest", "allow.auto.create.topics": False}
+        consumer = kafka.Consumer(common | own)
+        consumer.subscribe([topic])
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                break
+        consumer.close()
+
+    return run
+
+
 LINGER = {"linger.ms": 50}
 #: By rule: the bad variant and the fixed one.
 HABITS: dict[str, tuple[Variant, Variant]] = {
@@ -106,6 +124,7 @@ HABITS: dict[str, tuple[Variant, Variant]] = {
     "S031": (consume(commit="poll", config={"fetch.wait.max.ms": 1}, seconds=6),
              consume(commit="poll", seconds=2)),
     "S009": (metadata(80), metadata(1)),
+    "E002": (poll("nowhere"), poll("filled")),
 }  # fmt: skip
 
 
