@@ -128,7 +128,7 @@ class ProduceHabits:
         self._after += len(zlib.compress(part, 1))
         self._samples += 1
         self._next_sample = most * (self._samples + 1) // _SAMPLES
-        if self._plain >= most:  # batches may be so large that there are few
+        if self._plain >= most and self._samples > 1:  # one large batch is no habit
             self._samples = _SAMPLES
             self.uncompressed = Uncompressed(self._plain, self._before, self._after)
             connection.flags |= _IRREGULAR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -134,3 +135,31 @@ def test_clients_that_are_not_closed_are_judged_by_when_they_were_opened() -> No
 def test_acks_0_is_reported_once_for_a_connection() -> None:
     lines = ["rule S090:requests=5", *[produce("v", acks=0)] * 20]
     assert len(messages(lines, "S090")) == 1
+
+
+def test_uncompressed_records_are_measured_on_several_batches() -> None:
+    large = [produce("v" * 2000)]
+    assert messages(["rule R029:bytes=1000", *large], "R029") == []  # one large batch is no habit
+    [text] = messages(["rule R029:bytes=1000", *large * 2], "R029")
+    assert re.search(
+        r"sent 4,1\d\d bytes of uncompressed batches: a sample of 4,0\d\d bytes shrinks to 2 % with zlib", text
+    )
+    assert messages(["rule R029:bytes=1000,saved=99.9%", *large * 2], "R029") == []
+
+
+@pytest.mark.parametrize(("pause", "found"), [("+8ms", 1), ("+12ms", 0)])
+def test_retries_without_a_pause(pause: str, found: int) -> None:
+    each = ['> FindCoordinator v2 {"key": "g"}', '< {"error_code": 15}', pause]
+    assert len(messages(each * 20, "S050")) == found
+    assert messages(each * 19, "S050") == []
+    assert messages([line.replace("15", "30") for line in each] * 20, "S050") == []  # it cannot succeed later
+
+
+def test_a_busy_poll_is_over_when_records_come() -> None:
+    empty = ['> Fetch v11 {"max_wait_ms": 1, "topics": [{"topic": "t", "partitions": [{"partition": 0}]}]}',
+             '< {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]}']  # fmt: skip
+    full = [line.removeprefix("2") for line in fetch(0)]
+    lines = ["rule S031:responses=6", *empty * 5]
+    assert messages([*lines, *full, *empty], "S031") == []
+    [text] = messages([*lines, *empty], "S031")
+    assert "got 6 empty Fetch responses in a row within 11 ms" in text
