@@ -177,6 +177,26 @@ def test_a_flush_after_each_record_is_told_from_a_short_linger_time(reported: di
     assert "response" not in hasty
 
 
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--inspectors=2"], False),
+        (["--inspectors=2", "--rule=C018:connections=5"], True),
+        (["--config-file=kproxy.toml"], True),
+        (["--config-file=kproxy.toml", "--rule=C018:connections=100"], False),
+    ],
+)
+def test_limits_of_a_live_proxy(
+    options: list[str], found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kproxy.toml").write_text("[rules.C018]\nconnections = 5\n")
+    proxy = Proxy(None, tmp_path, "--no-control", "-q", *options)
+    producer_each(10, 1)({"bootstrap.servers": proxy.bootstrap, "client.id": "leak"})
+    proxy.interrupt()
+    assert ("C018" in proxy.printed) is found
+
+
 if __name__ == "__main__":
     import sys
     import tempfile

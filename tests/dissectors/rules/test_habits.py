@@ -145,6 +145,10 @@ def test_uncompressed_records_are_measured_on_several_batches() -> None:
         r"sent 4,1\d\d bytes of uncompressed batches: a sample of 4,0\d\d bytes shrinks to 2 % with zlib", text
     )
     assert messages(["rule R029:bytes=1000,saved=99.9%", *large * 2], "R029") == []
+    compressed = [
+        line.replace('[{"records": [{"value"', '[{"compression": "gzip", "records": [{"value"') for line in large
+    ]
+    assert messages(["rule R029:bytes=100", *compressed * 20], "R029") == []
 
 
 @pytest.mark.parametrize(("pause", "found"), [("+8ms", 1), ("+12ms", 0)])
@@ -163,3 +167,23 @@ def test_a_busy_poll_is_over_when_records_come() -> None:
     assert messages([*lines, *full, *empty], "S031") == []
     [text] = messages([*lines, *empty], "S031")
     assert "got 6 empty Fetch responses in a row within 11 ms" in text
+
+
+def test_a_client_that_also_works_on_its_connections() -> None:
+    busy = "\n".join(visits(3, 5)).replace("10.0.0.9:", "10.0.0.9:9").splitlines()
+    busy = [line.replace("open ", "open 9").replace("close", "close") for line in busy]
+    busy = [line if line.startswith("open") else f"9{line}" for line in busy]
+    assert len(messages([*busy[: len(busy) // 3], *visits(20, 1)], "C018")) == 1  # one in twenty
+    assert messages([*busy, *visits(20, 1)], "C018") == []
+
+
+def test_metadata_with_an_error_is_requested_again() -> None:
+    for code, found in ((0, 1), (5, 0)):
+        each = ['> Metadata v8 {"topics": [{"name": "t"}]}', f'< {{"topics": [{{"name": "t", "error_code": {code}}}]}}']
+        assert len(messages(["rule S009:responses=5", *each * 5], "S009")) == found
+
+
+def test_retries_after_different_errors_are_counted_apart() -> None:
+    each = ['> FindCoordinator v2 {"key": "g"}', '< {"error_code": 15}', '> FindCoordinator v2 {"key": "g"}',
+            '< {"error_code": 14}']  # fmt: skip
+    assert messages(each * 20, "S050") == []

@@ -133,3 +133,11 @@ def test_a_limit_decides_what_is_reported() -> None:
 def test_each_inspector_of_a_live_proxy_has_the_limits(partial: bool) -> None:
     options = InspectorOptions(OutputOptions(None), Selection(), Detail.SUMMARY, limits={LATE_AFTER: 2})
     assert found(options.inspector(Hello(0, "node", 1, [], 0), partial=partial)) == ["C020"]
+
+
+def test_dissect_takes_limits(kproxy: Run) -> None:
+    capture = Path(__file__).parents[3] / "captures" / "advertised-address-not-dialled.pcap.gz"
+    words = ("dissect", "--findings", "--json", "--select", "S009", capture)
+    assert json.loads(kproxy(*words).stdout) == []
+    [found] = json.loads(kproxy(*words, "--rule=S009:responses=2,within=1h").stdout)
+    assert found["code"] == "S009"
