@@ -24,13 +24,15 @@ _SAMPLES, _SAMPLE_SIZE = 4, 16 << 10
 
 _IRREGULAR = FrameFlags.IRREGULAR.value
 _CODEC = 7
+_NOWHERE: Final[tuple[str, int | None]] = ("", None)
 
 
 class ProduceWindow(NamedTuple):
     """Consecutive Produce requests of a connection.
 
-    `singles` have one record. `places` is the number of partitions. `ns` is the time from the first request to the
-    last, `alone` is how many were sent while no response was awaited, and `idle_ns` is the time in which none was.
+    `singles` have one record, `places` is the number of their partitions, `alone` is how many of them were sent while
+    no response was awaited, and `idle_ns` is the time before them in which none was. `ns` is the time from the first
+    request to the last.
     """
 
     requests: int
@@ -70,14 +72,13 @@ class ProduceHabits:
     def observe(self, event: RequestReceived, connection: ConnectionState) -> None:
         """Count a request, and what it sends."""
         self.window, self.uncompressed, self.unacknowledged = None, None, 0
-        count = 0
+        count, place = 0, _NOWHERE
         for topic in topic_records(event.message):
-            name = topic.key
             for records in topic.partitions:
                 batch = records.batch
                 if batch is not None:
                     count += batch.records_count
-                    self._places.add((name, records.partition))
+                    place = topic.key, records.partition
                     if not batch.attributes & _CODEC:
                         self._plain += batch.end
                         if self._plain >= self._next_sample and self._samples < _SAMPLES:
@@ -86,17 +87,21 @@ class ProduceHabits:
             self._since, self._size = event.at, int(connection.run.limit(REQUESTS))
         self._requests += 1
         if count == 1:
-            self._singles += 1
+            self._count_single(place, event.at, connection)
         if event.expects_response:
             self._acks_0 = 0
-            flight = connection.state(InFlight)
-            if len(flight.waiting) == 1 and flight.answered is not None:
-                self._alone += 1
-                self._idle += event.at - max(flight.answered.at, self._since)
         else:
             self._count_acks_0(connection)
         if self._requests >= self._size:
             self._complete(event.at, connection)
+
+    def _count_single(self, place: tuple[str, int | None], at: int, connection: ConnectionState) -> None:
+        self._singles += 1
+        self._places.add(place)
+        flight = connection.state(InFlight)
+        if len(flight.waiting) == 1 and flight.answered is not None:
+            self._alone += 1
+            self._idle += at - max(flight.answered.at, self._since)
 
     def _complete(self, at: int, connection: ConnectionState) -> None:
         if self._singles * 100 >= self._requests * connection.run.limit(SHARE):

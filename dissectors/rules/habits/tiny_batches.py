@@ -104,7 +104,7 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     ns = max(window.ns, _SHORTEST)
     rate = window.requests * SECOND / ns / window.places
     is_soon = window.idle_ns <= max((1 - _BUSY) * ns, _SOON * window.requests)
-    waits = window.alone >= _ALONE * (window.requests - 1) and is_soon
+    waits = window.alone >= _ALONE * (window.singles - 1) and is_soon
     if rate < connection.run.limit(FLUSH_RATE if waits else RATE):
         return
     places = f"to {window.places} partition{'s' if window.places > 1 else ''}"
