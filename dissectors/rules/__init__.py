@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from dissectors.connections.events import FRAME_EVENTS, InspectionFailed, JudgingLimited, RecordsDecoded
 from dissectors.failures import Failure
 from dissectors.findings import Finding, Problem, Severity, in_any_element, place_of_cause
+from dissectors.limits import Limit
 from dissectors.messages.message import Message, OutOfSteps
 from dissectors.trackers import Trackers
 from dissectors.trackers.state import MAX_REPEATS, ConnectionState, Place, Repeat
@@ -30,7 +31,10 @@ CheckT = TypeVar("CheckT", bound=Callable[..., Iterator[Problem]])
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A registered rule. `since` is the kproxy version that introduced it. A code is never reused."""
+    """A registered rule. `since` is the kproxy version that introduced it. A code is never reused.
+
+    `limits` are those of its thresholds that users may set.
+    """
 
     code: str
     name: str
@@ -40,6 +44,7 @@ class Rule:
     triggers: tuple[Trigger, ...]
     needs: tuple[type[Any], ...]
     check: Check
+    limits: tuple[Limit, ...] = ()
 
     @property
     def page(self) -> str:
@@ -62,6 +67,7 @@ def rule(
     also: tuple[Trigger, ...] = (),
     deadline: str = "",
     needs: tuple[type[Any], ...] = (),
+    limits: tuple[Limit, ...] = (),
     since: str,
     blame: str | None = None,
 ) -> Callable[[CheckT], CheckT]:
@@ -80,20 +86,23 @@ def rule(
         versions: Versions of `apis` whose frames the rule checks.
         also: Further triggers.
         needs: Trackers whose state the rule reads. Only these are certain to run.
+        limits: Its thresholds that users may set; `connection.run.limit` has their values.
         deadline: Name of the deadline that a tracker sets for the rule. Empty means `code`.
         since: The kproxy version that introduced the rule.
         blame: The responsible side: ``broker``, ``client``, ``network`` or ``proxy``. A problem may override it.
 
     Raises:
-        ValueError: The code is already registered.
+        ValueError: The code is already registered, or two limits have the same name.
     """
     trigger = Trigger(events, apis, broken, only, versions, deadline)
 
     def register(check: CheckT) -> CheckT:
         if code in _RULES:
             raise ValueError(f"rule {code} is registered twice")
+        if len({each.name for each in limits}) < len(limits):
+            raise ValueError(f"rule {code} has two limits of the same name")
         name = check.__name__.replace("_", "-")
-        _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), needs, check)
+        _RULES[code] = Rule(code, name, severity, blame, since, (trigger, *also), needs, check, limits)
         return check
 
     return register

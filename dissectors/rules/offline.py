@@ -1,4 +1,7 @@
-"""Rules that only `kproxy analyze` checks, because they need days of traffic or many connections at once."""
+"""Rules that `kproxy analyze` checks over a whole fleet.
+
+Those without a rule of the live inspection need days of traffic or many connections at once.
+"""
 
 from __future__ import annotations
 
@@ -9,43 +12,39 @@ from dissectors.findings import Severity
 
 @dataclass(frozen=True, slots=True)
 class OfflineRule:
-    """A rule of the offline analysis. It reserves its code; no event of the live inspection triggers it."""
+    """A rule over a fleet. With `live`, a rule of the live inspection with the same code and name finds it, too."""
 
     code: str
     name: str
     severity: Severity
     blame: str
-    summary: str
+    summary: str = ""
+    live: bool = False
 
 
-OFFLINE_RULES = (
+FLEET_RULES = (
     OfflineRule(
-        "C018", "connection-per-request", Severity.WARNING, "client",
-        "Checks that clients reuse connections: a connection per one or two requests costs a handshake each time.",
+        "C018", "connection-per-request", Severity.WARNING, "client", live=True,
     ),
     OfflineRule(
         "M008", "near-limit", Severity.INFO, "client",
         "Reports frames above 80 % of a size limit that the cluster was seen to enforce.",
     ),
     OfflineRule(
-        "R026", "tiny-batches", Severity.WARNING, "client",
-        "Checks that producers batch records: one record per batch at a high rate wastes most of the broker's time.",
+        "R026", "tiny-batches", Severity.WARNING, "client", live=True,
     ),
     OfflineRule(
         "R027", "schema-id-missing", Severity.INFO, "client",
         "Reports records that lack the schema id with which other records of their topic begin.",
     ),
     OfflineRule(
-        "S009", "metadata-storm", Severity.WARNING, "client",
-        "Checks that clients do not request Metadata more often than they should refresh it, or for all topics.",
+        "S009", "metadata-storm", Severity.WARNING, "client", live=True,
     ),
     OfflineRule(
-        "S031", "busy-poll", Severity.WARNING, "client",
-        "Checks that consumers let the broker wait: frequent empty fetches with max_wait_ms near 0 waste CPU.",
+        "S031", "busy-poll", Severity.WARNING, "client", live=True,
     ),
     OfflineRule(
-        "S036", "throttled", Severity.WARNING, "broker",
-        "Reports clients that a quota throttled, and for how long in total.",
+        "S036", "throttled", Severity.WARNING, "broker", live=True,
     ),
     OfflineRule(
         "S044", "telemetry-noise", Severity.INFO, "client",
@@ -60,7 +59,9 @@ OFFLINE_RULES = (
         "Reports clients that use their library's default client id, so that they cannot be distinguished.",
     ),
     OfflineRule(
-        "S050", "retry-storm", Severity.WARNING, "client",
-        "Checks that clients wait before they retry a request that failed with a retriable error.",
+        "S050", "retry-storm", Severity.WARNING, "client", live=True,
     ),
 )  # fmt: skip
+
+#: Those that only the analysis checks.
+OFFLINE_RULES = tuple(each for each in FLEET_RULES if not each.live)

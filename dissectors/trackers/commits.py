@@ -50,12 +50,14 @@ class Commits:
     """The last commit of each group and partition.
 
     `regressions` are those in the current response that went back, `negative` those whose offset is below 0.
+    `advance` is the number of records by which it moved offsets on, None if that is unknown.
     Partitions are dropped when their commit is uncertain: its response was lost, or bytes were lost.
     """
 
     def __init__(self) -> None:
         self.regressions: list[CommitRegression] = []
         self.negative: list[tuple[Key, Commit]] = []
+        self.advance: int | None = None
         self._last: BoundedDict[Key, Commit] = BoundedDict(_MOST_COMMITS)
 
     def last(self, key: Key) -> Commit | None:
@@ -64,7 +66,7 @@ class Commits:
 
     def observe(self, event: ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState) -> None:
         """Update the commits."""
-        self.regressions, self.negative = [], []
+        self.regressions, self.negative, self.advance = [], [], None
         if isinstance(event, ConnectionEnded):
             for request in event.unanswered:
                 if request.message.api in ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete"):
@@ -84,6 +86,7 @@ class Commits:
         assert event.message is not None
         group = asked.get("group_id") or ""
         committer = (asked.get("member_id") or "", host_of(connection.client), connection.client_id)
+        advance, is_known = 0, False
         refused = {place for place, row in _rows(event.message.body) if row.get("error_code")}
         for place, row in _rows(asked):
             if place in refused:
@@ -96,6 +99,11 @@ class Commits:
             if previous is not None and 0 <= commit.offset < previous.offset:
                 self.regressions.append(CommitRegression(key, previous, commit))
             self._last[key] = commit
+            if previous is not None:
+                is_known = True
+                advance += commit.offset - previous.offset
+        if is_known and not refused:
+            self.advance = advance
 
     def _forget(self, request: RequestReceived, connection: ConnectionState) -> None:
         body = request.message.body

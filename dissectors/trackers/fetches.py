@@ -7,6 +7,7 @@ from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, RequestReceived, ResponseReceived
+from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import PartitionRecords, fetch_offsets, first_batch_from, topic_records
 from dissectors.records.control import only_control
@@ -15,10 +16,12 @@ from dissectors.trackers import tracker
 from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import client_key
 
 #: Sessions per connection (clients have one), and partitions per session; larger sessions are not tracked.
 _MOST_SESSIONS = 2
 _MOST_PARTITIONS = 20_000
+_MOST_CLIENTS = 10_000
 
 #: Larger responses have other records, too: a control batch has about 80 bytes.
 _SMALL = 4096
@@ -36,6 +39,8 @@ _THEN_TWO_IN = 15
 _EARLY = 250_000
 _SHORT_WAIT = 50
 EARLY_RESPONSES = 20
+#: Empty responses in a row to a consumer that does not let the broker wait, which are looked at together.
+BUSY_POLLS = Limit("responses", 200, "responses", "so many Fetch responses in a row are empty", 2)
 
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
@@ -71,6 +76,26 @@ def is_read_committed(asked: Mapping[str, Any]) -> bool:
 def opens_session(asked: Mapping[str, Any]) -> bool:
     """Whether a request opens a new session."""
     return asked.get("session_epoch") == 0 == asked.get("session_id")
+
+
+class FetchCount:
+    """The number of Fetch responses with records that a client got."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class FetchesWithRecords:
+    """The number of Fetch responses with records, by client (host, client id)."""
+
+    def __init__(self) -> None:
+        self._counts: BoundedDict[tuple[str, str | None], FetchCount] = BoundedDict(_MOST_CLIENTS)
+
+    def of(self, client: tuple[str, str | None]) -> FetchCount:
+        """The count of a client, which goes on."""
+        return self._counts.touch(client, FetchCount)
 
 
 class _Session:
@@ -109,6 +134,7 @@ class _Session:
     broken=True,
     per="connection",
     flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY,
+    keeps=(FetchesWithRecords,),
 )
 class Fetches:
     """The fetches of one connection.
@@ -116,7 +142,9 @@ class Fetches:
     In a session (version 7 and later) a request contains only the partitions whose offset changed, and a response only
     those with news. `is_empty`: the latest response has no records. `refused`: its partitions with an error.
     `unused_sessions`: the number of consecutive sessions that were opened and not used. `early`: the number of
-    consecutive empty responses for which the broker has not waited, since `early_since` (ns).
+    consecutive empty responses for which the broker has not waited, since `early_since` (ns). `polls`: the number of
+    consecutive empty responses to requests that let it wait less than 50 ms; the latest `BUSY_POLLS` of them began at
+    `polls_since` (ns).
 
     Source: KIP-227.
     """
@@ -126,8 +154,10 @@ class Fetches:
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
         self.early = self.early_since = 0
+        self.polls = self.polls_since = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
         self._with_records = 0
+        self._of_client: FetchCount | None = None
         self._repeats = False
         #: Offsets and checksums of the batches in the latest response that was compared, the first of each partition.
         self._batches: frozenset[tuple[int, int]] = frozenset()
@@ -211,12 +241,16 @@ class Fetches:
                 session.answer(_ends(asked, body))
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
-            if self._returns_early(event, asked, body):
+            if self._returns_early(event, asked, body) or self._is_busy_poll(event, asked, body, connection):
                 connection.flags |= _IRREGULAR
         else:
             self.early = 0
             starved = len(message.frame) <= _SMALL and _has_only_control(message)
+            self.polls = 0
             self._with_records = count = self._with_records + 1
+            if self._of_client is None:
+                self._of_client = connection.run.state(FetchesWithRecords).of(client_key(connection))
+            self._of_client.count += 1
             if count <= _FIRST or count & _THEN_TWO_IN <= 1 or self._repeats:
                 self._compare_batches(message, asked, connection)
         if starved:
@@ -240,6 +274,21 @@ class Fetches:
             self.early_since = event.request.at
         self.early += 1
         return self.early % EARLY_RESPONSES == 0
+
+    def _is_busy_poll(
+        self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any], connection: ConnectionState
+    ) -> bool:
+        """Count empty responses to requests that do not let the broker wait; whether enough came in a row."""
+        assert event.request is not None
+        waits = asked.get("max_wait_ms", 0) >= _SHORT_WAIT and asked.get("min_bytes", 0) > 0
+        if waits or self.refused or body.get("throttle_time_ms") or is_follower(asked):
+            self.polls = 0
+            return False
+        most = int(connection.run.limit(BUSY_POLLS))
+        if self.polls % most == 0:
+            self.polls_since = event.request.at
+        self.polls += 1
+        return self.polls % most == 0
 
     def _compare_batches(self, message: Message, asked: Mapping[str, Any], connection: ConnectionState) -> None:
         """Flag a response with a batch of the previous one, or with fields that contradict its records."""

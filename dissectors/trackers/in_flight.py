@@ -15,10 +15,11 @@ from dissectors.connections.events import (
     RequestReceived,
     ResponseReceived,
 )
+from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.trackers import tracker
 from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms
-from dissectors.trackers.answered_apis import AnsweredApis
+from dissectors.trackers.answered_apis import DISCOVERY_APIS, AnsweredApis
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.request_shapes import RequestShapes
@@ -55,7 +56,7 @@ OF_OVERTAKEN = "overtaken request"
 OF_OLDEST = "late request"
 
 #: A request is late so long after the time that it allows (ns).
-LATE_AFTER = 5 * SECOND
+LATE_AFTER = Limit("wait", 5, "s", "a request waits this much longer than it allows", least=0.1)
 
 #: Kinds of stray responses: to a Produce with acks=0, a second response, an unknown correlation id.
 ANSWERS_ACKS_0, ANSWERS_AGAIN, ANSWERS_NOTHING = "to acks=0", "again", "unknown id"
@@ -103,7 +104,8 @@ class InFlight:
     overdue, and `started_at` is when the server could start on it: it processes one at a time. `first_after_idle` is
     the offset of the latest request after an idle time, and `idle_ns` that time. `served` are the answered APIs and
     versions, `answered` is the last response. `late_after` is how the request that was just answered was overtaken, if
-    it was; `overtaken` holds the requests in flight that were, by correlation id.
+    it was; `overtaken` holds the requests in flight that were, by correlation id. `errands` counts the requests
+    of other APIs than `DISCOVERY_APIS`.
     """
 
     def __init__(self) -> None:
@@ -111,6 +113,7 @@ class InFlight:
         self.stray: tuple[str, RequestReceived | None] | None = None
         self.reused: RequestReceived | None = None
         self.previous_id = 0
+        self.errands = 0
         self.awaited = False
         self.started_at = 0
         self.first_after_idle = -1
@@ -173,9 +176,10 @@ class InFlight:
         if oldest is None:
             return None
         request, allowed_until = oldest
-        due = max(allowed_until, self._server_free_at) + LATE_AFTER
+        late_after = int(connection.run.limit(LATE_AFTER) * SECOND)
+        due = max(allowed_until, self._server_free_at) + late_after
         is_late, is_known = due <= at, request.offset == self._late_offset
-        self._expect(OF_OLDEST, at + LATE_AFTER if is_late else due, connection)
+        self._expect(OF_OLDEST, at + late_after if is_late else due, connection)
         if is_late:
             self._late_offset = request.offset
         unproven = connection.midstream and not self._answered_ids  # perhaps only one direction was captured
@@ -219,6 +223,8 @@ class InFlight:
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message, at = event.message, event.at
         correlation_id = message.correlation_id
+        if message.api_key not in DISCOVERY_APIS:
+            self.errands += 1
         if event.damaged:
             pass
         elif message.well_formed:
@@ -253,7 +259,7 @@ class InFlight:
         if code not in self._expected:
             self._expect(code, at + OVERDUE_AFTER, connection)
         if OF_OLDEST not in self._expected:
-            self._expect(OF_OLDEST, at + LATE_AFTER, connection)
+            self._expect(OF_OLDEST, at + int(connection.run.limit(LATE_AFTER) * SECOND), connection)
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         request, message = event.request, event.message

@@ -18,6 +18,7 @@ from dissectors.connections.events import (
     ResponseReceived,
 )
 from dissectors.failures import Failure
+from dissectors.limits import NO_VALUES, Limit, Values
 from dissectors.messages.message import Message
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers import NO_TRACKERS, Trackers
@@ -65,10 +66,11 @@ class RunState:
     `known_departures` are the layout errors diagnosed so far: the next frame with the same error is decoded without a
     search. `subscribed` are the codes of rules and trackers that currently observe all frames of their APIs, not only
     unusual ones. `trackers` observe each event before the rules (`dissectors.rules.trackers`). `new_causes` collects
-    the root cause of each finding, in their order, unless it is None.
+    the root cause of each finding, in their order, unless it is None. `limits` are those that the user has set.
     """
 
     trackers: Trackers = NO_TRACKERS
+    limits: Values = field(default_factory=lambda: NO_VALUES)
     topic_names: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_TOPICS))
     deadlines: Deadlines[ConnectionState] = field(default_factory=Deadlines)
     known_departures: diagnosis.KnownDepartures = field(default_factory=diagnosis.KnownDepartures)
@@ -91,6 +93,10 @@ class RunState:
             self.trackers.check(kind)
             found = self._states[kind] = kind()
         return found
+
+    def limit(self, limit: Limit) -> float:
+        """The value of a rule's limit: the user's, or its default."""
+        return self.limits.get(limit, limit.default)
 
     def subscribe(self, code: str, *, api: str = "") -> None:
         """Send all frames of its APIs, or of `api`, to the rule or tracker `code`, not only unusual ones."""

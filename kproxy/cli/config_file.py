@@ -2,7 +2,8 @@
 
 A key is the long name of an option, without the two hyphens. A value is text, a number, true for an option without a
 value, or a list for an option that may be repeated. Options on the command line replace those of the file, and those
-that exclude them: ``--no-trace`` replaces ``trace``.
+that exclude them: ``--no-trace`` replaces ``trace``. A table ``[rules.CODE]`` sets limits of a rule; ``--rule``
+replaces single ones.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from kproxy.cli.options import OptionGroup
 from kproxy.errors import UserError
 
 OPTION: Final = "--config-file"
+#: The tables with limits of rules, by code or name.
+_RULES: Final = "rules"
 #: Options, and those that have no effect beside them or cannot be combined with them.
 _EXCLUDED: Final = {
     "no-trace": ("trace", "strict-trace", "compress"),
@@ -50,6 +53,9 @@ def expanded(words: Sequence[str], configure: Callable[[OptionGroup], object], c
     replaced = {name for option in given for name in _excluded(option, by_name)}
     found: list[str] = []
     for key, value in _read(path).items():
+        if key == _RULES:
+            found += _limits(path, value)
+            continue
         action = by_name.get(key)
         if action is None:
             raise UserError(f"{path}: {_unknown(key, list(by_name))}")
@@ -92,6 +98,17 @@ def _unknown(key: str, known: list[str]) -> str:
 
     near = nearest(key, known)
     return f"unknown option {key!r}" + (f"; did you mean {near}?" if near else "; see kproxy help relay")
+
+
+def _limits(path: Path, tables: Any) -> Iterator[str]:
+    """The options that set the limits of rules."""
+    for rule, table in tables.items() if isinstance(tables, dict) else [("", tables)]:
+        if not isinstance(table, dict):
+            raise UserError(f"{path}: {_RULES} takes a table for each rule, e.g. [{_RULES}.C020]")
+        for name, value in table.items():
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                raise UserError(f"{path}: [{_RULES}.{rule}] {name} takes a number or text with a unit, not {value!r}")
+            yield f"--rule={rule}:{name}={value}"
 
 
 def _words(path: Path, key: str, value: Any, action: argparse.Action, *, repeats: bool) -> Iterator[str]:

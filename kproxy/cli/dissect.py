@@ -81,6 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     payload_options.configure(parser)
     options.add_selection(parser)
+    options.add_limits(parser)
     options.add_fail_on(parser)
     parser.epilog = _EXAMPLES
 
@@ -89,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
     _check(args)
     selection = options.selection_of(args)
+    options.limits_of(args)
     payload_options.record_values_of(args)
     inputs = [*_inputs(args.files)]
     if args.jobs < 1:

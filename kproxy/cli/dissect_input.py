@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kproxy.cli import payload_options
 from kproxy.cli.combinations import refuse
+from kproxy.cli.options import limits_of
 from kproxy.errors import UserError
 from kproxy.outputs.stderr import warn
 from kproxy.outputs.streams import is_of_output
@@ -138,7 +139,7 @@ def _lines(
                         "the proxy that writes the trace, and leave it out here"
                     )
                 if args.files == [name]:
-                    refuse(args, ("port", "keylog"), f"is for captures, and {shown} is a trace: leave it out")
+                    refuse(args, ("port", "keylog", "rule"), f"is for captures, and {shown} is a trace: leave it out")
                 yield from ([line] for line in traced.lines)
                 output.end()
             else:
@@ -172,6 +173,7 @@ def _captured(
         record_values=payload_options.record_values_of(args),
         withholds_records=not (args.payloads or args.frames or detail is Detail.RAW),
         record_budget=RecordBudget(CAPTURE_ADVANCE),
+        limits=limits_of(args),
     )
     with ReadingProgress(Path(name)) as bar, Capture(source, name, owned=False, advance=bar.advance) as capture:
         bar.reading = capture

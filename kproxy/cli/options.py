@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from dissectors.limits import Values
     from kproxy.outputs.finding_selection import Selection
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -41,6 +42,27 @@ def add_selection(parser: OptionGroup) -> None:
         help="show only these findings: rule codes, code prefixes or rule names, e.g. L,C0,S013",
     )  # fmt: skip
     parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="hide these findings")
+
+
+def add_limits(parser: OptionGroup) -> None:
+    """Declare the option that sets limits of rules."""
+    parser.add_argument(
+        "--rule", metavar="CODE:LIMIT=VALUE", action="append", default=[],
+        help="set a limit of a rule, e.g. C020:wait=30s; kproxy rules CODE lists its limits; repeatable",
+    )  # fmt: skip
+
+
+def limits_of(args: argparse.Namespace) -> Values:
+    """The limits of `add_limits`.
+
+    Raises:
+        UserError: A rule, limit or value is invalid.
+    """
+    if not args.rule:
+        return {}
+    from kproxy.outputs.rule_limits import parse_limits
+
+    return parse_limits(args.rule)
 
 
 def add_fail_on(parser: OptionGroup, default: str = "error") -> None:

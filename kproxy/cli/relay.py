@@ -57,6 +57,7 @@ def declare(parser: options.OptionGroup) -> None:
     group.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
     group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     options.add_selection(group)
+    options.add_limits(group)
     options.add_fail_on(group, "never")
     payload_options.configure(parser)
     broker_options.configure(parser)
@@ -170,7 +171,7 @@ def run(args: argparse.Namespace) -> int:
     payload_options.check_filter(args)
     verbose = args.verbose or args.payloads
     output = OutputOptions(filter_for(args.filter), json=args.json, verbose=verbose, quiet=args.quiet)
-    selection = options.selection_of(args, "never")
+    selection, limits = options.selection_of(args, "never"), options.limits_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
     sample, inspectors = _sample(args), _inspectors(args)
     upstream: Upstream
@@ -195,6 +196,7 @@ def run(args: argparse.Namespace) -> int:
         record_values=record_values,
         workers=inspectors,
         end_timeout=_end_timeout(args),
+        limits=limits,
     )
     return run_live(
         RelayOptions(

@@ -85,6 +85,10 @@ def _as_json(entry: RulebookEntry) -> dict[str, Any]:
         "summary": entry.summary,
         "since": entry.since,
         "offline": entry.offline,
+        "limits": [
+            {"name": each.name, "default": each.default, "unit": each.unit, "meaning": each.meaning}
+            for each in entry.limits
+        ],
     }
 
 

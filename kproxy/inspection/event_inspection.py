@@ -37,6 +37,7 @@ from kproxy.inspection.stall_lines import StallLines
 from kproxy.trace.lines import Detail, Line, RequestLine, ResponseLine
 
 if TYPE_CHECKING:
+    from dissectors.limits import Values
     from kproxy.inspection.needs import Needs
     from kproxy.inspection.record_budget import RecordBudget
     from kproxy.inspection.record_values import DecodedRecords, RecordValues
@@ -70,8 +71,10 @@ class EventInspection:
         withholds_records: bool,
         partial: bool,
         record_budget: RecordBudget | None,
+        limits: Values,
     ) -> None:
         self.run_state = RunState(rules.trackers(*_TRACKERS) if needs.findings else Trackers(_TRACKERS_OF_LINES))
+        self.run_state.limits = limits
         if partial:
             self.run_state.new_causes = []
         self.frame_lines = FrameLines(

@@ -20,6 +20,7 @@ from dissectors.connections.events import (
 )
 from dissectors.connections.framing import MAX_DECODED_BYTES
 from dissectors.failures import Failure
+from dissectors.limits import NO_VALUES, Values
 from dissectors.trackers.state import ConnectionState
 from kproxy.inspection.event_inspection import EventInspection
 from kproxy.inspection.event_lines import close_line, gap_line, not_connected_lines
@@ -54,6 +55,7 @@ class Inspector:
         withholds_records: Whether lines have no part of keys, values and headers, except in `frame`.
         partial: Whether it inspects a part of the connections only. It then makes no lines of stalls, which need the
             lines of all connections, and `take_new_causes` has the root causes of its findings.
+        limits: The limits of rules that the user has set.
         record_budget: How much work goes into records; by default, as much as a running proxy may spend.
     """
 
@@ -69,6 +71,7 @@ class Inspector:
         withholds_records: bool = False,
         partial: bool = False,
         record_budget: RecordBudget | None = None,
+        limits: Values = NO_VALUES,
     ) -> None:
         self._name = name
         self._detail = detail
@@ -80,6 +83,7 @@ class Inspector:
             withholds_records=withholds_records,
             record_budget=record_budget,
             partial=partial,
+            limits=limits,
         )
         self._bodies_of = None if needs.decoding else _keys(self._inspection.run_state.trackers.apis)
         self._connections: dict[int, InspectedConnection] = {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from dissectors.limits import NO_VALUES, Values
 from kproxy.control.control_socket import ControlSocket
 from kproxy.inspection.inspector import Inspector
 from kproxy.outputs.finding_selection import Selection
@@ -39,6 +40,7 @@ class InspectorOptions:
         metrics: Whether to count for Prometheus, which needs the extra of that name.
         record_values: Decodes keys and values. Its source of schemas must not wait for a network.
         workers: The number of processes that inspect; 1 inspects in the process that writes the lines.
+        limits: The limits of rules that the user has set.
         end_timeout: Seconds for the inspector to finish after the relay has ended.
     """
 
@@ -54,6 +56,7 @@ class InspectorOptions:
     workers: int = 1
     trace_state: TraceState = field(default_factory=TraceState)
     end_timeout: float = END_TIMEOUT_S
+    limits: Values = field(default_factory=lambda: NO_VALUES)
 
     def inspector(self, hello: tap_messages.Hello, *, partial: bool = False) -> Inspector:
         """The inspector for all connections of a relay, or with `partial` for a part of them."""
@@ -64,6 +67,7 @@ class InspectorOptions:
             record_values=self.record_values,
             withholds_records=self.record_values is None and detail is not Detail.RAW,
             partial=partial,
+            limits=self.limits,
         )
 
     @property

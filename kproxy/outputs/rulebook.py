@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dissectors.limits import Limit
 from dissectors.rules import rules
 from dissectors.rules.offline import OFFLINE_RULES
 
@@ -57,6 +58,7 @@ class RulebookEntry:
     page: str
     since: str | None = None
     offline: bool = False
+    limits: tuple[Limit, ...] = ()
 
     @property
     def source(self) -> str | None:
@@ -75,8 +77,9 @@ def entries() -> tuple[RulebookEntry, ...]:
             rule.severity.value,
             rule.blame,
             _first_sentence(rule.page),
-            inspect.cleandoc(rule.page),
+            _page(rule.page, rule.code, rule.limits),
             rule.since,
+            limits=rule.limits,
         )
         for rule in rules()
     ] + [
@@ -93,6 +96,21 @@ def entries() -> tuple[RulebookEntry, ...]:
     ]
     order = list(FAMILIES)
     return tuple(sorted(found, key=lambda entry: (order.index(entry.code[0]), entry.code)))
+
+
+def _page(text: str, code: str, limits: tuple[Limit, ...]) -> str:
+    """A rule's page with a section about its limits before the sources."""
+    page = inspect.cleandoc(text)
+    if not limits:
+        return page
+    rows = "".join(f"| `{each.name}` | {each.text(each.default)} | {each.unit} | {each.meaning} |\n" for each in limits)
+    example = f"{limits[0].name}={limits[0].text(limits[0].default)}"
+    section = (
+        f"## Limits\n| limit | default | unit | reported if |\n|---|---|---|---|\n{rows}\n"
+        f"Set them with `--rule '{code}:{example}'`, or in the configuration file under `[rules.{code}]`.\n\n"
+    )
+    before, heading, sources = page.rpartition("## Sources")
+    return f"{before}{section}{heading}{sources}"
 
 
 def _first_sentence(page: str) -> str:

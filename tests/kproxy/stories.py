@@ -20,6 +20,7 @@
     tls client by=proxy reason=expired                   TLS with that side failed ("2 tls" of connection 2)
     schema 17 orders-value {"type": "record", ...}       an Avro schema that is registered (`a,b` for two subjects);
                                                          records are decoded then. Others: `... PROTOBUF syntax = ...`
+    rule C020:wait=2s                                    a limit of a rule, before anything else
     fail LookupError                                     a step of the inspection raises this exception
     close by=server how=reset                            the end of connection 1 ("2 close" of connection 2)
     close sent=8                                         the same; TCP had sent the last request 8 times, without an
@@ -55,6 +56,7 @@ from dissectors.wire.layout import Field, Layout, layout
 from kproxy.inspection.inspector import Inspector
 from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
+from kproxy.outputs.rule_limits import parse_limits
 from kproxy.proxy.tls.remedies import remedy
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import framed
@@ -98,6 +100,8 @@ class Teller:
         if found := re.fullmatch(r"\+(\d+)(us|ms|s|m)", line):
             self.at += int(found[1]) * _UNITS[found[2]]
             self.lines += self.inspector.tick(at=self.at)
+        elif found := re.fullmatch(r"rule (\S+)", line):
+            self.inspector = Inspector("story", limits=parse_limits([found[1]]))
         elif found := re.fullmatch(r"open (\d+)(.*)", line):
             self._open(int(found[1]), found[2])
         elif found := re.fullmatch(r"(\d*)\s*lose ([<>]) (\d+)(?: frames=(\d+))?( behind)?", line):

@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connections_by_client import ConnectionsByClient
-from dissectors.trackers.in_flight import OF_OLDEST, InFlight, describe
+from dissectors.trackers.in_flight import LATE_AFTER, OF_OLDEST, InFlight, describe
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.waits import wait_of
@@ -21,6 +21,7 @@ from dissectors.trackers.waits import wait_of
     events=(DeadlinePassed,),
     deadline=OF_OLDEST,
     needs=(ConnectionsByClient, InFlight, RebalanceTimeouts),
+    limits=(LATE_AFTER,),
     since="0.1",
     blame="broker",
 )

@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from dissectors.rules.offline import OFFLINE_RULES, OfflineRule
+from dissectors.rules.offline import FLEET_RULES, OfflineRule
 from kproxy.spark.derived.clusters import with_cluster
 
 Find = Callable[[DataFrame], DataFrame]
@@ -33,7 +33,7 @@ _FINDING_COLUMNS: Final = (
     "got",
     "connection_id",
 )
-_BY_CODE: Final = {rule.code: rule for rule in OFFLINE_RULES}
+_BY_CODE: Final = {rule.code: rule for rule in FLEET_RULES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ _FOUND: Final[dict[str, Fleet]] = {}
 
 
 def rule(code: str, *, hint: str) -> Callable[[Find], Find]:
-    """Register the function for a rule of `OFFLINE_RULES`: from rows of TABLE to rows of `finding_rows`."""
+    """Register the function for a rule of `FLEET_RULES`: from rows of TABLE to rows of `finding_rows`."""
 
     def register(find: Find) -> Find:
         known = _BY_CODE[code]

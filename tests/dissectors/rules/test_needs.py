@@ -53,7 +53,8 @@ def test_every_tracker_is_needed() -> None:
 
 
 def test_no_tracker_mentions_a_rule() -> None:
-    codes = {each.code for each in rules.rules()} | {each.name for each in rules.rules()}
+    names = {each.name for each in rules.rules() if "-" in each.name}  # `throttled` is a word, too
+    codes = {each.code for each in rules.rules()} | names
     for module in MODULES:
         words = set(re.findall(r"[\w-]+", inspect.getsource(module)))
         assert not words & codes, module.__name__

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from dissectors.rules.offline import OFFLINE_RULES
+from dissectors.rules.offline import FLEET_RULES
 from kproxy.spark.jobs.rules import rules
 from kproxy.spark.rules import rules as fleet_rules
 from kproxy.trace.lines import ErrorEntry, Line, TopicEntry
@@ -144,7 +144,7 @@ def test_the_worst_comes_first_in_the_shape_of_findings(spark: SparkSession) -> 
 
 
 def test_all_offline_rules_are_told() -> None:
-    assert {rule.code for rule in OFFLINE_RULES} == {each.rule.code for each in fleet_rules()}
+    assert {rule.code for rule in FLEET_RULES} == {each.rule.code for each in fleet_rules()}
 
 
 def test_a_function_that_is_not_named_as_its_rule_is_none() -> None:

@@ -1,0 +1,77 @@
+"""Limit: a threshold of a rule that users may set, and its value from text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+#: What a number may end with, by the unit of a limit.
+_FACTORS: Final[Mapping[str, Mapping[str, float]]] = {
+    "s": {"": 1, "s": 1, "ms": 1e-3, "m": 60, "h": 3600},
+    "%": {"": 1, "%": 1},
+    "bytes": {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30},
+}
+_EXAMPLES: Final = {"s": "5s or 500ms", "%": "90%", "bytes": "65536 or 1M"}
+_MOST: Final = {"s": 86_400.0, "%": 100.0}
+_ABSURD: Final = 1e12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limit:
+    """A threshold of one rule, which names it in its registration. Each is equal only to itself.
+
+    Attributes:
+        name: Unique in the rule: a word.
+        default: Its value if users set none.
+        unit: ``s``, ``%``, ``bytes``, or a noun in the plural for whole numbers, such as ``connections``.
+        meaning: When the rule reports something, as the end of a sentence.
+        least: The smallest valid value.
+    """
+
+    name: str
+    default: float
+    unit: str
+    meaning: str
+    least: float = 1
+
+    def parse(self, text: str) -> float:
+        """The value that a text has: ``20``, ``5s``, ``90%``, ``1M``.
+
+        Raises:
+            ValueError: It is invalid. The message is the end of a sentence: what is valid.
+        """
+        factors = _FACTORS.get(self.unit, {"": 1})
+        number = text.strip()
+        unit = next((each for each in sorted(factors, key=len, reverse=True) if each and number.endswith(each)), "")
+        try:
+            value = float(number.removesuffix(unit)) * factors[unit]
+        except ValueError:
+            value = math.nan
+        whole = self.unit in _FACTORS or value == value // 1
+        if not (whole and self.least <= value <= self.most):  # also false for NaN
+            raise ValueError(self._valid())
+        return value
+
+    @property
+    def most(self) -> float:
+        """The largest valid value."""
+        return _MOST.get(self.unit, _ABSURD)
+
+    def text(self, value: float) -> str:
+        """A value with its unit, as `parse` takes it."""
+        if self.unit in ("s", "%"):
+            return f"{value:g}{self.unit}"
+        return f"{value:.0f}"
+
+    def _valid(self) -> str:
+        upper = f" to {self.text(self.most)}" if self.unit in _MOST else " or more"
+        kind = "" if self.unit in ("s", "%") else f" {self.unit}"
+        return f"use {self.text(self.least)}{upper}{kind}, e.g. {_EXAMPLES.get(self.unit, self.text(self.default))}"
+
+
+#: The limits that users have set.
+Values = Mapping[Limit, float]
+NO_VALUES: Final[Values] = MappingProxyType({})

@@ -1,0 +1,121 @@
+"""S091: a consumer that commits after each record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.commit_habits import COMMITS, CommitHabits
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+
+RECORDS = Limit("records", 2, "records", "each moves offsets on by fewer records than this, on average")
+RATE = Limit("rate", 10, "commits", "and there are at least so many per second")
+
+#: One who commits what each fetch brought has no more to commit.
+_PER_FETCH = 2
+
+#: The least share of commits that move an offset; S092 is about the others.
+_MOVING = 0.9
+
+
+@rule(
+    "S091",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("OffsetCommit",),
+    needs=(CommitHabits,),
+    limits=(COMMITS, RECORDS, RATE),
+    since="0.1",
+    blame="client",
+)
+def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that consumers commit offsets once per poll, not once per record.
+
+    ## Why it matters
+    Each commit is a record in `__consumer_offsets`, replicated and compacted. A consumer that waits for each commit
+    processes one record per round trip.
+
+    ## Usual cause
+    A synchronous commit in the loop over the records, instead of after it. It rarely helps: after a crash, the records
+    since the last commit are processed again, so processing has to tolerate that anyway.
+
+    Reported only if the member's client got records in fewer than half as many Fetch responses.
+
+    ## Example
+    ```story
+    rule S091:commits=3
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 2}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 3}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 4}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    ```
+
+    ## Looks alike
+    A member that commits now and then, and one that commits many records each time:
+    ```story
+    rule S091:commits=3
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +1s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 2}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +1s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 3}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +1s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 4}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    ```
+    ```story
+    rule S091:commits=3
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 50}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 100}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 150}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 200}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_enable.auto.commit
+    https://docs.confluent.io/platform/current/clients/consumer.html#offset-management
+    """
+    window = connection.run.state(CommitHabits).window
+    if window is None or window.records <= 0 or window.moving < _MOVING * window.commits:
+        return
+    run, ns = connection.run, max(window.ns, 1)
+    if (
+        window.records < window.commits * run.limit(RECORDS)
+        and window.commits * SECOND >= run.limit(RATE) * ns
+        and window.fetches * _PER_FETCH < window.commits
+    ):
+        yield Problem(
+            f"{named(connection)} sent {window.commits} commits for {window.records} records of group {window.group!r}"
+            f" within {duration(ns)}",
+            hint="commit once per poll, after the loop over its records, or leave it to enable.auto.commit",
+            cause=window.group,
+        )

@@ -1,0 +1,96 @@
+"""S092: a consumer that commits the same offsets again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.commit_habits import CommitHabits
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+
+#: The largest share of commits that move an offset.
+_MOVING = 0.1
+
+RATE = Limit("rate", 2, "commits", "commits move no offset on, and there are at least so many per second")
+
+
+@rule(
+    "S092",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("OffsetCommit",),
+    needs=(CommitHabits,),
+    limits=(RATE,),
+    since="0.1",
+    blame="client",
+)
+def commits_without_progress(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports consumers that commit frequently without having read anything since their last commit.
+
+    ## Why it matters
+    Each commit is a record in `__consumer_offsets`, which is replicated and compacted, and a round trip for the
+    consumer. One that moves nothing is wasted.
+
+    ## Usual cause
+    A commit after each poll, also after those that returned no records. Or a consumer that does not get on: it reads
+    the same records again (S065 and others report the reason if it is visible). As many commits as `commits` of S091
+    are judged together.
+
+    ## Example
+    ```story
+    rule S091:commits=3
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    ```
+
+    ## Looks alike
+    Automatic commits repeat the offsets every few seconds:
+    ```story
+    rule S091:commits=3
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +5s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +5s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +5s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 7}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
+    """
+    window = connection.run.state(CommitHabits).window
+    if window is None or window.moving > _MOVING * window.commits:
+        return
+    ns = max(window.ns, 1)
+    if window.commits * SECOND >= connection.run.limit(RATE) * ns:
+        yield Problem(
+            f"{window.commits - window.moving} of {window.commits} commits that {named(connection)} sent for group"
+            f" {window.group!r} within {duration(ns)} moved no offset",
+            hint="commit only after a poll that returned records",
+            cause=window.group,
+        )

@@ -1,0 +1,99 @@
+"""S036: a client that a quota throttles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import client_key
+
+TOTAL = Limit("total", 5, "s", "the throttle times of a client's responses add up to so much", 0.001)
+WITHIN = Limit("within", 60, "s", "within this time")
+
+_MOST_CLIENTS = 10_000
+_MS = 1_000_000
+
+
+class _Throttled:
+    """Throttled responses of a client since a time (ns), and their throttle times in ms."""
+
+    def __init__(self) -> None:
+        self.since = self.count = self.total_ms = 0
+
+
+class _ThrottledClients(BoundedDict[tuple[str, str | None, str], _Throttled]):
+    """What was throttled, by client and server."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_CLIENTS)
+
+
+@rule(
+    "S036",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    only=FrameFlags.THROTTLED,
+    needs=(InFlight,),
+    limits=(TOTAL, WITHIN),
+    since="0.1",
+    blame="broker",
+)
+def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports clients that a quota throttled, and for how long in total.
+
+    ## Why it matters
+    A throttled client waits before its next request. It reports no error: it is only slow.
+
+    ## Usual cause
+    A quota for the client id or user (`producer_byte_rate`, `consumer_byte_rate`, `request_percentage`), or a default
+    one that nobody remembers. A client that sends many small requests exceeds `request_percentage`.
+
+    ## Example
+    ```story
+    > Produce v7 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 2500}
+    +3s
+    > Produce v7 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 2600}
+    ```
+
+    ## Looks alike
+    A burst that is throttled once, for a moment:
+    ```story
+    > Produce v7 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 2500}
+    +2m
+    > Produce v7 {"acks": 1, "topic_data": []}
+    < {"throttle_time_ms": 2600}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#design_quotas
+    """
+    answered, run = connection.state(InFlight).answered, connection.run
+    if answered is None or not answered.throttle_ms:
+        return
+    seen, client = run.state(_ThrottledClients), (*client_key(connection), connection.server)
+    row = seen.touch(client, _Throttled)
+    if row.count == 0 or event.at - row.since > run.limit(WITHIN) * SECOND:
+        row.since, row.count, row.total_ms = event.at, 0, 0
+    row.count += 1
+    row.total_ms += answered.throttle_ms
+    if row.total_ms >= run.limit(TOTAL) * 1000:
+        del seen[client]
+        yield Problem(
+            f"{connection.server} throttled {named(connection)} in {row.count} responses within"
+            f" {duration(event.at - row.since)}, for {duration(row.total_ms * _MS)} in total",
+            hint="raise the client's quota (kafka-configs --entity-type clients or users), or reduce its load",
+            cause=str(client),
+        )

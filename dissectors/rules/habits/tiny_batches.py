@@ -1,0 +1,120 @@
+"""R026: a producer that sends records one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.produce_habits import REQUESTS, SHARE, ProduceHabits
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+RATE = Limit("rate", 200, "records", "and there are so many records per second for each partition")
+FLUSH_RATE = Limit(
+    "flush_rate", 10, "records", "the same for a producer that waits for each response before it sends more"
+)
+
+#: What a linger time should collect, and the default of Kafka 4.0.
+_COLLECTED, _LINGER_MS = 5, 5
+
+#: A producer that awaits each response sends almost all requests when it awaits none, and soon after the last response:
+#: half of the time or more it waits, or the mean time until it sends again is less than this (ns).
+_ALONE, _BUSY, _SOON = 0.9, 0.5, 1_000_000
+
+#: Frames that arrive together have the same time.
+_SHORTEST = 1_000_000
+
+
+@rule(
+    "R026",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=FrameFlags.IRREGULAR,
+    needs=(ProduceHabits,),
+    limits=(REQUESTS, SHARE, RATE, FLUSH_RATE),
+    since="0.1",
+    blame="client",
+)
+def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that producers batch records: one record per request at a high rate wastes most of the broker's time.
+
+    ## Why it matters
+    A request costs the broker about as much with one record as with a hundred. A producer that waits for each response
+    sends one record per round trip, however fast the broker is.
+
+    ## Usual cause
+    A call of `flush`, or a wait for the result, after each record; or `linger.ms=0` (the default of Java clients before
+    Kafka 4.0) at a rate at which a few milliseconds would collect several records. The finding says which.
+
+    ## Example
+    ```story
+    rule R026:requests=4
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "1"}]}]}]}]}
+    < {"responses": []}
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "2"}]}]}]}]}
+    +8ms
+    < {"responses": []}
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "3"}]}]}]}]}
+    +8ms
+    < {"responses": []}
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "4"}]}]}]}]}
+    < {"responses": []}
+    ```
+
+    ## Looks alike
+    A producer that has a record only now and then, which no setting could batch:
+    ```story
+    rule R026:requests=4
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "1"}]}]}]}]}
+    < {"responses": []}
+    +500ms
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "2"}]}]}]}]}
+    < {"responses": []}
+    +500ms
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "3"}]}]}]}]}
+    < {"responses": []}
+    +500ms
+    > Produce v9 {"acks": -1, "topic_data": [
+      {"name": "t", "partition_data": [{"records": [{"records": [{"value": "4"}]}]}]}]}
+    < {"responses": []}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_linger.ms
+    https://kafka.apache.org/documentation/#producerconfigs_batch.size
+    """
+    window = connection.state(ProduceHabits).window
+    if window is None:
+        return
+    ns = max(window.ns, _SHORTEST)
+    rate = window.requests * SECOND / ns / window.places
+    is_soon = window.idle_ns <= max((1 - _BUSY) * ns, _SOON * window.requests)
+    waits = window.alone >= _ALONE * (window.singles - 1) and is_soon
+    if rate < connection.run.limit(FLUSH_RATE if waits else RATE):
+        return
+    places = f"to {window.places} partition{'s' if window.places > 1 else ''}"
+    linger = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
+    how = ", each sent only after the response to the one before" if waits else ""
+    yield Problem(
+        f"{named(connection)} sent {window.singles} of {window.requests} Produce requests within {duration(ns)} with"
+        f" one record each, {places}{how}",
+        hint="do not flush or wait for the result after each record: send several, then wait once"
+        if waits
+        else f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more",
+        cause="flush" if waits else "linger",
+    )

@@ -1,0 +1,15 @@
+"""Names of clients in findings about their habits."""
+
+from __future__ import annotations
+
+from dissectors.connections.addresses import host_of
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import LONGEST_NAME
+
+
+def named(connection: ConnectionState) -> str:
+    """The client of a connection, as the subject of a sentence: ``client 'app' at 10.0.0.9``."""
+    name = connection.client_id
+    return f"client {name[:LONGEST_NAME]!r} at {host_of(connection.client)}" if name else (
+        f"a client without an id at {host_of(connection.client)}"
+    )  # fmt: skip

@@ -1,0 +1,73 @@
+"""CommitHabits: how many records lie between the offset commits of a member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.limits import Limit
+from dissectors.trackers import tracker
+from dissectors.trackers.commits import Commits
+from dissectors.trackers.fetches import FetchesWithRecords
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import client_key
+
+_MOST_MEMBERS = 10_000
+
+COMMITS: Final = Limit("commits", 100, "commits", "of so many commits in a row of a member", 2)
+
+
+class CommitWindow(NamedTuple):
+    """Consecutive commits of a member.
+
+    `moving` is how many of them moved offsets, `records` by how many in total, and `ns` the time from first to last.
+    `fetches` is the number of Fetch responses with records that its client got in that time.
+    """
+
+    group: str
+    commits: int
+    moving: int
+    records: int
+    ns: int
+    fetches: int
+
+
+@dataclass(slots=True)
+class _Count:
+    since: int
+    fetches: int
+    commits: int = 0
+    moving: int = 0
+    records: int = 0
+
+
+@tracker(events=(ResponseReceived,), apis=("OffsetCommit",), needs=(Commits, FetchesWithRecords))
+class CommitHabits:
+    """`window` is complete with the latest OffsetCommit response; otherwise it is None."""
+
+    def __init__(self) -> None:
+        self.window: CommitWindow | None = None
+        self._counts: BoundedDict[tuple[str, str, tuple[str, str | None]], _Count] = BoundedDict(_MOST_MEMBERS)
+
+    def observe(self, event: ResponseReceived, connection: ConnectionState) -> None:
+        """Count a commit that was accepted."""
+        self.window = None
+        asked, advance = event.request_body, connection.run.state(Commits).advance
+        if asked is None or advance is None:
+            return
+        client = client_key(connection)
+        group = asked.get("group_id") or ""
+        key = group, asked.get("member_id") or "", client
+        fetched = connection.run.state(FetchesWithRecords).of(client).count
+        count = self._counts.touch(key, lambda: _Count(event.at, fetched))
+        count.commits += 1
+        if advance:
+            count.moving += 1
+            count.records += advance
+        if count.commits >= connection.run.limit(COMMITS):
+            self.window = CommitWindow(
+                group, count.commits, count.moving, count.records, event.at - count.since, fetched - count.fetches
+            )
+            del self._counts[key]

@@ -1,0 +1,139 @@
+"""ProduceHabits: how a connection sends records: how many in a request, after what, and whether compressed."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, NamedTuple
+
+from dissectors.connections.events import RequestReceived
+from dissectors.limits import Limit
+from dissectors.messages.topic_records import PartitionRecords, topic_records
+from dissectors.records.batch import HEADER
+from dissectors.trackers import tracker
+from dissectors.trackers.in_flight import InFlight
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+REQUESTS: Final = Limit("requests", 100, "requests", "of so many Produce requests in a row on a connection", 2)
+SHARE: Final = Limit("share", 90, "%", "at least this share has only one record")
+BYTES: Final = Limit("bytes", 1 << 20, "bytes", "a connection has sent so many bytes of uncompressed batches", 4)
+ACKS_0: Final = Limit("requests", 100, "requests", "so many Produce requests in a row have acks=0")
+
+#: The number of batches of which a part is compressed as a sample, and the largest part.
+_SAMPLES, _SAMPLE_SIZE = 4, 16 << 10
+
+_IRREGULAR = FrameFlags.IRREGULAR.value
+_CODEC = 7
+_NOWHERE: Final[tuple[str, int | None]] = ("", None)
+
+
+class ProduceWindow(NamedTuple):
+    """Consecutive Produce requests of a connection.
+
+    `singles` have one record, `places` is the number of their partitions, `alone` is how many of them were sent while
+    no response was awaited, and `idle_ns` is the time before them in which none was. `ns` is the time from the first
+    request to the last.
+    """
+
+    requests: int
+    singles: int
+    places: int
+    ns: int
+    alone: int
+    idle_ns: int
+
+
+class Uncompressed(NamedTuple):
+    """The bytes of uncompressed batches, and those of samples before and after compression."""
+
+    sent: int
+    before: int
+    after: int
+
+
+@tracker(events=(RequestReceived,), apis=("Produce",), needs=(InFlight,), per="connection")
+class ProduceHabits:
+    """What a connection's Produce requests have in common.
+
+    With the latest request, `window` is complete, `uncompressed` is known, or `unacknowledged` requests in a row have
+    acks=0; otherwise they are None or 0. Such a frame is flagged as irregular.
+    """
+
+    def __init__(self) -> None:
+        self.window: ProduceWindow | None = None
+        self.uncompressed: Uncompressed | None = None
+        self.unacknowledged = 0
+        self._size = self._requests = self._singles = self._alone = self._since = self._idle = 0
+        self._places: set[tuple[str, int | None]] = set()
+        self._acks_0 = self._most_acks_0 = 0
+        self._plain = self._samples = self._before = self._after = 0
+        self._next_sample = 0
+
+    def observe(self, event: RequestReceived, connection: ConnectionState) -> None:
+        """Count a request, and what it sends."""
+        self.window, self.uncompressed, self.unacknowledged = None, None, 0
+        count, place = 0, _NOWHERE
+        for topic in topic_records(event.message):
+            for records in topic.partitions:
+                batch = records.batch
+                if batch is not None:
+                    count += batch.records_count
+                    place = topic.key, records.partition
+                    if not batch.attributes & _CODEC:
+                        self._plain += batch.end
+                        if self._plain >= self._next_sample and self._samples < _SAMPLES:
+                            self._sample(records, connection)
+        if self._requests == 0:
+            self._since, self._size = event.at, int(connection.run.limit(REQUESTS))
+        self._requests += 1
+        if count == 1:
+            self._count_single(place, event.at, connection)
+        if event.expects_response:
+            self._acks_0 = 0
+        else:
+            self._count_acks_0(connection)
+        if self._requests >= self._size:
+            self._complete(event.at, connection)
+
+    def _count_single(self, place: tuple[str, int | None], at: int, connection: ConnectionState) -> None:
+        self._singles += 1
+        self._places.add(place)
+        flight = connection.state(InFlight)
+        if len(flight.waiting) == 1 and flight.answered is not None:
+            self._alone += 1
+            self._idle += at - max(flight.answered.at, self._since)
+
+    def _complete(self, at: int, connection: ConnectionState) -> None:
+        if self._singles * 100 >= self._requests * connection.run.limit(SHARE):
+            self.window = ProduceWindow(
+                self._requests, self._singles, len(self._places), at - self._since, self._alone, self._idle
+            )
+            connection.flags |= _IRREGULAR
+        self._requests = self._singles = self._alone = self._idle = 0
+        self._places.clear()
+
+    def _count_acks_0(self, connection: ConnectionState) -> None:
+        if self._acks_0 == 0:
+            self._most_acks_0 = int(connection.run.limit(ACKS_0))
+        self._acks_0 += 1
+        if self._acks_0 == self._most_acks_0:
+            self.unacknowledged = self._acks_0
+            connection.flags |= _IRREGULAR
+
+    def _sample(self, records: PartitionRecords, connection: ConnectionState) -> None:
+        """Compress a part of a batch. It happens a few times on a connection."""
+        most = int(connection.run.limit(BYTES))
+        if self._next_sample == 0:  # the first batch may be a small one
+            self._next_sample = most // _SAMPLES
+            if self._plain < self._next_sample:
+                return
+        assert records.data is not None
+        part = bytes(records.data[HEADER.size : HEADER.size + _SAMPLE_SIZE])
+        self._before += len(part)
+        self._after += len(zlib.compress(part, 1))
+        self._samples += 1
+        self._next_sample = most * (self._samples + 1) // _SAMPLES
+        if self._plain >= most and self._samples > 1:  # one large batch is no habit
+            self._samples = _SAMPLES
+            self.uncompressed = Uncompressed(self._plain, self._before, self._after)
+            connection.flags |= _IRREGULAR

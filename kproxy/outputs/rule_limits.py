@@ -1,0 +1,51 @@
+"""Limits of rules that users set: ``--rule 'C018:connections=50,within=60s'``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from kproxy.errors import UserError
+
+if TYPE_CHECKING:
+    from dissectors.limits import Limit
+    from kproxy.outputs.rulebook import RulebookEntry
+
+OPTION: Final = "--rule"
+
+
+def parse_limits(given: Iterable[str]) -> dict[Limit, float]:
+    """The values of limits; later ones replace earlier ones.
+
+    Raises:
+        UserError: A rule or limit is unknown, or a value is invalid.
+    """
+    return {limit: value for text in given for limit, value in _of_rule(text)}
+
+
+def _of_rule(text: str) -> Iterable[tuple[Limit, float]]:
+    from kproxy.outputs import rulebook  # it imports all rules
+
+    name, _, settings = text.partition(":")
+    rule = rulebook.find(name.strip())
+    if rule is None:
+        raise UserError(f"{OPTION} {text}: {rulebook.unknown(name)}")
+    if not rule.limits:
+        raise UserError(f"{OPTION} {text}: {rule.code} has no limits; kproxy rules {rule.code} has its page")
+    for setting in settings.split(","):
+        word, equals, value = setting.partition("=")
+        if not equals:
+            raise UserError(f"{OPTION} {text}: use CODE:LIMIT=VALUE, e.g. {_example(rule)}")
+        limit = next((each for each in rule.limits if each.name == word.strip().lower()), None)
+        if limit is None:
+            known = ", ".join(each.name for each in rule.limits)
+            raise UserError(f"{OPTION} {text}: {rule.code} has no limit {word.strip()!r}; it has {known}")
+        try:
+            yield limit, limit.parse(value)
+        except ValueError as error:
+            raise UserError(f"{OPTION} {text}: invalid {limit.name} {value.strip()!r}: {error}") from None
+
+
+def _example(rule: RulebookEntry) -> str:
+    limit = rule.limits[0]
+    return f"{rule.code}:{limit.name}={limit.text(limit.default)}"
