@@ -40,6 +40,7 @@ EARLY_RESPONSES = 20
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
 _STARVED, _REPEATED, _EMPTY = FrameFlags.STARVED.value, FrameFlags.REPEATED.value, FrameFlags.EMPTY.value
+_HELD = FrameFlags.HELD.value
 
 
 def requested_partitions(
@@ -66,6 +67,20 @@ def end_field(asked: Mapping[str, Any]) -> str:
 def is_read_committed(asked: Mapping[str, Any]) -> bool:
     """Whether the consumer reads committed transactions only."""
     return bool(asked.get("isolation_level") == _READ_COMMITTED)
+
+
+def is_held(row: Mapping[str, Any]) -> bool:
+    """Whether a partition of a response has no records for a read_committed consumer, but records above them."""
+    stable = row.get("last_stable_offset", -1)
+    return bool(0 <= stable < row.get("high_watermark", -1)) and not row.get("records") and not row.get("error_code")
+
+
+def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
+    """The partitions of a response without records below an open transaction, each with its values."""
+    for topic in body.get("responses") or ():
+        for each in topic.get("partitions") or ():
+            if is_held(each):
+                yield (topic_of(topic), each.get("partition_index", 0)), each
 
 
 def opens_session(asked: Mapping[str, Any]) -> bool:
@@ -108,7 +123,7 @@ class _Session:
     apis=("Fetch",),
     broken=True,
     per="connection",
-    flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY,
+    flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY | FrameFlags.HELD,
 )
 class Fetches:
     """The fetches of one connection.
@@ -211,6 +226,8 @@ class Fetches:
                 session.answer(_ends(asked, body))
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
+            if topics and is_read_committed(asked) and any(True for _ in held_partitions(body)):
+                connection.flags |= _HELD
             if self._returns_early(event, asked, body):
                 connection.flags |= _IRREGULAR
         else:
@@ -257,6 +274,8 @@ class Fetches:
                         or (filters and _has_unstable(records))
                     ):
                         connection.flags |= _IRREGULAR
+                elif filters and is_held(records.row):
+                    connection.flags |= _HELD
         self._batches = frozenset(batches)
         self._repeats = not before.isdisjoint(batches)
         if self._repeats:
