@@ -131,7 +131,8 @@ class Fetches:
     In a session (version 7 and later) a request contains only the partitions whose offset changed, and a response only
     those with news. `is_empty`: the latest response has no records. `refused`: its partitions with an error.
     `unused_sessions`: the number of consecutive sessions that were opened and not used. `early`: the number of
-    consecutive empty responses for which the broker has not waited, since `early_since` (ns).
+    consecutive empty responses for which the broker has not waited, since `early_since` (ns). `answered_at`: when
+    the latest response came.
 
     Source: KIP-227.
     """
@@ -140,7 +141,7 @@ class Fetches:
         self.is_empty = False
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
-        self.early = self.early_since = 0
+        self.early = self.early_since = self.answered_at = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
         self._with_records = 0
         self._repeats = False
@@ -185,6 +186,10 @@ class Fetches:
             if place in offsets and end > offsets[place]
         }
 
+    def waits_at(self, place: TopicPartition, end: int) -> bool:
+        """Whether a session is at an end offset that is, as far as it knows, still the end of the partition."""
+        return any(each.offsets.get(place) == end == each.ends.get(place) for each in self._sessions.values())
+
     def _update_session(self, request: Message) -> None:
         body = request.body
         session_id = body.get("session_id", 0)
@@ -201,7 +206,7 @@ class Fetches:
             del self._sessions[session_id]
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        self.is_empty, self.refused = False, []
+        self.is_empty, self.refused, self.answered_at = False, [], event.at
         message, asked = event.message, event.request_body
         if message is None or event.damaged or not message.well_formed:
             return

@@ -15,7 +15,7 @@ from dissectors.records.record_checks import SEQUENCES, BatchSpan
 from dissectors.trackers import tracker
 from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import APIS, Transactions
+from dissectors.trackers.transactions import APIS, OpenTransactions
 from dissectors.trackers.triggers import FrameFlags
 
 _MOST_TRACKS = 10_000
@@ -84,7 +84,7 @@ class _ProducerTrack:
     events=(RequestReceived, ResponseReceived, BytesSkipped, ConnectionEnded),
     apis=("Produce", *APIS),
     broken=True,
-    keeps=(Transactions,),
+    keeps=(OpenTransactions,),
     flags=FrameFlags.RESENT | FrameFlags.EMPTY | FrameFlags.RAISED,
 )
 class Producers:
@@ -112,10 +112,10 @@ class Producers:
         """Track sent batches and their outcomes, and transactions."""
         self.resent, self.refused, self.answered = [], [], None
         if isinstance(event, BytesSkipped):
-            connection.run.state(Transactions).lost(connection)
+            connection.run.state(OpenTransactions).lost(connection)
             return
         if isinstance(event, ConnectionEnded):
-            connection.run.state(Transactions).closed(event, connection)
+            connection.run.state(OpenTransactions).closed(event, connection)
             return
         message = event.message
         well_formed = message is not None and message.well_formed and not event.damaged
@@ -139,7 +139,7 @@ class Producers:
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message = event.message
         if message.api != "Produce":
-            connection.run.state(Transactions).observe(event, connection)
+            connection.run.state(OpenTransactions).observe(event, connection)
             return
         event.attempt = attempt = Attempt(event.at)
         server = connection.server
@@ -164,7 +164,7 @@ class Producers:
         return max(sent, default=0)
 
     def _begin(self, event: RequestReceived, connection: ConnectionState) -> None:
-        transactions, name = connection.run.state(Transactions), event.message.body.get("transactional_id")
+        transactions, name = connection.run.state(OpenTransactions), event.message.body.get("transactional_id")
         for place, batch in self._begun:
             if name:
                 transactions.wrote(name, (batch.producer_id, batch.producer_epoch), place, event.at, connection)
@@ -220,7 +220,7 @@ class Producers:
             return
         if message.api != "Produce":
             if well_formed:
-                connection.run.state(Transactions).observe(event, connection)
+                connection.run.state(OpenTransactions).observe(event, connection)
                 if message.api == "InitProducerId" and not message.body.get("error_code"):
                     self._assigned_ids[message.body.get("producer_id", -1)] = event.at
             return

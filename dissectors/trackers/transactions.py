@@ -71,7 +71,7 @@ class TransactionalProducer:
         return None if self.begun_at is None or not self.timeout_ms else self.begun_at + self.timeout_ms * _MS
 
 
-class Transactions:
+class OpenTransactions:
     """The transactional producers of a run, by transactional id. The tracker `Producers` passes events.
 
     A transaction is open from the first partition or group that the coordinator adds, or from the first batch of an

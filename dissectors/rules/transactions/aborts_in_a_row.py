@@ -12,7 +12,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_texts import producer_text
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import Transactions
+from dissectors.trackers.transactions import OpenTransactions
 
 #: Reported at so many aborts without a commit between them.
 THRESHOLD = 5
@@ -23,7 +23,7 @@ THRESHOLD = 5
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("EndTxn",),
-    needs=(Transactions,),
+    needs=(OpenTransactions,),
     since="0.1",
     blame="client",
 )
@@ -73,7 +73,7 @@ def aborts_in_a_row(event: ResponseReceived, connection: ConnectionState) -> Ite
     """
     message = event.message
     name = transactional_id(event.request.message) if event.request is not None else None
-    producer = connection.run.state(Transactions).producers.get(name or "")
+    producer = connection.run.state(OpenTransactions).producers.get(name or "")
     if message is None or producer is None or errors(message) or producer.aborts != THRESHOLD:
         return
     yield Problem(

@@ -13,7 +13,7 @@ from dissectors.schemas import error_name
 from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import APIS, Transactions, named_client, producer_of
+from dissectors.trackers.transactions import APIS, OpenTransactions, named_client, producer_of
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
 from dissectors.wire.paths import parts
@@ -27,7 +27,7 @@ _FENCING = (Error.INVALID_PRODUCER_EPOCH, Error.PRODUCER_FENCED)
     events=(ResponseReceived,),
     apis=("Produce", *APIS),
     only=FrameFlags.REFUSED,
-    needs=(Transactions,),
+    needs=(OpenTransactions,),
     since="0.1",
     blame="client",
 )
@@ -76,7 +76,7 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     name = transactional_id(request.message) or request.message.body.get("transactional_id")
     if found is None or not name:
         return
-    owner, epoch = connection.run.state(Transactions).producers.get(name), producer_of(request.message)
+    owner, epoch = connection.run.state(OpenTransactions).producers.get(name), producer_of(request.message)
     if owner is None or owner.initialized_at is None or epoch is None:
         return
     if epoch[0] == owner.producer_id and epoch[1] >= owner.epoch:

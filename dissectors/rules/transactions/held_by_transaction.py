@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, ResponseReceived
@@ -13,17 +14,18 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_texts import is_idle, producer_text, state_text
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.fetches import Fetches, held_partitions, is_follower, is_read_committed
-from dissectors.trackers.partitions import TopicPartition, label, topic_of
+from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import Transactions
+from dissectors.trackers.transactions import OpenTransactions
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _CODE = "T001"
-_MOST_PARTITIONS = 1_000
+_MOST_CONNECTIONS = 10_000
+_MOST_PARTITIONS = 100
 
-#: The last stable offset stands still for so long; and from then on, the times between checks.
+#: The last stable offset stands still for so long; so long is the time between checks afterwards, too.
 _STILL = 20 * SECOND
 #: A consumer that was not answered within this time does not wait.
 _RECENT = 10 * SECOND
@@ -31,21 +33,24 @@ _RECENT = 10 * SECOND
 _ABORTED_WITHIN = 20 * SECOND
 
 
-class _Held(NamedTuple):
-    """A partition at whose last stable offset a consumer waits, with the high watermarks then and now."""
+@dataclass(slots=True)
+class _Held:
+    """A last stable offset at which a consumer waits: since when, the latest high watermark, and the next check."""
 
     stable: int
-    first_end: int
     end: int
     since: int
-    seen_at: int
+    due: int
 
 
 class _HeldPartitions:
-    """The partitions at which consumers wait, by connection."""
+    """The partitions at which consumers wait, by connection. A last stable offset never goes back.
+
+    Two responses with the same one, however far apart, show that it has not moved between them.
+    """
 
     def __init__(self) -> None:
-        self.by_connection: BoundedDict[str, dict[TopicPartition, _Held]] = BoundedDict(_MOST_PARTITIONS)
+        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _Held]] = BoundedDict(_MOST_CONNECTIONS)
 
 
 @rule(
@@ -55,7 +60,7 @@ class _HeldPartitions:
     apis=("Fetch",),
     only=FrameFlags.HELD,
     also=(Trigger((DeadlinePassed, ConnectionEnded)),),
-    needs=(Fetches, Producers, Transactions),
+    needs=(Fetches, Producers, OpenTransactions),
     since="0.1",
     blame="client",
 )
@@ -89,6 +94,20 @@ def held_by_transaction(
     < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 5, "records": ""}]}]}
     +3s
     > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 5, "records": ""}]}]}
+    ```
+
+    In a fetch session, the broker does not repeat unchanged partitions:
+    ```story
+    > Fetch v12 {"isolation_level": 1, "session_epoch": 0,
+      "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"session_id": 7, "responses": [
+      {"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
+    +18s
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}
+    < {"session_id": 7}
+    +3s
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 2}
     ```
 
     ## Looks alike
@@ -120,73 +139,64 @@ def held_by_transaction(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-664%3A+Provide+tooling+to+detect+and+abort+hanging+transactions
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
-    state = connection.run.state(_HeldPartitions).by_connection
+    state, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
     if isinstance(event, ConnectionEnded):
-        for place in state.pop(connection.connection_id, {}):
-            connection.met(_CODE, (connection.connection_id, place))
-    elif isinstance(event, DeadlinePassed):
-        held = state.get(connection.connection_id, {}).get(event.about)
-        if held is not None and event.at - held.seen_at < _RECENT:
-            problem, again = _problem(event.about, held, event.at, connection)
-            if again is not None:
-                connection.expect(_CODE, (connection.connection_id, event.about), by=again, about=event.about)
-            yield problem
-    else:
-        _update(event, connection, state)
-    if state:
-        connection.run.subscribe(_CODE)
-    else:
-        connection.run.unsubscribe(_CODE)
-
-
-def _update(
-    event: ResponseReceived, connection: ConnectionState, state: BoundedDict[str, dict[TopicPartition, _Held]]
-) -> None:
-    """Compare the partitions of a response with those at which the consumer has waited before."""
-    message, asked, key = event.message, event.request_body, connection.connection_id
-    if message is None or asked is None or is_follower(asked) or not is_read_committed(asked):
-        return
-    before = state.pop(key, {})
-    now = {place: each for place, each in held_partitions(message.body) if each.get("last_stable_offset", -1) >= 0}
-    offsets = connection.state(Fetches).offsets(event.request)
-    held: dict[TopicPartition, _Held] = {}
-    answered = {(topic_of(topic), each.get("partition_index", 0)) for topic in message.body.get("responses") or ()
-                for each in topic.get("partitions") or ()} if before else ()  # fmt: skip
-    for place, each in before.items():
-        if place in offsets and place not in answered:  # a session leaves out what has not changed
-            held[place] = each._replace(seen_at=event.at)
-        elif place not in now or now[place]["last_stable_offset"] != each.stable:
+        for place in state.pop(key, ()):
             connection.met(_CODE, (key, place))
-    for place, row in now.items():
-        stable, end = row["last_stable_offset"], row.get("high_watermark", -1)
-        known = before.get(place)
-        if offsets.get(place) != stable:
-            connection.met(_CODE, (key, place))
-        elif known is not None and known.stable == stable:
-            held[place] = known._replace(end=end, seen_at=event.at)
-        elif len(held) < _MOST_PARTITIONS:
-            held[place] = _Held(stable, end, end, event.at, event.at)
-            connection.expect(_CODE, (key, place), by=event.at + _STILL, about=place)
-    if held:
-        state[key] = held
+    elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
+        place, fetches = event.about, connection.state(Fetches)
+        held = state.get(key, {}).get(place)
+        if held is not None and fetches.waits_at(place, held.stable) and event.at - fetches.answered_at < _RECENT:
+            yield _checked(place, held, event.at, connection)
+    elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
+        offsets = connection.state(Fetches).offsets(event.request)
+        for place, row in held_partitions(event.message.body):
+            if is_read_committed(event.request_body) and offsets.get(place) == row["last_stable_offset"]:
+                held = _seen(place, row, event.at, connection, state)
+                if event.at >= held.due:
+                    yield _checked(place, held, event.at, connection)
 
 
-def _problem(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> tuple[Problem, int | None]:
-    """What holds a partition, and when to check again."""
+def _seen(
+    place: TopicPartition,
+    row: Mapping[str, Any],
+    at: int,
+    connection: ConnectionState,
+    state: BoundedDict[str, BoundedDict[TopicPartition, _Held]],
+) -> _Held:
+    """Note that a consumer waits at a last stable offset."""
+    stable, end = row["last_stable_offset"], row["high_watermark"]
+    places = state.touch(connection.connection_id, lambda: BoundedDict(_MOST_PARTITIONS))
+    held = places.get(place)
+    if held is None or held.stable != stable:
+        held = places[place] = _Held(stable, end, at, at + _STILL)
+        connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
+    held.end = end
+    return held
+
+
+def _checked(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+    """The problem of a partition, which is checked again later."""
+    held.due = at + _STILL
+    connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
+    return _problem(place, held, at, connection)
+
+
+def _problem(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+    """What holds a partition."""
     where, lag = label(place, connection), held.end - held.stable
     text = (
         f"{where}: read_committed consumers wait at {held.stable} with {counted(lag, 'more record')} up to the high "
         f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
     )
-    holders = connection.run.state(Transactions).holders(place, connection)
+    holders = connection.run.state(OpenTransactions).holders(place, connection)
     if not holders:
-        problem = Problem(
+        return Problem(
             f"{text}: a transaction holds it whose producer was not observed here",
             hint="find the producer with kafka-transactions.sh describe-producers, or find-hanging if its coordinator "
             "does not know the transaction; abort ends a hanging one",
             once_per=(where, held.stable),
         )
-        return problem, None
     holder = holders[0]
     expires = holder.expires_at
     overdue = expires is not None and at >= expires + _ABORTED_WITHIN
@@ -202,11 +212,10 @@ def _problem(place: TopicPartition, held: _Held, at: int, connection: Connection
         )
     else:
         hint = "commit more often: consumers that read committed records get them only then"
-    problem = Problem(
+    return Problem(
         f"{text}: the transaction of {producer_text(holder)} holds it; it {state_text(holder, at, connection)}",
         hint=hint,
         severity=Severity.WARNING if overdue or is_idle(holder, at, connection) else Severity.INFO,
         blame="broker" if overdue else "client",
         once_per=(where, held.stable, holder.name, overdue, is_idle(holder, at, connection)),
     )
-    return problem, None if overdue else at + _STILL

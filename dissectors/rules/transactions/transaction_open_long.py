@@ -80,7 +80,7 @@ def transaction_open_long(event: DeadlinePassed, connection: ConnectionState) ->
 
     ## Sources
     https://kafka.apache.org/documentation/#producerconfigs_transaction.timeout.ms
-    https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+Transactions+Server-Side+Defense
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-890%3A+OpenTransactions+Server-Side+Defense
     """
     producer, begun_at = event.about
     if producer.begun_at != begun_at:
