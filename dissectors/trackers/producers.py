@@ -170,6 +170,11 @@ class Producers:
                 transactions.wrote(name, (batch.producer_id, batch.producer_epoch), place, event.at, connection)
         self._begun = []
 
+    def _refuse(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
+        if name := request.message.body.get("transactional_id"):
+            code = self.refused[0].code
+            connection.run.state(OpenTransactions).refuse(name, request.message, code, event.at, connection)
+
     def _track(
         self, server: str, place: TopicPartition, batch: BatchSpan, attempt: Attempt, where: tuple[str | int, ...]
     ) -> None:
@@ -228,6 +233,8 @@ class Producers:
             connection.flags |= _EMPTY
         if well_formed and connection.flags & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
+        if self.refused and event.request is not None:
+            self._refuse(event, event.request, connection)
         self.answered = attempt = None if event.request is None else event.request.attempt
         if attempt is not None:
             attempt.answered = True

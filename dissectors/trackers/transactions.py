@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from dissectors import schemas
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.messages.message import Message
@@ -24,8 +25,20 @@ _MS = 1_000_000
 OPEN_TOO_LONG: Final = "transaction open"
 SHARE: Final = 0.75
 
+#: After an error that waiting does not end, a transaction is checked once more: a deadline by this name.
+NOT_ENDED: Final = "transaction not ended"
+_ENDS_WITHIN = 20_000 * _MS
+
 #: The APIs by which a client coordinates its transactions; records are observed by `Producers`.
 APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+
+
+class Refusal(NamedTuple):
+    """An error that a producer got from an API."""
+
+    api: str
+    code: int
+    at: int
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +48,7 @@ class TransactionalProducer:
     `client` is its name and address, `key` its host and client id. `begun_at` is None while no transaction is open.
     `timeout_ms` is 0 and `initialized_at` None if InitProducerId was not observed. `aborts` counts those in a row.
     `gone_at`: when the last of its connections ended.
+    `refused`: the first error since then that only an abort or InitProducerId ends.
     """
 
     name: str
@@ -47,6 +61,7 @@ class TransactionalProducer:
     begun_at: int | None = None
     last_at: int = 0
     gone_at: int | None = None
+    refused: Refusal | None = None
     aborts: int = 0
     aborts_since: int = 0
     partitions: BoundedDict[TopicPartition, int] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
@@ -61,7 +76,7 @@ class TransactionalProducer:
 
     def ended(self) -> None:
         """Note that no transaction is open."""
-        self.begun_at = None
+        self.begun_at = self.refused = None
         self.partitions.clear()
         self.groups.clear()
 
@@ -122,10 +137,22 @@ class OpenTransactions:
             known = self.producers.get(name)
             if known is not None and producer_of(request.message) == (known.producer_id, known.epoch):
                 known.used(event.at, connection)
-        elif event.message is not None and not errors(event.message):
+        elif event.message is not None and (found := errors(event.message)):
+            self.refuse(name, request.message, found[0].code, event.at, connection)
+        elif event.message is not None:
             self._succeeded(
                 event.message.api or "", name, (request.message.body, event.message.body), event, connection
             )
+
+    def refuse(self, name: str, request: Message, code: int, at: int, by: ConnectionState) -> None:
+        """Note an error that a producer got. The next request cannot succeed if it may not be repeated."""
+        producer, error = self.producers.get(name), schemas.error(code)
+        if producer is None or producer.begun_at is None or producer.refused is not None:
+            return
+        if error is None or error.retriable or producer_of(request) != (producer.producer_id, producer.epoch):
+            return
+        producer.refused = Refusal(request.api or "", code, at)
+        by.expect(NOT_ENDED, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
 
     def _succeeded(
         self,
