@@ -173,7 +173,6 @@ class OpenTransactions:
             producer.timeout_ms, producer.initialized_at = asked.get("transaction_timeout_ms", 0), event.at
         elif api == "EndTxn":
             producer.ended()
-            connection.met(OPEN_TOO_LONG, name)
             if producer.aborts == 0:
                 producer.aborts_since = event.at
             producer.aborts = 0 if asked.get("committed") else producer.aborts + 1
