@@ -33,7 +33,7 @@ _ENDS_WITHIN = 20_000 * _MS
 APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
 
 
-class Refusal(NamedTuple):
+class FirstRefusal(NamedTuple):
     """An error that a producer got from an API."""
 
     api: str
@@ -61,7 +61,7 @@ class TransactionalProducer:
     begun_at: int | None = None
     last_at: int = 0
     gone_at: int | None = None
-    refused: Refusal | None = None
+    refused: FirstRefusal | None = None
     aborts: int = 0
     aborts_since: int = 0
     partitions: BoundedDict[TopicPartition, int] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
@@ -151,7 +151,7 @@ class OpenTransactions:
             return
         if error is None or error.retriable or producer_of(request) != (producer.producer_id, producer.epoch):
             return
-        producer.refused = Refusal(request.api or "", code, at)
+        producer.refused = FirstRefusal(request.api or "", code, at)
         by.expect(NOT_ENDED, name, by=at + _ENDS_WITHIN, about=(producer, producer.refused))
 
     def _succeeded(
