@@ -45,6 +45,7 @@ BUSY_POLLS = Limit("responses", 200, "responses", "so many Fetch responses in a 
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
 _STARVED, _REPEATED, _EMPTY = FrameFlags.STARVED.value, FrameFlags.REPEATED.value, FrameFlags.EMPTY.value
+_HELD = FrameFlags.HELD.value
 
 
 def requested_partitions(
@@ -71,6 +72,20 @@ def end_field(asked: Mapping[str, Any]) -> str:
 def is_read_committed(asked: Mapping[str, Any]) -> bool:
     """Whether the consumer reads committed transactions only."""
     return bool(asked.get("isolation_level") == _READ_COMMITTED)
+
+
+def is_held(row: Mapping[str, Any]) -> bool:
+    """Whether a partition of a response has no records for a read_committed consumer, but records above them."""
+    stable = row.get("last_stable_offset", -1)
+    return bool(0 <= stable < row.get("high_watermark", -1)) and not row.get("records") and not row.get("error_code")
+
+
+def held_partitions(body: Mapping[str, Any]) -> Iterator[tuple[TopicPartition, Mapping[str, Any]]]:
+    """The partitions of a response without records below an open transaction, each with its values."""
+    for topic in body.get("responses") or ():
+        for each in topic.get("partitions") or ():
+            if is_held(each):
+                yield (topic_of(topic), each.get("partition_index", 0)), each
 
 
 def opens_session(asked: Mapping[str, Any]) -> bool:
@@ -133,7 +148,7 @@ class _Session:
     apis=("Fetch",),
     broken=True,
     per="connection",
-    flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY,
+    flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY | FrameFlags.HELD,
     keeps=(FetchesWithRecords,),
 )
 class Fetches:
@@ -144,7 +159,7 @@ class Fetches:
     `unused_sessions`: the number of consecutive sessions that were opened and not used. `early`: the number of
     consecutive empty responses for which the broker has not waited, since `early_since` (ns). `polls`: the number of
     consecutive empty responses to requests that let it wait less than 50 ms; the latest `BUSY_POLLS` of them began at
-    `polls_since` (ns).
+    `polls_since` (ns). `answered_at`: when the latest response came.
 
     Source: KIP-227.
     """
@@ -153,7 +168,7 @@ class Fetches:
         self.is_empty = False
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
-        self.early = self.early_since = 0
+        self.early = self.early_since = self.answered_at = 0
         self.polls = self.polls_since = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
         self._with_records = 0
@@ -200,6 +215,10 @@ class Fetches:
             if place in offsets and end > offsets[place]
         }
 
+    def waits_at(self, place: TopicPartition, end: int) -> bool:
+        """Whether a session is at an end offset that is, as far as it knows, still the end of the partition."""
+        return any(each.offsets.get(place) == end == each.ends.get(place) for each in self._sessions.values())
+
     def _update_session(self, request: Message) -> None:
         body = request.body
         session_id = body.get("session_id", 0)
@@ -216,7 +235,7 @@ class Fetches:
             del self._sessions[session_id]
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
-        self.is_empty, self.refused = False, []
+        self.is_empty, self.refused, self.answered_at = False, [], event.at
         message, asked = event.message, event.request_body
         if message is None or event.damaged or not message.well_formed:
             return
@@ -241,6 +260,8 @@ class Fetches:
                 session.answer(_ends(asked, body))
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
+            if topics and is_read_committed(asked) and any(True for _ in held_partitions(body)):
+                connection.flags |= _HELD
             if self._returns_early(event, asked, body) or self._is_busy_poll(event, asked, body, connection):
                 connection.flags |= _IRREGULAR
         else:
@@ -306,6 +327,8 @@ class Fetches:
                         or (filters and _has_unstable(records))
                     ):
                         connection.flags |= _IRREGULAR
+                elif filters and is_held(records.row):
+                    connection.flags |= _HELD
         self._batches = frozenset(batches)
         self._repeats = not before.isdisjoint(batches)
         if self._repeats:

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 from dissectors import schemas
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.connections.events import BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.messages.topic_records import topic_records
+from dissectors.records.formats import TRANSACTIONAL
 from dissectors.records.record_checks import SEQUENCES, BatchSpan
 from dissectors.trackers import tracker
 from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import APIS, OpenTransactions
 from dissectors.trackers.triggers import FrameFlags
 
 _MOST_TRACKS = 10_000
@@ -79,9 +81,10 @@ class _ProducerTrack:
 
 
 @tracker(
-    events=(RequestReceived, ResponseReceived),
-    apis=("Produce", "InitProducerId"),
+    events=(RequestReceived, ResponseReceived, BytesSkipped, ConnectionEnded),
+    apis=("Produce", *APIS),
     broken=True,
+    keeps=(OpenTransactions,),
     flags=FrameFlags.RESENT | FrameFlags.EMPTY | FrameFlags.RAISED,
 )
 class Producers:
@@ -98,12 +101,22 @@ class Producers:
         self._tracks: BoundedDict[tuple[str, int, TopicPartition], _ProducerTrack] = BoundedDict(_MOST_TRACKS)
         # Whether a batch of the latest request has a higher epoch than the one before, or negative numbers.
         self._raised = self._negative = False
+        #: Partitions for which a transactional batch of the latest request is the first of its epoch.
+        self._begun: list[tuple[TopicPartition, BatchSpan]] = []
         self._plain: BoundedDict[tuple[str, TopicPartition, int, int], Attempt] = BoundedDict(_MOST_BATCHES)
         self._assigned_ids: BoundedDict[int, int] = BoundedDict(_MOST_IDS)
 
-    def observe(self, event: RequestReceived | ResponseReceived, connection: ConnectionState) -> None:
-        """Track sent batches and their outcomes."""
+    def observe(
+        self, event: RequestReceived | ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState
+    ) -> None:
+        """Track sent batches and their outcomes, and transactions."""
         self.resent, self.refused, self.answered = [], [], None
+        if isinstance(event, BytesSkipped):
+            connection.run.state(OpenTransactions).lost(connection)
+            return
+        if isinstance(event, ConnectionEnded):
+            connection.run.state(OpenTransactions).closed(event, connection)
+            return
         message = event.message
         well_formed = message is not None and message.well_formed and not event.damaged
         if isinstance(event, ResponseReceived):
@@ -126,6 +139,7 @@ class Producers:
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message = event.message
         if message.api != "Produce":
+            connection.run.state(OpenTransactions).observe(event, connection)
             return
         event.attempt = attempt = Attempt(event.at)
         server = connection.server
@@ -141,6 +155,25 @@ class Producers:
         if self._raised:
             self._raised = False
             connection.flags |= _RAISED
+        if self._begun:
+            self._begin(event, connection)
+
+    def last_sent(self, producer_id: int) -> int:
+        """When a producer's latest batch was sent; 0 if none was observed."""
+        sent = (track.sent[-1][1].at for key, track in self._tracks.items() if key[1] == producer_id and track.sent)
+        return max(sent, default=0)
+
+    def _begin(self, event: RequestReceived, connection: ConnectionState) -> None:
+        transactions, name = connection.run.state(OpenTransactions), event.message.body.get("transactional_id")
+        for place, batch in self._begun:
+            if name:
+                transactions.wrote(name, (batch.producer_id, batch.producer_epoch), place, event.at, connection)
+        self._begun = []
+
+    def _refuse(self, event: ResponseReceived, request: RequestReceived, connection: ConnectionState) -> None:
+        if name := request.message.body.get("transactional_id"):
+            code = self.refused[0].code
+            connection.run.state(OpenTransactions).refuse(name, request.message, code, event.at, connection)
 
     def _track(
         self, server: str, place: TopicPartition, batch: BatchSpan, attempt: Attempt, where: tuple[str | int, ...]
@@ -160,6 +193,8 @@ class Producers:
         given = self._assigned_ids.get(producer_id, 0)  # a recreated cluster assigns the same ids again
         if track is None or batch.producer_epoch > track.epoch or track.started_at < given:
             self._raised = self._raised or track is not None
+            if batch.attributes & TRANSACTIONAL:
+                self._begun.append((place, batch))
             if track is not None and track.started_at >= given and batch.base_sequence > 0:
                 attempt.gaps[place] = SequenceGap(0, batch.base_sequence)  # each epoch begins at 0
             track = self._tracks[server, producer_id, place] = _ProducerTrack(
@@ -189,13 +224,17 @@ class Producers:
         if message is None or event.damaged or message.opaque:
             return
         if message.api != "Produce":
-            if well_formed and not message.body.get("error_code"):
-                self._assigned_ids[message.body.get("producer_id", -1)] = event.at
+            if well_formed:
+                connection.run.state(OpenTransactions).observe(event, connection)
+                if message.api == "InitProducerId" and not message.body.get("error_code"):
+                    self._assigned_ids[message.body.get("producer_id", -1)] = event.at
             return
         if well_formed and not message.body.get("responses"):
             connection.flags |= _EMPTY
         if well_formed and connection.flags & _REFUSED:
             self.refused = refusals(message.body, "partition_responses", "index")
+        if self.refused and event.request is not None:
+            self._refuse(event, event.request, connection)
         self.answered = attempt = None if event.request is None else event.request.attempt
         if attempt is not None:
             attempt.answered = True

@@ -26,6 +26,7 @@ FAMILIES = {
     "P": "payloads: keys and values",
     "S": "semantics over time",
     "G": "groups that make no progress",
+    "T": "transactions",
     "E": "errors that brokers return",
     "X": "security and other protocols",
     "M": "limits and framing",

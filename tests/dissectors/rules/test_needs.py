@@ -90,4 +90,4 @@ def test_every_deadline_of_a_tracker_has_a_rule() -> None:
         for trigger in rule.triggers
         if DeadlinePassed in trigger.events and trigger.deadline
     ]
-    assert len(names) == len(set(names)) == 6
+    assert len(names) == len(set(names)) == 8

@@ -1,0 +1,43 @@
+"""How rules name a transactional producer and the state of its transaction."""
+
+from __future__ import annotations
+
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import TransactionalProducer
+
+#: A producer with an open transaction that has sent nothing for so long is idle.
+_IDLE = 10 * SECOND
+
+
+def producer_text(producer: TransactionalProducer) -> str:
+    """A producer with its ids: ``transactional id 'pay' (producer 9001, epoch 0, app at 10.0.0.1:5000)``."""
+    return (
+        f"transactional id {producer.name!r} (producer {producer.producer_id}, epoch {producer.epoch}, "
+        f"{producer.client})"
+    )
+
+
+def last_sign(producer: TransactionalProducer, connection: ConnectionState) -> int:
+    """When a producer last sent a request or a batch."""
+    return max(producer.last_at, connection.run.state(Producers).last_sent(producer.producer_id))
+
+
+def is_idle(producer: TransactionalProducer, at: int, connection: ConnectionState) -> bool:
+    """Whether a producer is gone, or has sent nothing for a while."""
+    return producer.gone_at is not None or at - last_sign(producer, connection) >= _IDLE
+
+
+def state_text(producer: TransactionalProducer, at: int, connection: ConnectionState) -> str:
+    """How long a transaction has been open, and what its producer does: it follows the name of the producer."""
+    begun = producer.begun_at or at
+    timeout = f" of a timeout of {duration(producer.timeout_ms * 1_000_000)}" if producer.timeout_ms else ""
+    text = f"has been open for {duration(at - begun)}{timeout}"
+    if producer.gone_at is not None:
+        return f"{text}, and its producer's connections ended {duration(at - producer.gone_at)} ago"
+    silent = at - last_sign(producer, connection)
+    if silent >= _IDLE:
+        return f"{text}, and its producer has sent nothing for {duration(silent)}"
+    return f"{text}; its producer is active"

@@ -1,0 +1,1 @@
+"""Family T: transactions that stay open, fence each other or fail."""

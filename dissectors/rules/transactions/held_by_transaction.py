@@ -1,0 +1,221 @@
+"""T001: a read_committed consumer that waits for a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ConnectionEnded, DeadlinePassed, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.records.formats import counted
+from dissectors.rules import rule
+from dissectors.rules.helpers.transaction_texts import is_idle, producer_text, state_text
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.fetches import Fetches, held_partitions, is_follower, is_read_committed
+from dissectors.trackers.partitions import TopicPartition, label
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import OpenTransactions
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+_CODE = "T001"
+_MOST_CONNECTIONS = 10_000
+_MOST_PARTITIONS = 100
+
+#: The last stable offset stands still for so long; so long is the time between checks afterwards, too.
+_STILL = 20 * SECOND
+#: A consumer that was not answered within this time does not wait.
+_RECENT = 10 * SECOND
+#: Coordinators look for transactions to abort every 10 s.
+_ABORTED_WITHIN = 20 * SECOND
+
+
+@dataclass(slots=True)
+class _Held:
+    """A last stable offset at which a consumer waits: since when, the latest high watermark, and the next check."""
+
+    stable: int
+    end: int
+    since: int
+    due: int
+
+
+class _HeldPartitions:
+    """The partitions at which consumers wait, by connection. A last stable offset never goes back.
+
+    Two responses with the same one, however far apart, show that it has not moved between them.
+    """
+
+    def __init__(self) -> None:
+        self.by_connection: BoundedDict[str, BoundedDict[TopicPartition, _Held]] = BoundedDict(_MOST_CONNECTIONS)
+
+
+@rule(
+    _CODE,
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.HELD,
+    also=(Trigger((DeadlinePassed, ConnectionEnded)),),
+    needs=(Fetches, Producers, OpenTransactions),
+    since="0.1",
+    blame="client",
+)
+def held_by_transaction(
+    event: ResponseReceived | DeadlinePassed | ConnectionEnded, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Checks that no open transaction holds up the consumers that read committed records.
+
+    ## Why it matters
+    With isolation.level read_committed, a consumer gets no record above the last stable offset: the begin of the oldest
+    open transaction of the partition. It waits without an error while its lag grows, for the records of others, too.
+    The finding names the producer that holds the offset, if its transaction was observed; it is of severity info while
+    that producer is active.
+
+    ## Usual cause
+    A producer that crashed, hangs, or forgot to commit: the coordinator aborts its transaction after
+    transaction.timeout.ms. Or a hanging transaction, of which the coordinator does not know (KIP-664): it is never
+    aborted; `kafka-transactions.sh find-hanging` and `abort` end it.
+
+    ## Example
+    ```story
+    2> InitProducerId v1 {"transactional_id": "pay-1", "transaction_timeout_ms": 600000}
+    2< {"producer_id": 9001, "producer_epoch": 0}
+    2> AddPartitionsToTxn v1 {"v3_and_below_transactional_id": "pay-1", "v3_and_below_producer_id": 9001,
+       "v3_and_below_producer_epoch": 0, "v3_and_below_topics": [{"name": "t", "partitions": [0]}]}
+    2< {"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_index": 0}]}]}
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
+    +18s
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 5, "records": ""}]}]}
+    +3s
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 5, "records": ""}]}]}
+    ```
+
+    In a fetch session, the broker does not repeat unchanged partitions:
+    ```story
+    > Fetch v12 {"isolation_level": 1, "session_epoch": 0,
+      "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"session_id": 7, "responses": [
+      {"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
+    +18s
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}
+    < {"session_id": 7}
+    +3s
+    > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 2}
+    ```
+
+    ## Looks alike
+    The transaction ends:
+    ```story
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
+    +18s
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 7, "records": ""}]}]}
+    +3s
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 7}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "last_stable_offset": 9, "records": ""}]}]}
+    +30s
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 9}]}]}
+    ```
+    The consumer has gone, or reads all records:
+    ```story
+    > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
+    close
+    2> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 7}]}]}
+    2< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
+    +30s
+    2> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 7}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-664%3A+Provide+tooling+to+detect+and+abort+hanging+transactions
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+    """
+    state, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
+    if isinstance(event, ConnectionEnded):
+        for place in state.pop(key, ()):
+            connection.met(_CODE, (key, place))
+    elif isinstance(event, DeadlinePassed):  # a session leaves out what has not changed
+        place, fetches = event.about, connection.state(Fetches)
+        held = state.get(key, {}).get(place)
+        if held is not None and fetches.waits_at(place, held.stable) and event.at - fetches.answered_at < _RECENT:
+            yield _checked(place, held, event.at, connection)
+    elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
+        offsets = connection.state(Fetches).offsets(event.request)
+        for place, row in held_partitions(event.message.body):
+            if is_read_committed(event.request_body) and offsets.get(place) == row["last_stable_offset"]:
+                held = _seen(place, row, event.at, connection, state)
+                if event.at >= held.due:
+                    yield _checked(place, held, event.at, connection)
+
+
+def _seen(
+    place: TopicPartition,
+    row: Mapping[str, Any],
+    at: int,
+    connection: ConnectionState,
+    state: BoundedDict[str, BoundedDict[TopicPartition, _Held]],
+) -> _Held:
+    """Note that a consumer waits at a last stable offset."""
+    stable, end = row["last_stable_offset"], row["high_watermark"]
+    places = state.touch(connection.connection_id, lambda: BoundedDict(_MOST_PARTITIONS))
+    held = places.get(place)
+    if held is None or held.stable != stable:
+        held = places[place] = _Held(stable, end, at, at + _STILL)
+        connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
+    held.end = end
+    return held
+
+
+def _checked(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+    """The problem of a partition, which is checked again later."""
+    held.due = at + _STILL
+    connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
+    return _problem(place, held, at, connection)
+
+
+def _problem(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
+    """What holds a partition."""
+    where, lag = label(place, connection), held.end - held.stable
+    text = (
+        f"{where}: read_committed consumers wait at {held.stable} with {counted(lag, 'more record')} up to the high "
+        f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
+    )
+    holders = connection.run.state(OpenTransactions).holders(place, connection)
+    if not holders:
+        return Problem(
+            f"{text}: a transaction holds it whose producer was not observed here",
+            hint="find the producer with kafka-transactions.sh describe-producers, or find-hanging if its coordinator "
+            "does not know the transaction; abort ends a hanging one",
+            once_per=(where, held.stable),
+        )
+    holder = holders[0]
+    expires = holder.expires_at
+    overdue = expires is not None and at >= expires + _ABORTED_WITHIN
+    if overdue:
+        hint = (
+            "the coordinator should have aborted it: check it with kafka-transactions.sh find-hanging, and end it with "
+            "abort"
+        )
+    elif is_idle(holder, at, connection):
+        hint = (
+            "make the producer commit or abort; if it has gone, start it again with the same transactional.id, "
+            "which aborts the transaction, or lower transaction.timeout.ms"
+        )
+    else:
+        hint = "commit more often: consumers that read committed records get them only then"
+    return Problem(
+        f"{text}: the transaction of {producer_text(holder)} holds it; it {state_text(holder, at, connection)}",
+        hint=hint,
+        severity=Severity.WARNING if overdue or is_idle(holder, at, connection) else Severity.INFO,
+        blame="broker" if overdue else "client",
+        once_per=(where, held.stable, holder.name, overdue, is_idle(holder, at, connection)),
+    )

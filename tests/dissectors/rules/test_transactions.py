@@ -1,0 +1,175 @@
+"""T001 to T004: what the stories on their pages do not show."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kproxy.stories import findings
+
+INIT = """
+2> as pay InitProducerId v1 {"transactional_id": "pay-1", "transaction_timeout_ms": 60000}
+2< {"producer_id": 9001, "producer_epoch": 0}
+"""
+BEGIN = """
+2> as pay AddPartitionsToTxn v1 {"v3_and_below_transactional_id": "pay-1", "v3_and_below_producer_id": 9001,
+   "v3_and_below_producer_epoch": 0, "v3_and_below_topics": [{"name": "t", "partitions": [0]}]}
+2< {"results_by_topic_v3_and_below": [{"name": "t", "results_by_partition": [{"partition_index": 0}]}]}
+"""
+COMMIT = """
+2> as pay EndTxn v1 {"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0, "committed": true}
+2< {}
+"""
+WRITE = """
+2> as pay Produce v9 {"transactional_id": "pay-1", "acks": -1, "topic_data": [{"name": "t", "partition_data":
+   [{"records": [{"is_transactional": true, "producer_id": 9001, "producer_epoch": 0, "base_sequence": SEQUENCE,
+   "records": [{}]}]}]}]}
+2< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 5}]}]}
+"""
+
+
+def write(sequence: int) -> str:
+    return WRITE.replace("SEQUENCE", str(sequence))
+
+
+def fetch(offset: int, stable: int, end: int, *, isolation: int = 1) -> str:
+    return f"""
+> Fetch v11 {{"isolation_level": {isolation},
+  "topics": [{{"topic": "t", "partitions": [{{"fetch_offset": {offset}}}]}}]}}
+< {{"responses": [{{"topic": "t", "partitions": [
+  {{"high_watermark": {end}, "last_stable_offset": {stable}, "records": ""}}]}}]}}
+"""
+
+
+HELD = fetch(5, 5, 7) + "+18s\n" + fetch(5, 5, 9) + "+3s\n" + fetch(5, 5, 9)
+
+
+def test_the_producer_that_holds_the_offset_is_named() -> None:
+    [finding] = findings(INIT + BEGIN + HELD, "T001")
+    assert finding.severity == "warning"
+    assert finding.message == (
+        "t[0]: read_committed consumers wait at 5 with 4 more records up to the high watermark 9; the last stable "
+        "offset has not moved for 21 s: the transaction of transactional id 'pay-1' (producer 9001, epoch 0, client "
+        "'pay' at 10.0.0.102:50002) holds it; it has been open for 21 s of a timeout of 60 s, and its producer has "
+        "sent nothing for 21 s"
+    )
+
+
+def test_a_producer_whose_connections_ended_is_gone() -> None:
+    [finding] = findings(INIT + BEGIN + "2 close\n" + HELD, "T001")
+    assert finding.message.endswith("and its producer's connections ended 21 s ago")
+
+
+def test_an_active_producer_is_no_fault() -> None:
+    story = INIT + BEGIN + write(0) + fetch(5, 5, 7) + "+18s\n" + write(1) + "+3s\n" + fetch(5, 5, 9)
+    [finding] = findings(story, "T001")
+    assert finding.severity == "info"
+    assert finding.message.endswith("its producer is active")
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", INIT, INIT + BEGIN + COMMIT, INIT + BEGIN + INIT, INIT + BEGIN + "2 lose > 100 frames=1\n"],
+    ids=["unseen", "idle", "committed", "restarted", "lost"],
+)
+def test_a_producer_without_an_open_transaction_is_not_blamed(before: str) -> None:
+    [finding] = findings(before + HELD, "T001")
+    assert finding.message.endswith("a transaction holds it whose producer was not observed here")
+
+
+def test_of_two_transactions_the_older_one_holds() -> None:
+    other = (INIT + BEGIN).replace("2>", "3>").replace("2<", "3<").replace("pay-1", "pay-2").replace("9001", "9002")
+    [finding] = findings(INIT + BEGIN + other + HELD, "T001")
+    assert "'pay-1'" in finding.message
+    [finding] = findings(INIT + BEGIN + other + COMMIT + HELD, "T001")
+    assert "'pay-2'" in finding.message
+
+
+def test_a_transaction_beyond_its_timeout_is_the_coordinators_fault() -> None:
+    rest = "".join("+15s\n" + fetch(5, 5, 9) for _ in range(6))
+    found = findings(INIT + BEGIN + HELD + rest, "T001")
+    assert [each.blame for each in found] == ["client", "broker"]
+    assert found[1].hint is not None
+    assert found[1].hint.startswith("the coordinator should have aborted it")
+
+
+def test_an_offset_that_moves_is_not_held() -> None:
+    moving = "".join(fetch(offset, offset, offset + 9) + "+12s\n" for offset in range(5))
+    assert not findings(INIT + BEGIN + moving, "T001")
+
+
+def test_a_consumer_that_has_not_read_up_to_the_offset_does_not_wait_for_it() -> None:
+    assert not findings(fetch(3, 5, 7) + "+21s\n" + fetch(3, 5, 7), "T001")
+    assert not findings(fetch(5, 5, 7, isolation=0) + "+21s\n" + fetch(5, 5, 7, isolation=0), "T001")
+
+
+OPENED = """
+> Fetch v12 {"isolation_level": 1, "session_epoch": 0, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+< {"session_id": 7, "responses": [
+  {"topic": "t", "partitions": [{"high_watermark": 7, "last_stable_offset": 5, "records": ""}]}]}
+"""
+NEXT = '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}\n< {"session_id": 7}\n'
+
+
+def test_a_session_without_news_waits() -> None:
+    assert findings(OPENED + "+15s\n" + NEXT + "+6s\n" + NEXT, "T001")
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        # the consumer gives the partition back
+        '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1,\n'
+        ' "forgotten_topics_data": [{"topic": "t", "partitions": [0]}]}\n< {"session_id": 7}\n' + NEXT,
+        # the transaction ends
+        '> Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 1}\n< {"session_id": 7, "responses": [\n'
+        ' {"topic": "t", "partitions": [{"high_watermark": 8, "last_stable_offset": 8, "records": ""}]}]}\n' + NEXT,
+        "",  # it stops fetching
+    ],
+    ids=["forgotten", "ended", "silent"],
+)
+def test_a_session_that_does_not_wait_any_more(then: str) -> None:
+    assert not findings(OPENED + "+15s\n" + then + "+6s\n2> Metadata v9 {}\n", "T001")
+
+
+def test_a_transaction_is_reported_before_its_coordinator_aborts_it() -> None:
+    tick = "3> Metadata v9 {}\n3< {}\n"
+    assert not findings(INIT + BEGIN + "+44s\n" + tick, "T002")
+    [finding] = findings(INIT + BEGIN + "+46s\n" + tick, "T002")
+    assert (
+        "transactional id 'pay-1' (producer 9001, epoch 0, client 'pay' at 10.0.0.102:50002) with t[0]"
+        in finding.message
+    )
+    assert "has been open for 45 s of a timeout of 60 s" in finding.message
+
+
+ZOMBIE = """
+open 1 client=10.0.0.9:50000
+open 2 client=10.0.0.9:50001
+> InitProducerId v1 {"transactional_id": "pay", "transaction_timeout_ms": 60000}
+< {"producer_id": 4000, "producer_epoch": 0}
+2> InitProducerId v1 {"transactional_id": "pay", "transaction_timeout_ms": 60000}
+2< {"producer_id": 4000, "producer_epoch": 1}
+> Produce v9 {"transactional_id": "pay", "acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records":
+  [{"is_transactional": true, "producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{}]}]}]}]}
+< {"responses": [{"name": "t", "partition_responses": [{"error_code": 47, "base_offset": -1}]}]}
+"""
+
+
+def test_two_producers_of_one_host_fence_each_other() -> None:
+    found = findings(ZOMBIE)
+    assert [each.code for each in found if each.code in ("T003", "E001")] == ["T003"]
+    [finding] = findings(ZOMBIE, "T003")
+    assert "client 'app' at 10.0.0.9:50000 with transactional id 'pay' (producer 4000, epoch 0) was" in finding.message
+    assert "because client 'app' at 10.0.0.9:50001 had called InitProducerId" in finding.message
+
+
+def test_a_refused_newest_producer_is_not_fenced_by_itself() -> None:
+    assert not findings(
+        ZOMBIE.replace('"producer_epoch": 0, "base_sequence"', '"producer_epoch": 1, "base_sequence"'), "T003"
+    )
+
+
+def test_aborts_in_a_row_are_reported_once() -> None:
+    abort = COMMIT.replace("true", "false")
+    assert not findings(INIT + 4 * (BEGIN + abort) + BEGIN + COMMIT + 4 * (BEGIN + abort), "T004")
+    assert len(findings(INIT + 9 * (BEGIN + abort), "T004")) == 1
