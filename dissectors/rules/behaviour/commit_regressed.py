@@ -14,7 +14,7 @@ from dissectors.rules import rule
 from dissectors.trackers.commits import Commits, Key, key_of
 from dissectors.trackers.partitions import TopicPartition, topic_of
 from dissectors.trackers.record_data import RecordData, record_data
-from dissectors.trackers.recurrence import Recurrence
+from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags, Trigger
 
@@ -23,6 +23,9 @@ _MAX_REPORTED = 10
 _MAX_CLIENTS = 1000
 _MAX_ENDS = 50_000
 _LATEST = -1
+#: A new leader may report an older end than the one before it, until its followers answer. After missed frames it is
+#: unknown for this time (ns) whether an end is of that kind.
+_SETTLED_NS = 10 * SECOND
 
 #: Host and client id.
 _Client = tuple[str, str | None]
@@ -38,6 +41,7 @@ class _Ends:
     def __init__(self) -> None:
         self.clients: BoundedDict[_Client, None] = BoundedDict(_MAX_CLIENTS)
         self.offsets: BoundedDict[tuple[_Client, str, int], tuple[str | None, int]] = BoundedDict(_MAX_ENDS)
+        self.settled_at = 0
 
     def update(self, client: _Client, event: ResponseReceived, message: Message, connection: ConnectionState) -> None:
         """Store the ends in a Fetch or ListOffsets response.
@@ -152,6 +156,7 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
     ends = connection.run.state(_Ends)
     if isinstance(event, BytesSkipped):
         ends.offsets.clear()
+        ends.settled_at = event.at + _SETTLED_NS
         return
     message = event.message
     client = (host_of(connection.client), connection.client_id)
@@ -165,7 +170,8 @@ def commit_regressed(event: ResponseReceived | BytesSkipped, connection: Connect
     connection.run.subscribe("S043")
     yield from _regressions(connection)
     yield from _negative(connection)
-    yield from _beyond_end(event, client, ends, connection)
+    if event.at >= ends.settled_at:
+        yield from _beyond_end(event, client, ends, connection)
 
 
 def _regressions(connection: ConnectionState) -> Iterator[Problem]:

@@ -176,6 +176,14 @@ def test_an_offset_of_the_old_topic_lies_behind_the_end_of_the_new_one() -> None
     )
 
 
+def test_the_first_end_after_missed_frames_may_be_that_of_a_new_leader() -> None:
+    """Its end is older until its followers answer; found with services whose brokers restarted on a busy machine."""
+    lost = COMMIT % (50, "") + DONE + "lose < 50 frames=0\n" + FETCHED % ("t", 3)
+    lost = lost.replace("Fetch v13", "Fetch v11").replace("topic_id", "topic")
+    assert not findings(lost + COMMIT % (95, "") + DONE, "S043")
+    assert findings(lost + "+11s\n" + COMMIT % (95, "") + DONE, "S043")
+
+
 def test_records_may_end_behind_the_high_watermark_of_their_response() -> None:
     """As Kafka sends it: it takes the high watermark before it reads. Found with recorded traffic of franz-go."""
     batch = '"records": [{"base_offset": 99, "records": [{"value": "a"}, {"value": "b"}]}]'
