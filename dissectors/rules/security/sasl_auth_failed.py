@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors import schemas
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ConnectionEnded, ResponseReceived, TokenReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.messages import sensitive
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
@@ -166,10 +166,15 @@ def sasl_auth_failed(
         hint += _RAW
     why = reason + _token_problem(authentication.bearer, event.at)
     cause = f"{mechanism} {authentication.refusal.reason if authentication.refusal else ''}"
-    if times < _OFTEN:
-        yield Problem(f"{failed}: {why}", hint=hint, cause=cause, **place)
+    if isinstance(event, ConnectionEnded) and event.unanswered:
+        request = ConcernedRequest.of(event.unanswered[-1])
     else:
-        yield Problem(f"{failed} {times} times, never successfully: {why}", hint=hint, cause=f"again {cause}", **place)
+        request = None
+    if times < _OFTEN:
+        yield Problem(f"{failed}: {why}", hint=hint, cause=cause, request=request, **place)
+    else:
+        text = f"{failed} {times} times, never successfully: {why}"
+        yield Problem(text, hint=hint, cause=f"again {cause}", request=request, **place)
 
 
 def _answered(message: Message | None, authentication: Authentication) -> str | None:
