@@ -183,8 +183,9 @@ def _answered(message: Message | None, authentication: Authentication) -> str | 
     code = message.body.get("error_code", 0) if message is not None else Error.NONE
     if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NO_FAILURES and authentication.tokens):
         assert message is not None
-        text = sensitive.redacted(message).get("error_message") or schemas.error_name(code) or f"error {code}"
-        reason = repr(text[:_MOST_TEXT])
+        text = sensitive.redacted(message).get("error_message") or ""
+        reason = f"{message.api} returned {schemas.error_name(code) or f'error {code}'}"
+        reason += f": {text[:_MOST_TEXT]!r}" if text else ""
         return f"{reason} ({refusal.reason})" if refusal and refusal.reason and refusal.reason not in text else reason
     if authentication.phase is SaslPhase.FAILED and refusal:
         return _refused(refusal)
