@@ -6,8 +6,9 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
+from dissectors.connections.events import RequestReceived
 from dissectors.edits import LOOSE
 from dissectors.messages.diagnosis_result import Diagnosis
 
@@ -34,6 +35,21 @@ class Severity(StrEnum):
 RANK = {severity.value: rank for rank, severity in enumerate(Severity)}
 
 
+class ConcernedRequest(NamedTuple):
+    """The request that a problem is about, if the event is not its frame. `offset` is its place in the stream."""
+
+    api: str
+    version: int
+    correlation_id: int
+    offset: int
+
+    @classmethod
+    def of(cls, request: RequestReceived) -> ConcernedRequest:
+        """Keeps nothing of the body: problems may be kept until a deadline."""
+        message = request.message
+        return cls(message.api, message.version, message.correlation_id, request.offset)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What a rule reports: a sentence and its place. The span is half-open and counts from the length prefix.
@@ -49,7 +65,7 @@ class Problem:
             reported once; repeats are counted.
         once_per: Replaces all of a root cause but the rule, for rules that report it once for several clients,
             servers or versions.
-        request_offset: The offset of the request that the problem is about, if the event is not its frame.
+        request: The request that the problem is about, if the event is not its frame.
         diagnosis: How the frame departs from its layout, if that is the problem.
     """
 
@@ -64,7 +80,7 @@ class Problem:
     got: str | None = None
     cause: str = ""
     once_per: Hashable = None
-    request_offset: int | None = None
+    request: ConcernedRequest | None = None
     diagnosis: Diagnosis | None = None
 
 

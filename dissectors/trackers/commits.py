@@ -43,7 +43,7 @@ def key_of(group: str, place: TopicPartition, connection: ConnectionState) -> Ke
 
 @tracker(
     events=(ResponseReceived, BytesSkipped, ConnectionEnded),
-    apis=("OffsetCommit", "TxnOffsetCommit", "OffsetDelete", "DeleteGroups"),
+    apis=("OffsetCommit", "TxnOffsetCommit", "OffsetDelete", "DeleteGroups", "DeleteTopics"),
     broken=True,
 )
 class Commits:
@@ -78,6 +78,12 @@ class Commits:
         elif event.message.api == "DeleteGroups":
             deleted = set(event.request_body.get("groups_names") or ())
             for key in [key for key in self._last if key[0] in deleted]:
+                del self._last[key]
+        elif event.message.api == "DeleteTopics":  # the offsets of a topic are deleted with it
+            asked = event.request_body
+            rows = asked.get("topics") or [{"name": name} for name in asked.get("topic_names") or ()]
+            names = {key_of("", (topic_of(row), 0), connection)[1] for row in rows}
+            for key in [key for key in self._last if key[1] in names]:
                 del self._last[key]
         elif event.request is not None:
             self._forget(event.request, connection)

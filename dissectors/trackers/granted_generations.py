@@ -99,6 +99,11 @@ class GrantedGenerations:
         self._members: BoundedDict[tuple[str, str, str], _Member] = BoundedDict(_MAX_MEMBERS)
         self._streaks: BoundedDict[_StreakKey, int] = BoundedDict(_MAX_STREAKS)
 
+    def given(self, server: str, group: str, member_id: str) -> tuple[int, int] | None:
+        """The generation or epoch that a member got last, and when (ns); None if it is unknown."""
+        member = self._members.get((server, group, member_id))
+        return None if member is None else (member.generation, member.given_at)
+
     def is_contradicted(self, server: str, group: str, at: int) -> bool:
         """Whether a server has recently contradicted what it had said about a group."""
         known = self._groups.get((server, group))

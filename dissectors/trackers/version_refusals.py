@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dissectors.connections.events import ResponseReceived
+from dissectors.findings import ConcernedRequest
 from dissectors.schemas.codes import ApiKey, Error
 from dissectors.trackers import tracker
 from dissectors.trackers.in_flight import InFlight
@@ -19,6 +20,7 @@ class VersionRefusal(NamedTuple):
 
     version: int
     served: tuple[int, int]
+    request: ConcernedRequest
 
 
 @tracker(
@@ -42,7 +44,7 @@ class VersionRefusals:
         served = next(
             ((row["min_version"], row["max_version"]) for row in rows if row["api_key"] == _API_VERSIONS), (0, 0)
         )
-        self._refusal = VersionRefusal(event.request.message.version, served)
+        self._refusal = VersionRefusal(event.request.message.version, served, ConcernedRequest.of(event.request))
 
     def unheeded(self, connection: ConnectionState) -> VersionRefusal | None:
         """The refusal, if the client has used nothing else on the connection, which ends now."""

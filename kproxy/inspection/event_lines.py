@@ -122,8 +122,9 @@ def finding_line(
     """A finding that is not tied to one frame, on a connection whose client has logged in as `principal`."""
     problem = finding.problem
     direction, offset = getattr(event, "direction", None), getattr(event, "offset", None)
-    if problem.request_offset is not None:
-        direction, offset = Direction.REQUEST, problem.request_offset
+    request = problem.request
+    if request is not None:
+        direction, offset = Direction.REQUEST, request.offset
     return FindingLine(
         v=FORMAT,
         ts=timestamp(event.at),
@@ -138,6 +139,9 @@ def finding_line(
         got=problem.got,
         direction=None if direction is None else _NAMES[direction],
         offset=offset,
+        api=None if request is None else request.api,
+        api_version=None if request is None else request.version,
+        correlation_id=None if request is None else request.correlation_id,
         principal=principal,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,6 +28,18 @@ _MEMBERS_PER_SECOND = 100
 _Id: TypeAlias = tuple[str, StallKind, int, int]
 
 
+class _Asked(NamedTuple):
+    """What is kept of a request."""
+
+    row: int
+    connection_id: str
+    server: str
+    offset: int
+    api: str | None
+    api_version: int | None
+    correlation_id: int | None
+
+
 @dataclass(slots=True)
 class _Lasting:
     group: GroupHistory
@@ -40,8 +52,8 @@ class StallLines:
     """Detects stalls in the lines of groups, which it must get in the order of the trace.
 
     A stall is written when it is detected, when it becomes more severe, each time its duration has doubled, and when it
-    ends. If its end is not observed, its last line has its last known state. When it is detected, and when it becomes
-    more severe, a finding of family G stands before its line.
+    ends. If it still lasts when the trace ends, its last line has its last known state. When it is detected, and when
+    it becomes more severe, a finding of family G stands before its line.
 
     Attributes:
         due: When `tick` must be called next (ns).
@@ -51,7 +63,7 @@ class StallLines:
         self.due = 0
         self._groups = ConsumerGroups(timeline=False)
         self._row = 0
-        self._requests: dict[int, tuple[int, str, str, int]] = {}  # of the latest requests
+        self._requests: dict[int, _Asked] = {}  # of the latest requests
         self._lasting: dict[_Id, _Lasting] = {}
         self._state = ConnectionState()  # of no connection
 
@@ -62,7 +74,9 @@ class StallLines:
         """
         row = self._row = self._row + 1
         if isinstance(line, RequestLine):
-            self._requests[row % _MAX_REQUESTS] = row, line.connection_id, line.server, line.offset
+            self._requests[row % _MAX_REQUESTS] = _Asked(
+                row, line.connection_id, line.server, line.offset, line.api, line.api_version, line.correlation_id
+            )
             group = self._groups.on_request(line, row, at)
         elif isinstance(line, ResponseLine):
             group = self._groups.on_response(line, row, at)
@@ -99,11 +113,8 @@ class StallLines:
 
     def _vanished(self, lasting: _Lasting, at: int) -> Iterator[Line]:
         """The last line of a stall that lasts no longer, although no frame ended it."""
-        if lasting.stall.kind is StallKind.DISTURBED:  # it ends when nothing more happens
-            stall = replace(lasting.stall, until=lasting.seen_at)
-            yield self._line(lasting.group, stall, lasting.seen_at, at)
-        else:
-            yield from self._final_lines(lasting, at)
+        stall = replace(lasting.stall, until=lasting.seen_at)
+        yield self._line(lasting.group, stall, lasting.seen_at, at)
 
     def _final_lines(self, lasting: _Lasting, at: int) -> Iterator[Line]:
         if lasting.seen_at > lasting.written_at:
@@ -124,20 +135,24 @@ class StallLines:
         for finding in rules.check(event, self._state):
             found = finding_line(line.connection_id, event, finding)
             found.group_id = group.id
-            if line.request_offset is not None:
-                found.direction, found.offset = "request", line.request_offset
+            if (asked := self._asked(stall)) is not None:
+                found.direction, found.offset = "request", asked.offset
+                found.api, found.api_version, found.correlation_id = asked[4:]
             yield found
         yield line
 
+    def _asked(self, stall: Stall) -> _Asked | None:
+        """The request with which a stall began, None if it was too long ago."""
+        asked = self._requests.get(stall.row % _MAX_REQUESTS)
+        return asked if asked is not None and asked.row == stall.row else None
+
     def _line(self, group: GroupHistory, stall: Stall, until: int, at: int) -> StallLine:
-        row, connection_id, server, offset = self._requests.get(stall.row % _MAX_REQUESTS, (-1, "", None, None))
-        if row != stall.row:
-            connection_id, server, offset = _connection(group, stall), None, None
+        asked = self._asked(stall)
         return StallLine(
             v=FORMAT,
             ts=timestamp(at),
-            connection_id=connection_id,
-            server=server,
+            connection_id=_connection(group, stall) if asked is None else asked.connection_id,
+            server=None if asked is None else asked.server,
             group_id=group.id,
             stall=stall.kind.value,
             severity=stall.severity,
@@ -146,7 +161,7 @@ class StallLines:
             duration_us=until // 1000 - stall.since // 1000,
             message=stall.text,
             hint=stall.hint,
-            request_offset=offset,
+            request_offset=None if asked is None else asked.offset,
             error_name=stall.error or None,
             times=stall.times,
             waiting=_labels(group, stall.waiting),

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 from rich.color import ColorSystem
 from rich.style import Style
 
+from dissectors.bounded import BoundedDict
 from kproxy.inspection.late_responses import WaitingResponse
 from kproxy.outputs.console import Console
 from kproxy.outputs.decoded_text import TOMBSTONE, data_text, facts, is_tombstone, problem
@@ -52,6 +53,8 @@ RECORD_CHARACTERS = 400
 
 #: Expected and actual value are shown if they have at most this many characters together.
 SIDES_CHARACTERS = 80
+#: Lasting stalls whose findings are remembered, so that their ends need one short row.
+MAX_STALLS = 1_000
 #: Columns for the name of a frame and its correlation id; longer ones move the rest of their row.
 _NAME_WIDTH = 28
 #: The APIs of responses that accept a login; None is a SASL token without a header.
@@ -86,6 +89,7 @@ class TextOutput:
         self._verbose = verbose
         self._paint = painter(file)
         self._last_finding = ""
+        self._stalls: BoundedDict[tuple[str | None, str, int | None], str] = BoundedDict(MAX_STALLS)  # their findings
 
     def shows(self, line: Line) -> bool:
         """Whether a line of the trace has any row."""
@@ -131,9 +135,14 @@ class TextOutput:
                 yield _repeats_row(line.repeats)
         elif isinstance(line, FindingLine):
             self._last_finding = line.message
+            if line.code.startswith("G"):
+                self._stalls[line.group_id, line.connection_id, line.offset] = f"{line.code} {line.name}"
             yield from _advice(line, 29)
         elif isinstance(line, StallLine):
-            yield _hint(line.hint, 29)
+            if (key := _stall_key(line)) not in self._stalls:
+                yield _hint(line.hint, 29)
+            elif line.until is not None:
+                del self._stalls[key]
 
     def _is_said(self, line: StallLine) -> bool:
         """Whether the finding before a stall has said the same; traces of older versions have none."""
@@ -161,6 +170,10 @@ class TextOutput:
             lost = f"{line.direction}: {line.bytes} bytes{frames} not inspected: " if line.bytes or frames else ""
             pieces += [("! gap    ", "warning"), (lost + safe(line.reason), "")]
         elif isinstance(line, StallLine):
+            found = self._stalls.get(_stall_key(line))
+            if line.until is not None and found is not None:
+                text = f"over after {duration(line.duration_us)}: {safe(found)}"
+                return [*pieces, (f"! {text}", "info"), (f"  group {safe(line.group_id) or '(empty)'}", "dim")]
             end = "" if line.until is None else f"  (ended after {duration(line.duration_us)})"
             pieces += [(f"! stall {safe(line.stall)}", line.severity)]
             pieces += [(f"  group {safe(line.group_id) or '(empty)'}: {safe(line.message)}", ""), (end, "dim")]
@@ -207,6 +220,10 @@ class TextOutput:
             yield f"rewritten: {safe(changes)}  " if self._verbose else "rewritten  ", "dim"
         if line.not_decoded:
             yield f"({safe(line.not_decoded)})", "dim"
+
+
+def _stall_key(line: StallLine) -> tuple[str | None, str, int | None]:
+    return line.group_id, line.connection_id, line.request_offset
 
 
 def _where(ts: str, connection_id: str) -> list[Piece]:

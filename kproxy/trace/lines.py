@@ -204,7 +204,10 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
 
 
 class FindingLine(_Line, tag="finding", kw_only=True):
-    """A problem that does not belong to a single frame. `group_id` is the consumer group that it is about."""
+    """A problem that does not belong to a single frame. `group_id` is the consumer group that it is about.
+
+    If it is about one request, `api`, `api_version`, `correlation_id` and `offset` are those of the request.
+    """
 
     code: str
     name: str
@@ -216,6 +219,8 @@ class FindingLine(_Line, tag="finding", kw_only=True):
     got: str | None = None
     direction: str | None = None
     offset: int | None = None
+    api: str | None = None
+    api_version: int | None = None
     correlation_id: int | None = None
     principal: str | None = None
     group_id: str | None = None
@@ -235,6 +240,8 @@ class StallLine(_Line, tag="stall", kw_only=True):
 
     While it lasts, it has no `until`. All lines of a stall have the same `group_id`, `stall`, `since`, `connection_id`
     and `request_offset`, and the last one counts. `duration_us` ends at `until`, else when the stall was last observed.
+    No frame may show the end (a session that expires, a member that is no longer observed): `until` is then the last
+    time at which it was certain to last.
     `request_offset` is the offset of the request with which it began, `server` the broker that the request was sent to.
     `error_name` is the error of the responses, `times` their number. `waiting` and `blamed` have short names of
     members, `waiting_ids` and `blamed_ids` their member ids (the connection, while a member has no id).

@@ -43,6 +43,7 @@ class Cause:
         listed: Findings in lines, without repeats; `served` are those in requests that succeeded.
         connections: In order of first occurrence; `elsewhere` counts findings on connections that are not kept.
         groups: The consumer groups that it is about.
+        requests: The requests, by API and version, that its findings without a frame are about.
         sentences: Further messages, which name other topics or groups.
         unassigned: Repeats of the same rule that may have this cause or another one.
         lasting: The requests and groups that it stops now, or did when the observation ended.
@@ -62,6 +63,7 @@ class Cause:
     connections: dict[str, OnConnection] = field(default_factory=dict)
     elsewhere: int = 0
     groups: set[str] = field(default_factory=set)
+    requests: set[tuple[str, int | None]] = field(default_factory=set)
     files: Counter[str] = field(default_factory=Counter)
     sentences: dict[str, None] = field(default_factory=dict)
     unassigned: int = 0

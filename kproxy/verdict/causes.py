@@ -27,6 +27,8 @@ from kproxy.verdict.ranking import as_entry, cause_of, urgency, was_served
 
 #: Further messages that are kept per cause; they may name other topics or groups.
 MAX_SENTENCES = 3
+#: APIs with versions that are kept per cause.
+MAX_REQUESTS = 20
 #: Most causes that are kept, and how many are dropped at once beyond that.
 MAX_CAUSES = 10_000
 _AT_ONCE = 1_000
@@ -116,7 +118,9 @@ class Causes:
 
     def _add_finding(self, finding: FindingEntry, line: RequestLine | ResponseLine | FindingLine, row: int) -> Cause:
         place = self._place(line)
-        key = cause_of(finding, place.api, place.api_version, place.direction)
+        # One fault stops requests of several APIs: what is reported without a frame is one cause for all of them.
+        api, version = (None, None) if isinstance(line, FindingLine) else (place.api, place.api_version)
+        key = cause_of(finding, api, version, place.direction)
         cause = self.find(finding.code, key)
         if cause is None:
             if self._kept >= MAX_CAUSES:
@@ -132,6 +136,8 @@ class Causes:
         if line.group_id is not None and line.group_id not in cause.groups and self._places < MAX_PLACES:
             self._places += 1
             cause.groups.add(line.group_id)
+        if isinstance(line, FindingLine) and line.api is not None and len(cause.requests) < MAX_REQUESTS:
+            cause.requests.add((line.api, line.api_version))
         self._first.add(finding.code, line, cause)
         return cause
 
@@ -139,7 +145,7 @@ class Causes:
         if isinstance(line, FindingLine):
             client, server = self._ends.get(line.connection_id, (None, None))
             return FindingPlace(
-                self._file, line.connection_id, line.ts, client, server, line.direction,
+                self._file, line.connection_id, line.ts, client, server, line.direction, line.api, line.api_version,
                 correlation_id=line.correlation_id, offset=line.offset,
             )  # fmt: skip
         return FindingPlace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -45,7 +44,6 @@ _MAX_CANDIDATES: Final = 100
 #: Findings about connections that a server closes. The client sends the request again on another connection, so they
 #: are also linked by the request that they name.
 _CLOSED: Final = frozenset({"C013", "C015", "C022", "V007"})
-_REQUEST: Final = re.compile(r"\b[A-Z]\w+ v\d+\b")
 
 
 def explain(ranked: Sequence[Cause]) -> None:
@@ -75,8 +73,7 @@ def _belongs_together(cause: Cause, other: Cause) -> bool:
         return True
     if not {cause.finding.code, other.finding.code} <= _CLOSED:
         return False
-    request, same = (_REQUEST.search(each.finding.message) for each in (cause, other))
-    return request is not None and same is not None and request[0] == same[0]
+    return not cause.requests.isdisjoint(other.requests)
 
 
 def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:

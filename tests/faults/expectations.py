@@ -51,11 +51,11 @@ _FAULTS_OF_CLIENTS: Final = frozenset(
         "GROUP_SUBSCRIBED_TO_TOPIC",
         "TOPIC_ALREADY_EXISTS",
         "INVALID_TOPIC_EXCEPTION",
-        "UNSUPPORTED_SASL_MECHANISM",
         "SASL_AUTHENTICATION_FAILED",
         "INVALID_RECORD_STATE",
         "UNACCEPTABLE_CREDENTIAL",
         "RESOURCE_NOT_FOUND",
+        "NO_REASSIGNMENT_IN_PROGRESS",
         "TRANSACTIONAL_ID_NOT_FOUND",
         "INVALID_COMMIT_OFFSET_SIZE",
         "ILLEGAL_GENERATION",
@@ -71,9 +71,14 @@ _FAULTS_OF_OPERATORS: Final = frozenset(
         "POLICY_VIOLATION",
         "TOPIC_DELETION_DISABLED",
         "DELEGATION_TOKEN_AUTH_DISABLED",
-        "UNKNOWN_TOPIC_OR_PARTITION",
     ]
 )
+#: Depending on the API, the client has asked for something that is not there, or somebody else has to provide it.
+_FAULTS_OF_EITHER: Final[Mapping[str, str]] = {
+    "UNKNOWN_TOPIC_OR_PARTITION": _OPERATOR,
+    "OFFSET_OUT_OF_RANGE": _BROKER,
+    "UNSUPPORTED_SASL_MECHANISM": _BROKER,
+}
 _MISSING: Final = r"no (answer|response)|not (been )?answer|unanswered|never answer|wait(s|ed|ing)?\b"
 #: By kind of fault, what is wrong.
 _WRONG: Final[Mapping[str, str]] = {
@@ -116,6 +121,8 @@ def _facts(scenario: Scenario) -> Mapping[str, re.Pattern[str]]:
 
 
 def _responsible(error: str) -> str:
+    if error in _FAULTS_OF_EITHER:
+        return f"{_CLIENT}|{_FAULTS_OF_EITHER[error]}"
     if error in _FAULTS_OF_CLIENTS:
         return _CLIENT
     return _OPERATOR if error.endswith("AUTHORIZATION_FAILED") or error in _FAULTS_OF_OPERATORS else _BROKER

@@ -53,7 +53,7 @@ def cases() -> list[Case]:
             listener="SASL_SSL_SHORT",
             mechanism="SCRAM-SHA-256",
             code="X007",
-            message=("requests SASL mechanism 'SCRAM-SHA-256'", "supports PLAIN"),
+            message=("requests mechanism 'SCRAM-SHA-256'", "supports PLAIN"),
             hint="sasl.enabled.mechanisms",
             by_broker=True,
         ),

@@ -52,10 +52,21 @@ ERRORS: Final[JudgementsByApi] = {
             fields=("client_instance_id",),
         ),
     ),
+    ("DescribeTopicPartitions", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
+        "the topic does not exist", "create it, or correct its name in the client", harm=Harm.NONE
+    ),
+    ("OffsetFetch", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
+        "the coordinator does not know the topic; Kafka's returns this only to version 0",
+        "check the topic's name in the client, and whether it was deleted; from version 1 on, the broker should return "
+        "committed_offset -1 without an error for what is not committed",
+        blame="broker",
+    ),
     # What was to be reached is so already.
     ("LeaveGroup", Error.UNKNOWN_MEMBER_ID): routine("the member left or was removed before", "nothing"),
     ("DeleteTopics", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
-        "the topic does not exist", "nothing, if it was deleted before; otherwise check its name", harm=Harm.NONE
+        "the topic does not exist",
+        "nothing, if it was deleted before; otherwise correct its name in the client",
+        harm=Harm.NONE,
     ),
     ("DeleteTopics", Error.UNKNOWN_TOPIC_ID): final(
         "no topic has this id", "nothing, if it was deleted before", harm=Harm.NONE
@@ -74,7 +85,8 @@ ERRORS: Final[JudgementsByApi] = {
         final("the topic or partition does not exist", "create the topic, or correct its name"),
     ),
     ("DeleteRecords", Error.OFFSET_OUT_OF_RANGE): final(
-        "the offset is above the high watermark", "use an offset of at most the end of the partition, -1 for its end"
+        "the offset is above the high watermark",
+        "make the client send an offset of at most the end of the partition; -1 means its end",
     ),
     # Produce
     ("Produce", Error.REQUEST_TIMED_OUT): transient(

@@ -55,7 +55,7 @@ ERRORS: Final[Judgements] = {
         "the partition is being moved to other brokers", "repeat the request when the reassignment has ended"
     ),
     Error.NO_REASSIGNMENT_IN_PROGRESS: final(
-        "no reassignment of the partition is in progress", "nothing: there is nothing to cancel", harm=Harm.NONE
+        "no reassignment of the partition is in progress", "nothing: the client has nothing to cancel", harm=Harm.NONE
     ),
     Error.TOPIC_DELETION_DISABLED: final(
         "the broker does not allow that topics are deleted", "set delete.topic.enable=true on the brokers"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
+from dissectors.rules.helpers.fetched_offsets import fetched_groups
 from dissectors.trackers.commits import Commits, key_of
 from dissectors.trackers.partitions import topic_of
 from dissectors.trackers.state import ConnectionState
@@ -61,7 +61,7 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
     if message is None or request is None:
         return
     commits = connection.run.state(Commits)
-    for group, topics, where in _groups(message.body, event.request_body or {}):
+    for group, topics, where in fetched_groups(message.body, event.request_body or {}):
         for i, topic in enumerate(topics):
             for j, row in enumerate(topic.get("partitions") or ()):
                 key = key_of(group, (topic_of(topic), row.get("partition_index", 0)), connection)
@@ -80,14 +80,3 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
                     cause=group,
                     **locate(message, *where, "topics", i, "partitions", j, "metadata"),
                 )
-
-
-def _groups(
-    body: Mapping[str, Any], asked: Mapping[str, Any]
-) -> Iterator[tuple[str, list[Mapping[str, Any]], tuple[str | int, ...]]]:
-    """Each group of an OffsetFetch response with its topics and its path. From version 8 on, there may be several."""
-    if "groups" in body:
-        for i, group in enumerate(body["groups"] or ()):
-            yield group.get("group_id") or "", group.get("topics") or [], ("groups", i)
-    elif group_id := asked.get("group_id"):
-        yield group_id, body.get("topics") or [], ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import DeadlinePassed, RequestReceived, ResponseReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 
@@ -53,11 +53,12 @@ def join_without_sync(
     https://github.com/seaweedfs/seaweedfs/pull/9143
     """
     if isinstance(event, DeadlinePassed):
-        group, member, seconds = event.about
+        group, member, seconds, request = event.about
         yield Problem(
             f"member {member!r} joined group {group!r} but sent no SyncGroup within {seconds:g} s",
             hint="check whether the client can read the JoinGroup response; the whole group waits until it syncs",
             cause=group,
+            request=request,
         )
         return
     if isinstance(event, RequestReceived):
@@ -71,4 +72,6 @@ def join_without_sync(
             return
         group, member = asked["group_id"], message.body["member_id"]
         timeout = asked.get("rebalance_timeout_ms", asked["session_timeout_ms"])
-        connection.expect("S013", (group, member), by=event.at + timeout * _MS, about=(group, member, timeout / 1000))
+        assert event.request is not None
+        about = group, member, timeout / 1000, ConcernedRequest.of(event.request)
+        connection.expect("S013", (group, member), by=event.at + timeout * _MS, about=about)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived, ResponseReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
@@ -86,12 +86,13 @@ def member_id_abandoned(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-394%3A+Require+member.id+for+initial+join+group+request
     """
     if isinstance(event, DeadlinePassed):
-        group, member, seconds = event.about
+        group, member, seconds, request = event.about
         yield Problem(
             f"group {group!r} assigned member id {member!r} with MEMBER_ID_REQUIRED, but no member joined with it "
             f"within {seconds:g} s, so a rebalance may have waited for it that long",
             hint=_HINT,
             cause=group,
+            request=request,
         )
         return
     issued = connection.state(_Issued).ids
@@ -123,4 +124,6 @@ def member_id_abandoned(
             key = (asked.get("group_id", ""), member)
             issued[key] = None
             timeout = max(asked.get("session_timeout_ms", 0), 0)
-            connection.expect("S014", key, by=event.at + timeout * _MS, about=(*key, timeout / 1000))
+            assert event.request is not None
+            about = *key, timeout / 1000, ConcernedRequest.of(event.request)
+            connection.expect("S014", key, by=event.at + timeout * _MS, about=about)

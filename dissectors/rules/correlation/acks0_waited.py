@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import DeadlinePassed
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.in_flight import OF_BLOCKED, InFlight, describe_all
@@ -66,4 +66,5 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
             f"no answer to {describe_all(late)} after {duration(event.at - late[0].at)};"
             " a Produce with acks=0 preceded it, and something seems to wait for its response",
             hint="a Produce with acks=0 has no response: proxies and servers must not wait for one",
+            request=ConcernedRequest.of(late[0]),
         )

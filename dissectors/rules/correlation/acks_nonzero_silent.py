@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import DeadlinePassed
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.in_flight import OF_PRODUCE, InFlight, describe
@@ -59,4 +59,5 @@ def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> I
             f"{duration(event.at - request.at)}",
             hint="answer every Produce whose acks is not 0, including requests without topics and failed ones",
             cause=what,
+            request=ConcernedRequest.of(request),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.connection_endings import CLOSED_UPON_REQUEST, ConnectionEndings
 from dissectors.trackers.in_flight import InFlight
@@ -80,4 +80,5 @@ def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> 
         hint="check the server's log; try a lower version of the API; check that the port expects this security"
         " protocol (TLS, SASL), and that every proxy in between knows the API",
         cause=f"{request.api} v{request.version}",
+        request=ConcernedRequest.of(endings.unanswered[0]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS
 from dissectors.trackers.connection_endings import (
@@ -90,4 +90,5 @@ def closed_by_field(event: ConnectionEnded, connection: ConnectionState) -> Iter
         f"{found.form} ({found.closed} of {found.closed}), and serves it otherwise ({found.served} of {found.served})",
         hint=f"the server has to read {found.field} also if it is {found.form}; until then, send another value",
         cause=f"{request.api} v{request.version} {found.field} {found.form}",
+        request=ConcernedRequest.of(oldest),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.in_flight import InFlight, describe
 from dissectors.trackers.state import ConnectionState
@@ -65,6 +65,7 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
             hint="check whether the server crashed, and what is between it and the client",
             blame="broker",
             cause="response",
+            request=None if oldest is None else ConcernedRequest.of(oldest),
         )
     elif sent:
         yield Problem(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS
 from dissectors.trackers.connection_endings import CLOSED_IN_FLIGHT, ConnectionEndings
@@ -71,4 +71,5 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
         severity=Severity.INFO if only_blocking else None,
         hint="check the server's log at that time, and what is between it and the client",
         cause=f"{requests[0].api} v{requests[0].version} {only_blocking}",
+        request=ConcernedRequest.of(endings.unanswered[0]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connection_endings import CLOSED_WHILE_IDLE, ConnectionEndings
@@ -72,4 +72,5 @@ def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator
         f"{describe(endings.unanswered[0])} was the first request after {idle} of silence, and its "
         "connection was closed",
         hint="make the client close idle connections sooner (connections.max.idle.ms), or use TCP keep-alive",
+        request=ConcernedRequest.of(endings.unanswered[0]),
     )

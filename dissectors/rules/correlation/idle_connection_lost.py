@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connection_endings import UNREACHABLE, ConnectionEndings
@@ -81,10 +81,12 @@ def idle_connection_lost(_: ConnectionEnded, connection: ConnectionState) -> Ite
             hint="something on the path has dropped the idle connection without a reset: lower connections.max.idle.ms "
             "of the client below its idle timeout, or use TCP keep-alive",
             cause=connection.server,
+            request=ConcernedRequest.of(request),
         )
     else:
         yield Problem(
             f"{what} {sent}",
             hint=f"packets to {connection.server} are lost: check the path, and whether its machine is up",
             cause=connection.server,
+            request=ConcernedRequest.of(request),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS, allowed_ms, duration
 from dissectors.trackers.connection_endings import LEFT_OPEN, ConnectionEndings
@@ -120,7 +120,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
                 cause=_kind(late[0]),
-                request_offset=late[0].offset,
+                request=ConcernedRequest.of(late[0]),
             )
         return
     endings = connection.run.state(ConnectionEndings)
@@ -145,6 +145,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 blame="broker" if timed_out else None,
                 hint=_NO_REASON if timed_out else None,
                 cause=f"{_kind(request)} {timed_out}",
+                request=ConcernedRequest.of(request),
             )
         else:
             yield Problem(
@@ -152,6 +153,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 blame="broker",
                 hint="the server must answer every request of a connection, in order; check why it skipped this one",
                 cause=_kind(request),
+                request=ConcernedRequest.of(request),
             )
         return
 
@@ -166,7 +168,7 @@ def _skipped(event: DeadlinePassed, connection: ConnectionState) -> Iterator[Pro
             hint=f"find out why the server drops its response to {request.message.api} (its log, or a proxy between): "
             "it must answer every request, even with an error; until then the client waits",
             cause=_kind(request),
-            request_offset=request.offset,
+            request=ConcernedRequest.of(request),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import DeadlinePassed
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.connections_by_client import ConnectionsByClient
@@ -69,5 +69,5 @@ def request_waits(event: DeadlinePassed, connection: ConnectionState) -> Iterato
             f"{describe(request)} has waited {waited} for its response: {wait.text}",
             hint="find out why the server does not answer it; what the client sends on this connection waits behind it",
             cause=f"{request.message.api} v{request.message.version}",
-            request_offset=request.offset,
+            request=ConcernedRequest.of(request),
         )

@@ -11,6 +11,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.rules.helpers.clients import named
+from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.in_flight import InFlight
@@ -134,6 +135,8 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     count.errands += flight.errands
     count.apis |= {api for api, _ in flight.served}
     if count.short >= run.limit(CONNECTIONS) and count.others <= _OTHERS * count.short:
+        if is_refused(connection):
+            return  # it connects again because of the error
         del seen[client]
         kind = "producer" if ApiKey.PRODUCE in count.apis else "consumer" if ApiKey.FETCH in count.apis else "client"
         yield Problem(

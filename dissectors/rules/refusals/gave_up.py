@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived, ResponseReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import ReturnedError, broker_text, client_key, client_name, refusals, targets_text
 from dissectors.schemas.codes import Error
@@ -34,6 +35,15 @@ class _Refused:
 
     def __init__(self) -> None:
         self.clients: BoundedDict[_Key, str] = BoundedDict(_MOST_CLIENTS)
+
+
+class _LastProduce(NamedTuple):
+    """The client, what was refused, with which error, and its request."""
+
+    client: str
+    refused: str
+    error: str
+    request: ConcernedRequest
 
 
 @rule(
@@ -95,33 +105,31 @@ def gave_up(
     if isinstance(event, ConnectionEnded):
         if clients.get(key) == connection.connection_id and (about := connection.run.deadlines.met(("E005", key))):
             del clients[key]
-            yield _problem(f"{about.about[0]} closed its connection after its {about.about[1]}", about.about[2])
+            yield _problem("closed its connection after its", about.about)
         return
     is_pending = clients.pop(key, None) is not None
     if not clients:
         for api in _APIS:
             connection.run.unsubscribe("E005", api=api)
     if is_pending and isinstance(event, DeadlinePassed):
-        client, refused, error = event.about
-        yield _problem(
-            f"{client} has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its {refused}", error
-        )
+        yield _problem(f"has sent no Produce and no InitProducerId for {_GAVE_UP_AFTER} s since its", event.about)
 
 
-def _problem(text: str, error: str) -> Problem:
+def _problem(instead: str, last: _LastProduce) -> Problem:
     return Problem(
-        text,
+        f"{last.client} {instead} {last.refused}",
         hint="handle the fatal error of the producer: create a new one, or restart the application; if the broker lost "
         "no records, check how it counts sequences",
-        cause=error,
+        cause=last.error,
+        request=last.request,
     )
 
 
-def _about(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> tuple[str, str, str]:
-    """The client, what was refused, and with which error."""
+def _about(event: ResponseReceived, found: list[ReturnedError], connection: ConnectionState) -> _LastProduce:
     first = found[0]
+    assert event.request is not None
     targets = targets_text([each.target for each in found], connection)
     refused = (
         f"last Produce was refused with {first.name}{targets}: {first.judgement.meaning}{broker_text(event, first)}"
     )
-    return client_name(connection), refused, first.name
+    return _LastProduce(client_name(connection), refused, first.name, ConcernedRequest.of(event.request))

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, RequestReceived, ResponseReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.refusals import Nature
 from dissectors.rules import rule
 from dissectors.rules.helpers.refused import (
@@ -76,7 +76,7 @@ class _Refused(NamedTuple):
 
     key: _Key
     at: int
-    offset: int
+    request: ConcernedRequest
     refusal: ReturnedError
     verdict: str
     meaning: str
@@ -171,7 +171,7 @@ def _note_refusal(event: ResponseReceived, connection: ConnectionState, pending:
     refused = _Refused(
         key,
         event.at,
-        request.offset,
+        ConcernedRequest.of(request),
         first,
         f"{api} of {client_name(connection)} was refused with {first.name}"
         f"{targets_text([each.target for each in found], connection)}{values_text(event, first)}",
@@ -244,5 +244,5 @@ def _problem(
         blame=judgement.blame,
         severity=severity,
         once_per=(refused.key, refused.refusal.code, severity),
-        request_offset=refused.offset,
+        request=refused.request,
     )

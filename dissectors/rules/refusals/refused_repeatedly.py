@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import DeadlinePassed, ResponseReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.refusals import Nature
 from dissectors.rules import rule
@@ -308,4 +308,5 @@ def _problem(
         blame=judgement.blame,
         severity=severity,
         once_per=(client_key(connection), api, first.code, severity),
+        request=None if event.request is None else ConcernedRequest.of(event.request),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dissectors import schemas
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ConnectionEnded, ResponseReceived, TokenReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.messages import sensitive
 from dissectors.messages.locate import ProblemPlace, locate
 from dissectors.messages.message import Message
@@ -166,10 +166,15 @@ def sasl_auth_failed(
         hint += _RAW
     why = reason + _token_problem(authentication.bearer, event.at)
     cause = f"{mechanism} {authentication.refusal.reason if authentication.refusal else ''}"
-    if times < _OFTEN:
-        yield Problem(f"{failed}: {why}", hint=hint, cause=cause, **place)
+    if isinstance(event, ConnectionEnded) and event.unanswered:
+        request = ConcernedRequest.of(event.unanswered[-1])
     else:
-        yield Problem(f"{failed} {times} times, never successfully: {why}", hint=hint, cause=f"again {cause}", **place)
+        request = None
+    if times < _OFTEN:
+        yield Problem(f"{failed}: {why}", hint=hint, cause=cause, request=request, **place)
+    else:
+        text = f"{failed} {times} times, never successfully: {why}"
+        yield Problem(text, hint=hint, cause=f"again {cause}", request=request, **place)
 
 
 def _answered(message: Message | None, authentication: Authentication) -> str | None:
@@ -178,8 +183,9 @@ def _answered(message: Message | None, authentication: Authentication) -> str | 
     code = message.body.get("error_code", 0) if message is not None else Error.NONE
     if code == Error.SASL_AUTHENTICATION_FAILED or (code not in _NO_FAILURES and authentication.tokens):
         assert message is not None
-        text = sensitive.redacted(message).get("error_message") or schemas.error_name(code) or f"error {code}"
-        reason = repr(text[:_MOST_TEXT])
+        text = sensitive.redacted(message).get("error_message") or ""
+        reason = f"{message.api} returned {schemas.error_name(code) or f'error {code}'}"
+        reason += f": {text[:_MOST_TEXT]!r}" if text else ""
         return f"{reason} ({refusal.reason})" if refusal and refusal.reason and refusal.reason not in text else reason
     if authentication.phase is SaslPhase.FAILED and refusal:
         return _refused(refusal)

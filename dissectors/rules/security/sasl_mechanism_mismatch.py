@@ -64,14 +64,16 @@ def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState
     names = ", ".join(map(str, offered)) or "none"
     if requested in offered:
         yield Problem(
-            f"server {connection.server} refuses SASL mechanism {requested!r} but lists it as supported ({names})",
+            f"SaslHandshake: server {connection.server} refuses mechanism {requested!r} with "
+            f"UNSUPPORTED_SASL_MECHANISM but lists it as supported ({names})",
             hint="fix the broker: it must accept a handshake in this state",
             blame="broker",
             **locate(message, "error_code"),
         )
     else:
         yield Problem(
-            f"the client requests SASL mechanism {requested!r}, but server {connection.server} supports {names}",
+            f"SaslHandshake: the client requests mechanism {requested!r}, but server {connection.server} supports "
+            f"{names} (UNSUPPORTED_SASL_MECHANISM)",
             hint="set sasl.mechanism on the client, or sasl.enabled.mechanisms of this listener",
             expected=f"one of {names}",
             got=repr(requested),

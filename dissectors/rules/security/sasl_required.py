@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.authentication import Listeners
 from dissectors.trackers.connection_endings import TURNED_AWAY, ConnectionEndings
@@ -82,13 +82,14 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     endings = connection.run.state(ConnectionEndings)
     if endings.cause != TURNED_AWAY:
         return
-    api = endings.unanswered[0].message.api
+    first = endings.unanswered[0]
+    api, request = first.message.api, ConcernedRequest.of(first)
     ending = f"server {connection.server} closed at the first {api}"
     login = (
         "set security.protocol=SASL_SSL or SASL_PLAINTEXT with sasl.mechanism on the client, or use another listener"
     )
     if connection.server in connection.run.state(Listeners).sasl:
-        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=login)
+        yield Problem(f"{ending} of a client without SASL: this listener requires it", hint=login, request=request)
         return
     times = connection.run.state(_Rejections).count(connection.server, event.at)
     again, severity = ("", Severity.INFO) if times < _THRESHOLD else (f", {times} times", None)
@@ -98,4 +99,5 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
         severity=severity,
         hint=f"if the listener requires SASL, {login}; if not, the broker's log says why it closes at {api}",
         cause="again" if again else "",
+        request=request,
     )

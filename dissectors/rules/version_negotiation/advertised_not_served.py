@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, ResponseReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.message import UNSUPPORTED_VERSION, Message
 from dissectors.rules import rule
@@ -148,6 +148,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
             f" advertises {range_text(ranges[message.api_key])}",
             hint="check the broker's log for the reason; a server must advertise only what it serves",
             cause=f"{message.api} v{message.version}",
+            request=ConcernedRequest.of(request),
         )
 
 

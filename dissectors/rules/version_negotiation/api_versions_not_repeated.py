@@ -91,4 +91,5 @@ def api_versions_not_repeated(event: ConnectionEnded, connection: ConnectionStat
         hint="fix or upgrade the client: this response names only ApiVersions, it is not the list of what the broker "
         f"serves (KIP-511); send ApiVersions v{highest} on the same connection",
         once_per=key,
+        request=refusal.request,
     )

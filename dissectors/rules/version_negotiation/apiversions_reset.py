@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, ResponseReceived
-from dissectors.findings import Problem, Severity
+from dissectors.findings import ConcernedRequest, Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import API_VERSIONS, Versions, closing_request
@@ -107,4 +107,5 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
             hint=f"make the client use ApiVersions v{close.lower} or below (e.g. a lower maximum version), or upgrade"
             " the server",
             cause=f"v{version}",
+            request=ConcernedRequest.of(request),
         )

@@ -491,3 +491,62 @@ def test_a_new_epoch_sends_a_produce_to_few_rules() -> None:
     ordinary = state.flags
     teller.tell(produce % (1, 0))
     assert state.flags == ordinary | FrameFlags.RAISED
+
+
+EPOCH_5 = """
+> OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 5, "leader_epoch": 5}]}]}
+< {"topics": [{"topic": "t", "partitions": [{"leader_epoch": 5, "end_offset": 40}]}]}
+"""
+FETCHED = """
+> Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}
+< {"responses": [{"topic": "t", "partitions": [{"high_watermark": 50, "records": [
+  {"base_offset": 40, "partition_leader_epoch": 5, "timestamp_type": "%s", "max_timestamp": %d,
+   "base_timestamp": %d, "records": [{"value": "a"}]}]}]}]}
+"""
+NOW_MS = 1_767_225_600_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "age_ms", "is_found"),
+    [("LogAppendTime", 5000, True), ("LogAppendTime", 500, False), ("CreateTime", 5000, False)],
+)
+def test_records_of_the_newest_epoch_count_only_if_the_broker_appended_them_before(
+    kind: str, age_ms: int, is_found: bool
+) -> None:
+    at = NOW_MS - age_ms
+    story = EPOCH_5 + FETCHED % (kind, at, at)
+    assert bool(findings(story, "S097")) is is_found
+
+
+COMMITTED = """
+> OffsetCommit v7 {"group_id": "g", "topics": [{"name": "t", "partitions": [{"committed_offset": 5}]}]}
+< {"topics": [{"name": "t", "partitions": [{}]}]}
+"""
+NOTHING_COMMITTED = """
+> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}
+< {"topics": [{"name": "t", "partitions": [{"committed_offset": -1}]}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "is_found"),
+    [
+        ("+50m\n", True),
+        ("+61m\n", False),
+        ('> DeleteTopics v6 {"topics": [{"name": "t"}]}\n< {"responses": [{"name": "t"}]}\n', False),
+        ('> DeleteTopics v6 {"topics": [{"name": "u"}]}\n< {"responses": [{"name": "u"}]}\n', True),
+        ('> DeleteGroups v2 {"groups_names": ["g"]}\n< {"results": [{"group_id": "g"}]}\n', False),
+    ],
+)
+def test_a_commit_is_lost_unless_it_may_have_expired_or_been_deleted(between: str, is_found: bool) -> None:
+    assert bool(findings(COMMITTED + between + NOTHING_COMMITTED, "S093")) is is_found
+
+
+def test_a_fenced_member_with_an_old_epoch_is_explained_by_its_epoch() -> None:
+    def beat(epoch: int, answer: str) -> str:
+        asked = f'{{"group_id": "g", "member_id": "m", "member_epoch": {epoch}}}'
+        return f"> ConsumerGroupHeartbeat v0 {asked}\n< {answer}\n+1s\n"
+
+    story = beat(0, '{"member_id": "m", "member_epoch": 7}') + 4 * beat(5, '{"error_code": 110}')
+    [finding] = findings(story, "S095")
+    assert (finding.expected, finding.got) == ("7", "5")

@@ -249,9 +249,9 @@ def jwt(claims: dict[str, object]) -> str:
 @pytest.mark.parametrize(
     ("story", "mechanism", "reason"),
     [
-        (WRONG % "00 61 00 62", "PLAIN login", "failed: 'no'"),
+        (WRONG % "00 61 00 62", "PLAIN login", "SaslAuthenticate returned SASL_AUTHENTICATION_FAILED: 'no'"),
         (OAUTH + TOKEN % bearer("x") + REFUSED + TOKEN % "01" + '< {"error_code": 58}', "OAUTHBEARER login",
-         "'SASL_AUTHENTICATION_FAILED' (invalid_token)"),
+         "returned SASL_AUTHENTICATION_FAILED (invalid_token)"),
         (OAUTH + TOKEN % bearer("x") + REFUSED + "close by=client", "OAUTHBEARER login",
          "the server answers invalid_token"),
         (OAUTH + TOKEN % bearer("x") + REFUSED + TOKEN % "01" + "close by=server", "OAUTHBEARER login",
@@ -264,7 +264,7 @@ def jwt(claims: dict[str, object]) -> str:
         (PLAIN + TOKEN % "00 61 00 62" + "close by=server how=fin", "PLAIN login",
          "the server closed the connection instead of answering SaslAuthenticate"),
         (ALICE + "+5s\n" + WRONG % "00 61 00 62", "PLAIN re-authentication", "'no'"),
-        (PLAIN + TOKEN % "00 61 00 62" + '< {"error_code": -1}', "PLAIN login", "'UNKNOWN_SERVER_ERROR'"),
+        (PLAIN + TOKEN % "00 61 00 62" + '< {"error_code": -1}', "PLAIN login", "returned UNKNOWN_SERVER_ERROR"),
     ],
 )  # fmt: skip
 def test_a_failed_login_names_mechanism_and_reason(story: str, mechanism: str, reason: str) -> None:

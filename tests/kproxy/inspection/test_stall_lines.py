@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from dissectors.connections.events import Direction
 from dissectors.failures import Failure
 from kproxy.inspection.inspector import Inspector
-from kproxy.trace.lines import FindingLine, Line, StallLine
+from kproxy.trace.lines import FindingLine, Line, RequestLine, StallLine
 from kproxy.trace.timestamps import nanoseconds
+from kproxy.verdict.causes import Causes
 from tests.kproxy.browse.grouped import TAIL, Story, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 from tests.kproxy.browse.stalled import CASES, Told, detected, recorded, recorded_with_findings
@@ -142,3 +145,43 @@ def test_a_process_that_disturbed_its_group_has_stopped_when_it_does_nothing_mor
     stalls = [each for each in written if isinstance(each, StallLine) and each.stall == "disturbed"]
     assert [each.until is not None for each in stalls][-1] is is_over
     assert all(each.until is None for each in stalls[:-1])
+
+
+def _blocked_member_whose_connection_goes(made: Story) -> None:
+    made.closes(25, "b", by=None)
+
+
+def _lost_member_that_comes_back(made: Story) -> None:
+    made.closes(9.5, "b", by="server")
+    made.beats(25, 40, "b")
+
+
+@pytest.mark.parametrize(
+    ("tell", "code"), [(_blocked_member_whose_connection_goes, "G006"), (_lost_member_that_comes_back, "G007")]
+)
+def test_a_stall_that_vanishes_has_an_end_and_does_not_last_in_the_verdict(
+    tell: Callable[[Story], None], code: str
+) -> None:
+    made = Story("g")
+    made.joined(0, "a", "b")
+    made.beats(1, 9.2, "a", "b")
+    made.beats(10, 40, "a")
+    tell(made)
+    lines = sorted(made.lines, key=lambda line: line.ts)
+    written = recorded_with_findings(lines, BEGAN + 40 * SECOND)
+    assert code in {each.code for each in written if isinstance(each, FindingLine)}
+    [*_, last] = [each for each in written if isinstance(each, StallLine)]
+    assert last.until is not None
+    causes = Causes()
+    for line in written:
+        causes.add(line)
+    assert not any(cause.lasts for cause in causes.verdict())
+
+
+def test_the_finding_of_a_stall_has_the_api_of_its_request() -> None:
+    lines, now = story("leader_is_not_seen")
+    found = [each for each in recorded_with_findings(lines, now) if isinstance(each, FindingLine)]
+    [asked] = [each for each in lines if isinstance(each, RequestLine) and each.offset == 200]
+    assert {(each.api, each.api_version, each.correlation_id) for each in found} == {
+        (asked.api, asked.api_version, asked.correlation_id)
+    }

@@ -18,6 +18,7 @@ from kproxy.trace.lines import (
     RepeatEntry,
     RequestLine,
     ResponseLine,
+    StallLine,
     TopicEntry,
 )
 
@@ -145,6 +146,33 @@ def test_what_a_connection_repeated_stands_at_its_end() -> None:
 def test_a_finding_of_a_connection_has_its_hint() -> None:
     line = FindingLine(**COMMON, code="X003", name="http-to-kafka", severity="error", message="HTTP", hint="other port")
     assert [row.strip() for row in text(line).splitlines()][1] == "hint: other port"
+
+
+def stalled(until: str | None, message: str = "a has waited 6.0 s") -> StallLine:
+    return StallLine(
+        **COMMON, group_id="g", stall="join-waits", severity="error", since=COMMON["ts"], until=until,
+        duration_us=12_000_000, message=message, hint="look", request_offset=7,
+    )  # fmt: skip
+
+
+def test_the_end_of_a_stall_is_one_short_row_if_its_finding_was_shown() -> None:
+    finding = FindingLine(
+        **COMMON, code="G001", name="join-waits", severity="warning", message="group 'g': a has waited 6.0 s",
+        hint="look", group_id="g", offset=7,
+    )  # fmt: skip
+    file = io.StringIO()
+    output = TextOutput(file, quiet=True)
+    longer = stalled(None, "a has waited 10.0 s")
+    for line in (finding, stalled(None), longer, stalled(COMMON["ts"])):
+        output.write(line)
+    rows = [row.strip() for row in file.getvalue().splitlines()]
+    assert [row.partition("! ")[2] or row for row in rows] == [
+        "G001 join-waits  group 'g': a has waited 6.0 s",
+        "hint: look",
+        "stall join-waits  group g: a has waited 10.0 s",
+        "over after 12.0 s: G001 join-waits  group g",
+    ]
+    assert "a has waited" in text(stalled(COMMON["ts"]))  # a trace without the finding
 
 
 def test_colours_only_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

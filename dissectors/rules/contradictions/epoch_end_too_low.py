@@ -1,0 +1,196 @@
+"""S097: an end of a leader epoch that lies below records of this epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.messages.topic_records import topic_records
+from dissectors.records.formats import TIMESTAMP_TYPE
+from dissectors.rules import rule
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+_MOST_PARTITIONS = 10_000
+#: Fetches are observed for this long (ns) after a request for the end of an epoch.
+_OBSERVED = 2 * SECOND
+#: High watermarks that are older (ns) are not compared.
+_WITHIN = 10 * SECOND
+_MS = 1_000_000
+
+#: Server, topic (its name if known) and partition.
+_Key = tuple[str, str, int]
+
+
+class _End(NamedTuple):
+    """The end of an epoch, as returned, when it was asked for (ns), and whether it was the epoch of the leader."""
+
+    epoch: int
+    offset: int
+    asked_at: int
+    is_current: bool
+
+
+class _Ends:
+    """Ends that were returned, until the partition is fetched, and the high watermarks of these fetches."""
+
+    def __init__(self) -> None:
+        self.asked_at = 0
+        self.of: BoundedDict[_Key, _End] = BoundedDict(_MOST_PARTITIONS)
+        self.watermarks: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MOST_PARTITIONS)
+
+
+@rule(
+    "S097",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("OffsetForLeaderEpoch",),
+    also=(Trigger((ResponseReceived,), ("Fetch",), only=FrameFlags.SUBSCRIBED),),
+    since="0.1",
+    blame="broker",
+)
+def epoch_end_too_low(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that the end of a leader epoch from OffsetForLeaderEpoch is not below records of this epoch.
+
+    ## Why it matters
+    A consumer compares its position with the end of the epoch that it has read. If the end is lower, it concludes that
+    records were lost (log truncation): it goes back and reads records again, or fails with an exception.
+
+    ## Usual cause
+    A broker or gateway that returns the start of the log, the high watermark of another replica, or 0.
+
+    It is certain only for records that existed before the request: those of an epoch that is over, those whose append
+    time is earlier, or those below a high watermark that a fetch within 10 s before has returned.
+
+    ## Example
+    The epoch is over, and has more records:
+    ```story
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [
+      {"current_leader_epoch": 6, "leader_epoch": 5}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"leader_epoch": 5, "end_offset": 40}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 50, "records": [
+      {"base_offset": 40, "partition_leader_epoch": 5, "records": [{"value": "a"}]}]}]}]}
+    ```
+    ```story
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [
+      {"current_leader_epoch": 5, "leader_epoch": 5}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"leader_epoch": 5, "end_offset": 40}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 50, "records": ""}]}]}
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [
+      {"current_leader_epoch": 5, "leader_epoch": 5}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"leader_epoch": 5, "end_offset": 40}]}]}
+    ```
+
+    ## Looks alike
+    Records that were written since, and records of a newer epoch:
+    ```story
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [
+      {"current_leader_epoch": 5, "leader_epoch": 5}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"leader_epoch": 5, "end_offset": 40}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 40}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 50, "records": [
+      {"base_offset": 40, "partition_leader_epoch": 5, "records": [{"value": "a"}]}]}]}]}
+    > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [
+      {"current_leader_epoch": 6, "leader_epoch": 5}]}]}
+    < {"topics": [{"topic": "t", "partitions": [{"leader_epoch": 5, "end_offset": 41}]}]}
+    > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 41}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 50, "records": [
+      {"base_offset": 41, "partition_leader_epoch": 6, "records": [{"value": "a"}]}]}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-320%3A+Allow+fetchers+to+detect+and+handle+log+truncation
+    https://kafka.apache.org/protocol#The_Messages_OffsetForLeaderEpoch
+    """
+    message, asked = event.message, event.request_body
+    if message is None or asked is None or event.request is None or message.diagnosis is not None:
+        return
+    ends = connection.run.state(_Ends)
+    if message.api == "Fetch":
+        yield from _compare(event, ends, connection)
+    elif asked.get("replica_id", -2) < 0:  # not a follower
+        yield from _answered(event, asked, event.request.at, ends, connection)
+
+
+def _answered(
+    event: ResponseReceived, asked: Mapping[str, Any], asked_at: int, ends: _Ends, connection: ConnectionState
+) -> Iterator[Problem]:
+    """Compare the ends with high watermarks of fetches before; keep them for those that follow."""
+    message = event.message
+    assert message is not None
+    requested = {
+        (topic.get("topic", ""), row.get("partition", 0)): row
+        for topic in asked.get("topics") or ()
+        for row in topic.get("partitions") or ()
+    }
+    for i, topic in enumerate(message.body.get("topics") or ()):
+        for j, row in enumerate(topic.get("partitions") or ()):
+            name, partition, offset = topic.get("topic", ""), row.get("partition", 0), row.get("end_offset", -1)
+            of, epoch = requested.get((name, partition)), row.get("leader_epoch", -1)
+            if of is None or row.get("error_code") or offset < 0 or not 0 <= epoch == of.get("leader_epoch"):
+                continue
+            key = connection.server, name, partition
+            current = of.get("current_leader_epoch", -1)
+            ends.of[key] = _End(epoch, offset, asked_at, current <= epoch)
+            ends.asked_at = event.at
+            connection.run.subscribe("S097", api="Fetch")
+            watermark, seen_at = ends.watermarks.get(key, (-1, asked_at))
+            if 0 <= current <= epoch and offset < watermark and 0 < asked_at - seen_at <= _WITHIN:
+                yield Problem(
+                    f"OffsetForLeaderEpoch returned {offset} as the end of leader epoch {epoch} of {name}"
+                    f"[{partition}], but a fetch from {connection.server} {duration(asked_at - seen_at)} before had "
+                    f"the high watermark {watermark}: the consumer takes this for lost records, and goes back",
+                    **locate(message, "topics", i, "partitions", j, "end_offset"),
+                    hint=_HINT,
+                    expected=f"{watermark} or more",
+                    got=str(offset),
+                    cause=name,
+                )
+
+
+_HINT = (
+    "fix the broker: the end of the newest leader epoch is the end of the log, that of an older one is the start "
+    "offset of the next epoch"
+)
+
+
+def _compare(event: ResponseReceived, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
+    """Compare fetched records with the end of their epoch; remember the high watermarks."""
+    if event.at - ends.asked_at > _OBSERVED:
+        connection.run.unsubscribe("S097", api="Fetch")
+        return
+    message = event.message
+    assert message is not None
+    for i, topic in enumerate(topic_records(message)):
+        name = connection.run.topic_names.get(topic.key, topic.key)
+        for j, each in enumerate(topic.partitions):
+            key = connection.server, name, each.partition or 0
+            end = ends.of.get(key)
+            if end is None or each.row.get("error_code") or event.request is None or event.request.at < end.asked_at:
+                continue
+            ends.watermarks[key] = each.row.get("high_watermark", -1), event.at
+            batch = each.batch
+            if batch is None or batch.partition_leader_epoch != end.epoch or batch.last_offset < end.offset:
+                continue
+            appended = batch.attributes & TIMESTAMP_TYPE and 0 <= batch.max_timestamp * _MS < end.asked_at - SECOND
+            if end.is_current and not appended:
+                continue  # it may have been written since
+            del ends.of[key]
+            yield Problem(
+                f"OffsetForLeaderEpoch returned {end.offset} as the end of leader epoch {end.epoch} of "
+                f"{name}[{key[2]}], but {connection.server} has records {batch.base_offset} to {batch.last_offset} of "
+                "this epoch: the consumer takes them for lost, and goes back",
+                **locate(message, "responses", i, "partitions", j, "records"),
+                hint=_HINT,
+                expected=f"{batch.last_offset + 1} or more",
+                got=str(end.offset),
+                cause=name,
+            )

@@ -1,0 +1,211 @@
+"""S096: two members of a group that claim to own the same partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.embedded import expand
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.trackers.partitions import label
+from dissectors.trackers.state import ConnectionState
+
+#: The most partitions of one answer, and claims and disputes of a run, that are kept.
+_MOST = 100_000
+_MOST_DISPUTES = 1000
+
+#: Group, topic id and partition.
+_Place = tuple[str, str, int]
+
+
+class _Claim(NamedTuple):
+    """Who owns a partition, as it says, and when the coordinator accepted that (ns)."""
+
+    member: str
+    at: int
+
+
+class _Claims:
+    """Claims of members that use epochs, and those of other members that still held: by group and member."""
+
+    def __init__(self) -> None:
+        self.owners: BoundedDict[_Place, _Claim] = BoundedDict(_MOST)
+        self.of: BoundedDict[tuple[str, str], frozenset[_Place]] = BoundedDict(10_000)
+        self.disputes: BoundedDict[tuple[str, str], tuple[_Place, _Claim]] = BoundedDict(_MOST_DISPUTES)
+
+
+@rule(
+    "S096",
+    severity=Severity.ERROR,
+    events=(ResponseReceived,),
+    apis=("JoinGroup", "ConsumerGroupHeartbeat"),
+    since="0.1",
+    blame="client",
+)
+def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that no two members of a group claim to own the same partition at the same time.
+
+    ## Why it matters
+    Both read and commit the partition: records are processed twice, and the committed offset goes back and forth. A
+    sticky assignor that gets both claims may assign the partition twice again.
+
+    ## Usual cause
+    A member that continues with partitions of an assignment that it has lost, e.g. after its session expired, or one
+    that repeats the owned partitions of its first subscription. Claims of different generations do not count.
+
+    ## Example
+    The leader gets the claims of all members (KIP-429, with generations since KIP-792):
+    ```story
+    > JoinGroup v7 {"group_id": "g", "member_id": "a", "protocol_type": "consumer"}
+    < {"generation_id": 6, "leader": "a", "member_id": "a", "protocol_type": "consumer", "members": [
+      {"member_id": "a", "metadata": {"type": "ConsumerProtocolSubscription", "version": 2, "data":
+       {"topics": ["t"], "owned_partitions": [{"topic": "t", "partitions": [0, 1]}], "generation_id": 5}}},
+      {"member_id": "b", "metadata": {"type": "ConsumerProtocolSubscription", "version": 2, "data":
+       {"topics": ["t"], "owned_partitions": [{"topic": "t", "partitions": [1, 2]}], "generation_id": 5}}}]}
+    ```
+    With epochs (KIP-848), both claims are accepted, and the first member goes on:
+    ```story
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4,
+      "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0]}]}
+    < {"member_id": "a", "member_epoch": 4}
+    2> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "b", "member_epoch": 4,
+      "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0]}]}
+    2< {"member_id": "b", "member_epoch": 4}
+    +5s
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4}
+    < {"member_id": "a", "member_epoch": 4}
+    ```
+
+    ## Looks alike
+    Claims of different generations, of which the older one is void:
+    ```story
+    > JoinGroup v7 {"group_id": "g", "member_id": "a", "protocol_type": "consumer"}
+    < {"generation_id": 6, "leader": "a", "member_id": "a", "protocol_type": "consumer", "members": [
+      {"member_id": "a", "metadata": {"type": "ConsumerProtocolSubscription", "version": 2, "data":
+       {"topics": ["t"], "owned_partitions": [{"topic": "t", "partitions": [0, 1]}], "generation_id": 5}}},
+      {"member_id": "b", "metadata": {"type": "ConsumerProtocolSubscription", "version": 2, "data":
+       {"topics": ["t"], "owned_partitions": [{"topic": "t", "partitions": [1, 2]}], "generation_id": 4}}}]}
+    ```
+    A member that gives the partition up before, and one whose session has expired:
+    ```story
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4,
+      "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0, 1]}]}
+    < {"member_id": "a", "member_epoch": 4}
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 4,
+      "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [1]}]}
+    < {"member_id": "a", "member_epoch": 5}
+    2> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "b", "member_epoch": 5,
+      "topic_partitions": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions": [0, 1]}]}
+    2< {"member_id": "b", "member_epoch": 5}
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 5}
+    < {"error_code": 110}
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 0, "topic_partitions": []}
+    < {"member_id": "a", "member_epoch": 6}
+    > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "member_epoch": 6}
+    < {"member_id": "a", "member_epoch": 6}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-792%3A+Add+%22generation%22+field+into+consumer+protocol
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-848%3A+The+Next+Generation+of+the+Consumer+Rebalance+Protocol
+    """
+    message, asked = event.message, event.request_body
+    if message is None or asked is None or event.request is None or message.diagnosis is not None:
+        return
+    if message.api == "JoinGroup":
+        if message.body.get("members"):
+            message.spend(100 + len(message.frame))
+            yield from _claimed_in_join(event, asked.get("group_id", ""))
+        return
+    claims, member = connection.run.state(_Claims), (asked.get("group_id", ""), asked.get("member_id", ""))
+    if message.body.get("error_code") or message.body.get("member_epoch", 0) <= 0:
+        _withdraw(member, claims)
+        return
+    owned = asked.get("topic_partitions")
+    if owned is not None and message.well_formed:
+        _claim(member, owned, event.at, claims)
+    elif claims.disputes and (disputed := claims.disputes.get(member)) is not None:
+        place, other = disputed
+        if event.request.at > other.at:
+            del claims.disputes[member]
+            yield _problem(place, member[1], other.member, connection)
+
+
+def _claimed_in_join(event: ResponseReceived, group: str) -> Iterator[Problem]:
+    """What the leader gets: two members claim the same partition in the same generation."""
+    message = event.message
+    assert message is not None
+    owners: dict[tuple[int, str, int], str] = {}
+    for index, each in enumerate(expand(message).get("members") or ()):
+        metadata = each.get("metadata")
+        if not isinstance(metadata, dict) or metadata.get("type") != "ConsumerProtocolSubscription":
+            continue
+        data = metadata.get("data") or {}
+        generation = data.get("generation_id", -1)
+        if generation < 0:
+            continue  # the version has none, or the member has no assignment
+        for topic in data.get("owned_partitions") or ():
+            for partition in topic.get("partitions") or ():
+                place, member = (generation, topic.get("topic", ""), partition), each.get("member_id", "")
+                owner = owners.setdefault(place, member)
+                if len(owners) > _MOST:
+                    return
+                if owner != member:
+                    yield Problem(
+                        f"members {owner!r} and {member!r} of group {group!r} both claim to own "
+                        f"{place[1]}[{partition}] in generation {generation}",
+                        **locate(message, "members", index, "metadata"),
+                        hint=_HINT,
+                        cause=group,
+                    )
+                    return
+
+
+_HINT = (
+    "fix or upgrade the client that was not given the partition (compare with the assignments): a member owns what its "
+    "latest assignment has, and nothing after it was fenced or lost its session"
+)
+
+
+def _claim(member: tuple[str, str], owned: list[dict[str, Any]], at: int, claims: _Claims) -> None:
+    group, name = member
+    places = frozenset(
+        (group, str(topic.get("topic_id", "")), partition)
+        for topic in owned[:_MOST]
+        for partition in topic.get("partitions") or ()
+    )
+    for place in claims.of.get(member, frozenset()) - places:
+        if (owner := claims.owners.get(place)) is not None and owner.member == name:
+            del claims.owners[place]
+    claims.disputes.pop(member, None)
+    claims.of[member] = places
+    for place in places:
+        owner = claims.owners.get(place)
+        if owner is not None and owner.member != name:
+            claims.disputes[group, owner.member] = place, _Claim(name, at)
+        else:
+            claims.owners[place] = _Claim(name, at)
+
+
+def _withdraw(member: tuple[str, str], claims: _Claims) -> None:
+    """A member has left or was refused: it owns nothing any more."""
+    if claims.of:
+        for place in claims.of.pop(member, frozenset()):
+            if (owner := claims.owners.get(place)) is not None and owner.member == member[1]:
+                del claims.owners[place]
+        claims.disputes.pop(member, None)
+
+
+def _problem(place: _Place, first: str, second: str, connection: ConnectionState) -> Problem:
+    group = place[0]
+    where = label(place[1:], connection)
+    return Problem(
+        f"members {first!r} and {second!r} of group {group!r} both claim to own {where}, and the coordinator accepts "
+        "both",
+        hint=_HINT,
+        cause=group,
+    )
