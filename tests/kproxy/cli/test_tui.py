@@ -166,8 +166,8 @@ def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> 
 def test_a_proxy_gets_the_options_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr("kproxy.browse.sources.child_proxy.ChildProxy", lambda words, *_: started.append(words))
-    words = ["--rule=C018:connections=5", "--payloads", "--registry=http://localhost:8081", "--mask=key", "--mask=value.a",
-             "--mask-tag=PII"]  # fmt: skip
+    words = ["--rule=C018:connections=5", "--payloads", "--registry=http://localhost:8081", "--mask=key",
+             "--mask=value.a", "--mask-tag=PII"]  # fmt: skip
     tui.start_child_proxy(parsed("--listen", "0", "--upstream", *words))
     assert started == [["--listen=0", "--upstream", *words]]
 
