@@ -6,6 +6,7 @@ Those without a rule of the live inspection need days of traffic or many connect
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from dissectors.findings import Severity
 
@@ -22,13 +23,19 @@ class OfflineRule:
     live: bool = False
 
 
+#: The default client ids of libraries, as a regular expression: Java, librdkafka, Sarama, franz-go, KafkaJS,
+#: kafka-python, aiokafka, ruby-kafka, kafka-node.
+DEFAULT_CLIENT_IDS: Final = (
+    r"^(?:(?:producer|consumer|adminclient)-[0-9]+|rdkafka|sarama|kgo|kafkajs|ruby-kafka|kafka-node-client"
+    r"|(?:kafka-python|aiokafka)-(?:(?:producer|consumer)-[0-9]+|[0-9][0-9a-z.]*))$"
+)
+
 FLEET_RULES = (
     OfflineRule(
         "C018", "connection-per-request", Severity.WARNING, "client", live=True,
     ),
     OfflineRule(
-        "M008", "near-limit", Severity.INFO, "client",
-        "Reports frames above 80 % of a size limit that the cluster was seen to enforce.",
+        "M008", "near-limit", Severity.INFO, "client", live=True,
     ),
     OfflineRule(
         "R026", "tiny-batches", Severity.WARNING, "client", live=True,
@@ -47,16 +54,14 @@ FLEET_RULES = (
         "S036", "throttled", Severity.WARNING, "broker", live=True,
     ),
     OfflineRule(
-        "S044", "telemetry-noise", Severity.INFO, "client",
-        "Reports clients that repeatedly offer telemetry to brokers that refuse it.",
+        "S044", "telemetry-noise", Severity.INFO, "client", live=True,
     ),
     OfflineRule(
         "S047", "not-enough-replicas", Severity.WARNING, "broker",
         "Checks that partitions have enough in-sync replicas for their producers.",
     ),
     OfflineRule(
-        "S048", "default-client-id", Severity.INFO, "client",
-        "Reports clients that use their library's default client id, so that they cannot be distinguished.",
+        "S048", "default-client-id", Severity.INFO, "client", live=True,
     ),
     OfflineRule(
         "S050", "retry-storm", Severity.WARNING, "client", live=True,

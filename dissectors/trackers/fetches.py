@@ -41,6 +41,13 @@ _SHORT_WAIT = 50
 EARLY_RESPONSES = 20
 #: Empty responses in a row to a consumer that does not let the broker wait, which are looked at together.
 BUSY_POLLS = Limit("responses", 200, "responses", "so many Fetch responses in a row are empty", 2)
+#: Responses in a row with records for which the broker has waited as long as it may, for more bytes.
+FULL_WAITS = Limit("responses", 20, "responses", "the broker has waited its full time for so many in a row", 2)
+#: A response comes after this share of max_wait_ms (here in ns per ms) or later if the broker waited its full time.
+_FULL = 950_000
+
+#: A consumer that sends no request for this long (ns) after a response does something else.
+_PAUSE = 1_000_000_000
 
 _READ_COMMITTED = 1
 _IRREGULAR, _REFUSED = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value
@@ -159,7 +166,9 @@ class Fetches:
     `unused_sessions`: the number of consecutive sessions that were opened and not used. `early`: the number of
     consecutive empty responses for which the broker has not waited, since `early_since` (ns). `polls`: the number of
     consecutive empty responses to requests that let it wait less than 50 ms; the latest `BUSY_POLLS` of them began at
-    `polls_since` (ns). `answered_at`: when the latest response came.
+    `polls_since` (ns). `answered_at`: when the latest response came. `full_waits`: the number of consecutive responses
+    with records for which the broker has waited its full time, since they have less than `fetch.min.bytes`.
+    A request long after `answered_at` is flagged as irregular.
 
     Source: KIP-227.
     """
@@ -169,7 +178,7 @@ class Fetches:
         self.refused: list[RefusedPartition] = []
         self.unused_sessions = 0
         self.early = self.early_since = self.answered_at = 0
-        self.polls = self.polls_since = 0
+        self.polls = self.polls_since = self.full_waits = 0
         self._sessions: BoundedDict[int, _Session] = BoundedDict(_MOST_SESSIONS)
         self._with_records = 0
         self._of_client: FetchCount | None = None
@@ -181,7 +190,10 @@ class Fetches:
         """Track a request's offsets, and examine a response once for all rules."""
         if isinstance(event, ResponseReceived):
             self._response(event, connection)
-        elif isinstance(event, BytesSkipped) or event.damaged or not event.message.well_formed:
+            return
+        if isinstance(event, RequestReceived) and event.at - self.answered_at > _PAUSE and self.answered_at:
+            connection.flags |= _IRREGULAR
+        if isinstance(event, BytesSkipped) or event.damaged or not event.message.well_formed:
             self._sessions.clear()
         elif event.message.body.get("session_epoch", -1) > 0:
             self._update_session(event.message)
@@ -268,6 +280,8 @@ class Fetches:
             self.early = 0
             starved = len(message.frame) <= _SMALL and _has_only_control(message)
             self.polls = 0
+            if asked.get("min_bytes", 1) > 1:
+                self._count_full_wait(event, asked, connection)
             self._with_records = count = self._with_records + 1
             if self._of_client is None:
                 self._of_client = connection.run.state(FetchesWithRecords).of(client_key(connection))
@@ -276,6 +290,18 @@ class Fetches:
                 self._compare_batches(message, asked, connection)
         if starved:
             connection.flags |= _STARVED
+
+    def _count_full_wait(self, event: ResponseReceived, asked: Mapping[str, Any], connection: ConnectionState) -> None:
+        """Count responses with records that the broker held back as long as it may; flag the last of enough."""
+        assert event.request is not None
+        wait = asked.get("max_wait_ms", 0)
+        size = event.size if event.message is None else len(event.message.frame)
+        if wait < _SHORT_WAIT or event.at - event.request.at < wait * _FULL or size >= asked["min_bytes"]:
+            self.full_waits = 0
+            return
+        self.full_waits += 1
+        if self.full_waits >= connection.run.limit(FULL_WAITS):
+            connection.flags |= _IRREGULAR
 
     def _returns_early(self, event: ResponseReceived, asked: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
         """Count empty responses for which the broker has not waited; whether enough came in a row to be a problem."""

@@ -15,9 +15,11 @@ from dissectors.connections.events import (
     RequestReceived,
     ResponseReceived,
 )
+from dissectors.limits import Limit
 from dissectors.schemas.codes import Error
 from dissectors.trackers import tracker
 from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
 _MOST_MEMBERS = 10_000
@@ -25,9 +27,18 @@ _MOST_MEMBERS = 10_000
 REBALANCE_IN_PROGRESS = Error.REBALANCE_IN_PROGRESS
 _GONE = (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID)
 
+#: Kafka's default session timeout (ns).
+_SESSION = 45_000 * _MS
+
 #: The deadline for a member's next sign of life, and the APIs that count as one and restart the deadline.
 MEMBER_SILENT = "member silent"
 _SIGNS_OF_LIFE = ("SyncGroup", "Heartbeat", "OffsetCommit")
+
+HEARTBEATS = Limit("heartbeats", 3, "heartbeats", "fewer than so many fit into the session timeout", 2)
+GAPS = Limit("gaps", 5, "gaps", "as so many times in a row between heartbeats show", 2)
+#: A timer is late rather than early: this share is tolerated.
+_TOLERANCE = 1.05
+_IRREGULAR = FrameFlags.IRREGULAR.value
 
 Event = RequestReceived | ResponseReceived | BytesSkipped | FramingLost | ConnectionEnded
 
@@ -45,6 +56,7 @@ class Member:
 
     It is `active` from its assignment until it rejoins or is removed; only then it has to send heartbeats. It `waits`
     for the response to its last sign of life: until then, clients send no other. `flaps` is a counter for rules.
+    Its last heartbeat was at `beat_at` (ns), and `shortest_gap` is the shortest of the latest `gaps` gaps.
     """
 
     group: str
@@ -57,6 +69,9 @@ class Member:
     active: bool = False
     waits: bool = False
     flaps: int = 0
+    beat_at: int = 0
+    shortest_gap: int = 0
+    gaps: int = 0
 
     @property
     def must_heartbeat(self) -> bool:
@@ -70,20 +85,30 @@ class Member:
     broken=True,
 )
 class Members:
-    """The members of a run's groups. `joined` and `left` are set by the latest event."""
+    """The members of a run's groups. `joined`, `left` and `sparse` are set by the latest event.
+
+    `sparse` is a member that sends heartbeats too rarely for its session timeout.
+    """
 
     def __init__(self) -> None:
         self.joined: Member | None = None
         self.left: list[Member] = []
+        self.sparse: Member | None = None
         self._members: BoundedDict[tuple[str, str], Member] = BoundedDict(_MOST_MEMBERS)
 
     def find(self, group: str | None, member_id: str | None) -> Member | None:
         """A member; None if its JoinGroup was not captured."""
         return self._members.get((group or "", member_id or ""))
 
+    def has_members(self, group: str, at: int) -> bool:
+        """Whether a member of a group was seen within its session timeout."""
+        return any(
+            each.group == group and at - each.seen_at <= (each.session or _SESSION) for each in self._members.values()
+        )
+
     def observe(self, event: Event, connection: ConnectionState) -> None:
         """Update the members."""
-        self.joined, self.left = None, []
+        self.joined, self.left, self.sparse = None, [], None
         if isinstance(event, FRAME_EVENTS):
             message = event.message
             if message is not None and message.well_formed and not event.damaged:
@@ -107,6 +132,22 @@ class Members:
             if api == "JoinGroup":
                 member.active = False
             _expect(member, api, connection)
+            if api == "Heartbeat":
+                self._beat(member, event.at, connection)
+
+    def _beat(self, member: Member, at: int, connection: ConnectionState) -> None:
+        """Measure the time since the last heartbeat; `sparse` is set if few of the shortest fit into the session."""
+        gap, member.beat_at = at - member.beat_at, at
+        if not 0 < gap < member.session:  # its first one, or it was late
+            return
+        member.shortest_gap = min(member.shortest_gap, gap) if member.gaps else gap
+        member.gaps += 1
+        run = connection.run
+        if member.gaps >= run.limit(GAPS):
+            if member.shortest_gap * run.limit(HEARTBEATS) > member.session * _TOLERANCE:
+                self.sparse = member
+                connection.flags |= _IRREGULAR
+            member.gaps = 0
 
     def _response(self, event: ResponseReceived, connection: ConnectionState) -> None:
         asked, message = event.request_body, event.message
@@ -136,6 +177,7 @@ class Members:
         previous = self._members.get((group, member_id))
         if previous is not None:
             member.joined_at, member.flaps = previous.joined_at, previous.flaps
+            member.beat_at, member.shortest_gap, member.gaps = previous.beat_at, previous.shortest_gap, previous.gaps
         self._members[group, member_id] = self.joined = member
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
+from collections import Counter
 from typing import Final, NamedTuple
 
 from dissectors.connections.events import RequestReceived
@@ -18,6 +20,10 @@ REQUESTS: Final = Limit("requests", 100, "requests", "of so many Produce request
 SHARE: Final = Limit("share", 90, "%", "at least this share has only one record")
 BYTES: Final = Limit("bytes", 1 << 20, "bytes", "a connection has sent so many bytes of uncompressed batches", 4)
 ACKS_0: Final = Limit("requests", 100, "requests", "so many Produce requests in a row have acks=0")
+ACKS_1: Final = Limit("requests", 100, "requests", "a connection has sent so many Produce requests with acks=1")
+PLAIN: Final = Limit("requests", 1000, "requests", "a connection has sent so many Produce requests with acks=all")
+SKEW: Final = Limit("share", 80, "%", "one partition gets at least this share of a topic's records", 1)
+SKEWED: Final = Limit("records", 1000, "records", "of so many that a connection sends in a row", 2)
 
 #: The number of batches of which a part is compressed as a sample, and the largest part.
 _SAMPLES, _SAMPLE_SIZE = 4, 16 << 10
@@ -25,6 +31,9 @@ _SAMPLES, _SAMPLE_SIZE = 4, 16 << 10
 _IRREGULAR = FrameFlags.IRREGULAR.value
 _CODEC = 7
 _NOWHERE: Final[tuple[str, int | None]] = ("", None)
+
+#: A topic with fewer partitions in use is not skewed.
+_LEAST_PLACES = 3
 
 
 class ProduceWindow(NamedTuple):
@@ -51,12 +60,24 @@ class Uncompressed(NamedTuple):
     after: int
 
 
+class Skew(NamedTuple):
+    """A partition that got most of a topic's records: its records, all of them, and the number of partitions used."""
+
+    topic: str
+    partition: int | None
+    records: int
+    total: int
+    places: int
+
+
 @tracker(events=(RequestReceived,), apis=("Produce",), needs=(InFlight,), per="connection")
 class ProduceHabits:
     """What a connection's Produce requests have in common.
 
     With the latest request, `window` is complete, `uncompressed` is known, or `unacknowledged` requests in a row have
-    acks=0; otherwise they are None or 0. Such a frame is flagged as irregular.
+    acks=0; otherwise they are None or 0. `sent` is the number of requests so far if it is one at which the producer's
+    settings are looked at, otherwise 0; `producer_id` is that of its latest batch. `skew` is one among the latest
+    records. Such a frame is flagged as irregular.
     """
 
     def __init__(self) -> None:
@@ -68,17 +89,26 @@ class ProduceHabits:
         self._acks_0 = self._most_acks_0 = 0
         self._plain = self._samples = self._before = self._after = 0
         self._next_sample = 0
+        self.sent, self.producer_id = 0, -1
+        self.skew: Skew | None = None
+        self._total = 0
+        self._next_look = -1
+        self._records, self._skew_size = 0, -1
+        self._counts: dict[tuple[str, int | None], int] = {}
 
     def observe(self, event: RequestReceived, connection: ConnectionState) -> None:
         """Count a request, and what it sends."""
-        self.window, self.uncompressed, self.unacknowledged = None, None, 0
-        count, place = 0, _NOWHERE
+        self.window, self.uncompressed, self.skew = None, None, None
+        self.unacknowledged = self.sent = 0
+        count, place, counts = 0, _NOWHERE, self._counts
         for topic in topic_records(event.message):
             for records in topic.partitions:
                 batch = records.batch
                 if batch is not None:
                     count += batch.records_count
                     place = topic.key, records.partition
+                    counts[place] = counts.get(place, 0) + batch.records_count
+                    self.producer_id = batch.producer_id
                     if not batch.attributes & _CODEC:
                         self._plain += batch.end
                         if self._plain >= self._next_sample and self._samples < _SAMPLES:
@@ -94,6 +124,38 @@ class ProduceHabits:
             self._count_acks_0(connection)
         if self._requests >= self._size:
             self._complete(event.at, connection)
+        self._total += 1
+        if self._total >= self._next_look:
+            self._look(connection)
+        self._records += count
+        if self._records >= self._skew_size:
+            self._look_for_skew(connection)
+
+    def _look(self, connection: ConnectionState) -> None:
+        """Flag the requests at which the producer's settings are looked at: those of the two limits."""
+        looks = sorted(int(connection.run.limit(each)) for each in (ACKS_1, PLAIN))
+        if self._total in looks:
+            self.sent = self._total
+            connection.flags |= _IRREGULAR
+        self._next_look = next((each for each in looks if each > self._total), sys.maxsize)
+
+    def _look_for_skew(self, connection: ConnectionState) -> None:
+        """Look at the partitions of each topic that the latest requests wrote to."""
+        if self._skew_size < 0:
+            self._skew_size = int(connection.run.limit(SKEWED))
+            if self._records < self._skew_size:
+                return
+        totals: Counter[str] = Counter()
+        for (topic, _), records in self._counts.items():
+            totals[topic] += records
+        (topic, partition), records = max(self._counts.items(), key=lambda each: each[1], default=(_NOWHERE, 0))
+        places = sum(each[0] == topic for each in self._counts)
+        total = totals[topic]
+        if places >= _LEAST_PLACES and records * 100 >= total * connection.run.limit(SKEW):
+            self.skew = Skew(topic, partition, records, total, places)
+            connection.flags |= _IRREGULAR
+        self._counts.clear()
+        self._records = 0
 
     def _count_single(self, place: tuple[str, int | None], at: int, connection: ConnectionState) -> None:
         self._singles += 1

@@ -136,6 +136,14 @@ class Producers:
                 return attempt
         return None
 
+    def accepted_since(self, server: str, place: TopicPartition, attempt: Attempt) -> int:
+        """The number of other batches without a producer id that were sent to a partition after one, and accepted."""
+        return sum(
+            each.at > attempt.at and each.answered and not each.departs and place not in each.refused
+            for (at_server, of, _, _), each in self._plain.items()
+            if of == place and at_server == server
+        )
+
     def _request(self, event: RequestReceived, connection: ConnectionState) -> None:
         message = event.message
         if message.api != "Produce":

@@ -70,6 +70,12 @@ def add_views(parser: options.OptionGroup) -> None:
 def add_capture(parser: options.OptionGroup) -> None:
     """Declare the options for reading captures."""
     options.add_capture(parser)
+    add_inspection(parser)
+
+
+def add_inspection(parser: options.OptionGroup) -> None:
+    """Declare the options of the inspection, of a capture and of a child proxy."""
+    options.add_limits(parser)
     payload_options.configure(parser)
 
 
@@ -131,6 +137,7 @@ def source_of(args: argparse.Namespace, choose: Callable[[Choices], str]) -> Sou
         UserError: The source cannot be opened, or options cannot be combined.
     """
     payload_options.record_values_of(args)
+    options.limits_of(args)
     source = _opened(args, choose)
     try:
         _check_options(args, source)
@@ -150,6 +157,8 @@ def _check_options(args: argparse.Namespace, source: Source) -> None:
     else:
         if args.payloads and not isinstance(source, ChildProxySource):
             raise UserError("this source is a trace: pass --payloads to the proxy that writes it")
+        if args.rule and not isinstance(source, ChildProxySource):
+            raise UserError("this source is a trace: pass --rule to the proxy that writes it")
         refuse(args, ("port", "keylog"), "is for captures: leave it out")
     if not isinstance(source, ProxySource):
         refuse(args, ("keep",), "is for a running proxy: leave it out")
@@ -211,7 +220,7 @@ def start_child_proxy(
         raise UserError("--no-control cannot be used here: the view reads the proxy's control socket")
     refuse(args, ("port", "keylog"), "is for captures, and this starts a proxy: leave it out")
     payload_options.check_filter(args)
-    proxy_options += command_line.options_of(args, payload_options.configure)
+    proxy_options += command_line.options_of(args, add_inspection)
     from kproxy.browse.sources.child_proxy import ChildProxy
     from kproxy.control.protocol import ControlError
 

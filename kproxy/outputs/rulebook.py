@@ -27,6 +27,7 @@ FAMILIES = {
     "S": "semantics over time",
     "G": "groups that make no progress",
     "T": "transactions",
+    "H": "habits of clients",
     "E": "errors that brokers return",
     "X": "security and other protocols",
     "M": "limits and framing",

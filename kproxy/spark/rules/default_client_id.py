@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from dissectors.rules.offline import DEFAULT_CLIENT_IDS
 from kproxy.spark.rules import finding_rows, message, rule, when
 from kproxy.spark.sentences import host
-
-#: The default client ids of libraries: Java, librdkafka, Sarama, franz-go, KafkaJS, kafka-python, aiokafka, ruby-kafka,
-#: kafka-node.
-_DEFAULTS: Final = (
-    r"^(?:(?:producer|consumer|adminclient)-[0-9]+|rdkafka|sarama|kgo|kafkajs|ruby-kafka|kafka-node-client"
-    r"|(?:kafka-python|aiokafka)-(?:(?:producer|consumer)-[0-9]+|[0-9][0-9a-z.]*))$"
-)
 
 
 @rule("S048", hint="set client.id to the name of the service, so that broker logs, quotas and metrics identify it")
 def default_client_id(lines: DataFrame) -> DataFrame:
     """Client ids that are a library's default, with the hosts that use them."""
     few = (
-        lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(_DEFAULTS)))
+        lines.where((F.col("kind") == "request") & F.rlike("client_id", F.lit(DEFAULT_CLIENT_IDS)))
         .groupBy("cluster", "client_id", "client", "connection_id")
         .agg(F.min("ts").alias("ts"), F.max("ts").alias("until"))
     )

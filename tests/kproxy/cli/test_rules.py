@@ -75,8 +75,8 @@ def test_json_has_the_page_of_one_rule(kproxy: Run) -> None:
 
 
 def test_a_rule_of_the_offline_analysis_says_so(kproxy: Run) -> None:
-    assert "it runs in `kproxy analyze`" in kproxy("rules", "M008").stdout
-    assert json.loads(kproxy("rules", "--json", "M008").stdout)["offline"] is True
+    assert "it runs in `kproxy analyze`" in kproxy("rules", "S047").stdout
+    assert json.loads(kproxy("rules", "--json", "S047").stdout)["offline"] is True
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ def test_without_a_terminal_it_points_at_what_needs_none(kproxy: Run) -> None:
         (["--keep", "2M", TRACE], "--keep is for a running proxy: leave it out"),
         (["--port", "9092", "--listen", "0", "--upstream"], "--port is for captures, and this starts a proxy"),
         (["--payloads", "--schemas", "gone", CAPTURE], "--schemas gone: no such directory"),
+        (["--rule", "C018:connections=5", TRACE], "this source is a trace: pass --rule to the proxy that writes it"),
+        (["--rule", "C018:connection=5", CAPTURE], "--rule C018:connection=5: C018 has no limit 'connection'"),
         (["-f", "value.id=17", CAPTURE], "the filter reads keys, values or headers of records: pass --payloads"),
         ([], "this user runs no kproxy on this machine: start one with kproxy --listen 9092 --upstream HOST:PORT"),
         (["9092"], "no kproxy listens on 9092: this user runs no kproxy on this machine"),
@@ -143,9 +145,10 @@ def test_options_are_handed_on_as_they_were_given(words: list[str], wanted: list
 
 
 def test_options_of_captures_are_not_those_of_proxies() -> None:
-    args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key", "--", "-x.pcap")
+    args = parsed("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key",
+                  "--rule", "C018:connections=5", "--", "-x.pcap")  # fmt: skip
     handed = command_line.options_of(args, tui.add_capture)
-    assert handed == ["--port=1", "--port=2", "--keylog=keys", "--payloads", "--mask=key"]
+    assert handed == ["--port=1", "--port=2", "--keylog=keys", "--rule=C018:connections=5", "--payloads", "--mask=key"]
     assert args.sources == ["-x.pcap"]
     assert tui.start_child_proxy(args) is None
 
@@ -163,7 +166,8 @@ def test_all_options_of_the_root_command_but_those_of_its_output_are_there() -> 
 def test_a_proxy_gets_the_options_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr("kproxy.browse.sources.child_proxy.ChildProxy", lambda words, *_: started.append(words))
-    words = ["--payloads", "--registry=http://localhost:8081", "--mask=key", "--mask=value.a", "--mask-tag=PII"]
+    words = ["--rule=C018:connections=5", "--payloads", "--registry=http://localhost:8081", "--mask=key",
+             "--mask=value.a", "--mask-tag=PII"]  # fmt: skip
     tui.start_child_proxy(parsed("--listen", "0", "--upstream", *words))
     assert started == [["--listen=0", "--upstream", *words]]
 

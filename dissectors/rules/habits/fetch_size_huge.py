@@ -1,0 +1,78 @@
+"""H012: a consumer that requests more than brokers send and it can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.fetches import is_follower, requested_partitions
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+BYTES = Limit("bytes", 128 << 20, "bytes", "a consumer requests so many bytes of a partition, and in all")
+
+
+@rule(
+    "H012",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.FIRST,
+    limits=(BYTES,),
+    since="0.1",
+    blame="client",
+)
+def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports consumers that request hundreds of megabytes of a partition at a time.
+
+    ## Why it matters
+    The client must hold what it requests, for each broker: a backlog ends in `OutOfMemoryError`, often when it restarts
+    after a failure. The first partition fills the response, and others wait.
+
+    ## Usual cause
+    `max.partition.fetch.bytes` and `fetch.max.bytes` were set to the largest number to get large records through. That
+    is not needed: a broker sends the first batch in any case. It sends at most 55 MB (`fetch.max.bytes` of brokers
+    since Kafka 2.5); other servers may not.
+
+    ## Example
+    ```story
+    > Fetch v11 {"max_wait_ms": 500, "max_bytes": 2147483647, "topics": [
+      {"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 2147483647}]}]}
+    ```
+
+    ## Looks alike
+    Java's defaults, and one large limit that the other one bounds:
+    ```story
+    > Fetch v11 {"max_wait_ms": 500, "max_bytes": 52428800, "topics": [
+      {"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 1048576}]}]}
+    ```
+    ```story
+    > Fetch v11 {"max_wait_ms": 500, "max_bytes": 2147483647, "topics": [
+      {"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 1048576}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_fetch.max.bytes
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-541%3A+Create+a+fetch.max.bytes+configuration+for+the+broker
+    """
+    body, most = event.message.body, connection.run.limit(BYTES)
+    total = body.get("max_bytes", 1 << 31)
+    if total < most or is_follower(body):
+        return
+    for _, each, path in requested_partitions(body):
+        size = each.get("partition_max_bytes", 0)
+        if size >= most:
+            yield Problem(
+                f"{named(connection)} requests up to {min(size, total):,} bytes of a partition in one response, and"
+                " must hold as many",
+                **locate(event.message, *path, "partition_max_bytes"),
+                hint="set max.partition.fetch.bytes to a few megabytes, and fetch.max.bytes to 50 MB, the default:"
+                " larger batches arrive in any case",
+                cause="huge",
+            )
+            return

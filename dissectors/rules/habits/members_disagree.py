@@ -1,0 +1,220 @@
+"""H017 and H018: members of one group with different subscriptions, or different assignors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.embedded.consumer import subscription
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.trackers.state import ConnectionState
+from dissectors.wire.decode import decode
+from dissectors.wire.errors import DecodeError
+
+SUBSCRIPTIONS = Limit("generations", 3, "generations", "the subscriptions of members differ in so many in a row")
+ASSIGNORS = Limit("generations", 3, "generations", "the assignors of members differ in so many in a row")
+
+_MOST_GROUPS, _MOST_MEMBERS = 1_000, 10_000
+#: The most members that are compared, and the most names that a sentence has.
+_COMPARED, _NAMED = 200, 3
+
+
+class _Generations(BoundedDict[str, tuple[int, int]]):
+    """By group: the last generation in which its members differed, and how many in a row."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_GROUPS)
+
+    def count(self, group: str, generation: int) -> int:
+        """Count a generation, and return how many in a row."""
+        last, count = self.get(group, (generation, 0))
+        if last != generation or count == 0:
+            count += 1
+        self[group] = generation, count
+        return count
+
+
+class _OfSubscriptions(_Generations):
+    """Those in which subscriptions differed."""
+
+
+class _OfAssignors(_Generations):
+    """Those in which assignors differed."""
+
+
+class _Assignors(BoundedDict[tuple[str, str], tuple[str, ...]]):
+    """The assignors of each member, by group and member id, in its order of preference."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_MEMBERS)
+
+
+@rule(
+    "H017",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("JoinGroup",),
+    limits=(SUBSCRIPTIONS,),
+    since="0.1",
+    blame="client",
+)
+def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports consumer groups whose members subscribe to different topics for several generations.
+
+    ## Why it matters
+    Kafka allows it, but each rebalance of one topic's consumers then stops those of all others, and a topic has only as
+    many readers as subscribe to it.
+
+    ## Usual cause
+    Two applications with one `group.id`, often copied with the configuration. During a deployment that changes the
+    subscription, old and new members differ for a while.
+
+    ## Example
+    ```story
+    rule H017:generations=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "protocol_type": "consumer"}
+    < {"generation_id": 1, "protocol_name": "range", "leader": "m", "member_id": "m", "members": [
+      {"member_id": "m", "metadata":
+        {"type": "ConsumerProtocolSubscription", "version": 0, "data": {"topics": ["orders"]}}},
+      {"member_id": "n", "metadata":
+        {"type": "ConsumerProtocolSubscription", "version": 0, "data": {"topics": ["payments"]}}}]}
+    ```
+
+    ## Looks alike
+    ```story
+    rule H017:generations=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "protocol_type": "consumer"}
+    < {"generation_id": 1, "protocol_name": "range", "leader": "m", "member_id": "m", "members": [
+      {"member_id": "m", "metadata":
+        {"type": "ConsumerProtocolSubscription", "version": 0, "data": {"topics": ["orders", "payments"]}}},
+      {"member_id": "n", "metadata":
+        {"type": "ConsumerProtocolSubscription", "version": 0, "data": {"topics": ["payments", "orders"]}}}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_group.id
+    """
+    found = _led(event)
+    if found is None:
+        return
+    group, generation, members = found
+    by_topics: dict[tuple[str, ...], str] = {}
+    for each in members[:_COMPARED]:
+        topics = _topics(each.get("metadata"))
+        if topics is None:
+            return
+        by_topics.setdefault(topics, each.get("member_id") or "")
+    seen = connection.run.state(_OfSubscriptions)
+    if len(by_topics) < 2:
+        seen.pop(group, None)
+    elif seen.count(group, generation) >= connection.run.limit(SUBSCRIPTIONS):
+        (one, first), (other, second), *_ = by_topics.items()
+        yield Problem(
+            f"members of group {group!r} subscribe to different topics, {len(by_topics)} sets among {len(members)}"
+            f" members: {first!r} to {_listed(one)}, {second!r} to {_listed(other)}",
+            hint="give each application a group.id of its own",
+            cause=group,
+        )
+
+
+@rule(
+    "H018",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("JoinGroup",),
+    limits=(ASSIGNORS,),
+    since="0.1",
+    blame="client",
+)
+def assignors_differ(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports consumer groups whose members have different assignors for several generations.
+
+    ## Why it matters
+    The group uses one that all have: a member with an old list keeps the whole group at an old assignor. A member that
+    shares none with the others cannot join (INCONSISTENT_GROUP_PROTOCOL).
+
+    ## Usual cause
+    `partition.assignment.strategy` was changed in some members, or members are of different libraries, whose defaults
+    differ. It is right for the time of a deployment that changes the assignor.
+
+    ## Example
+    ```story
+    rule H018:generations=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "protocol_type": "consumer",
+      "protocols": [{"name": "cooperative-sticky", "metadata": ""}, {"name": "range", "metadata": ""}]}
+    2> JoinGroup v5 {"group_id": "g", "member_id": "n", "protocol_type": "consumer",
+      "protocols": [{"name": "range", "metadata": ""}]}
+    2< {"generation_id": 1, "protocol_name": "range", "leader": "m", "member_id": "n"}
+    < {"generation_id": 1, "protocol_name": "range", "leader": "m", "member_id": "m",
+      "members": [{"member_id": "m"}, {"member_id": "n"}]}
+    ```
+
+    ## Looks alike
+    ```story
+    rule H018:generations=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "protocol_type": "consumer",
+      "protocols": [{"name": "range", "metadata": ""}]}
+    2> JoinGroup v5 {"group_id": "g", "member_id": "n", "protocol_type": "consumer",
+      "protocols": [{"name": "range", "metadata": ""}]}
+    2< {"generation_id": 1, "protocol_name": "range", "leader": "m", "member_id": "n"}
+    < {"generation_id": 1, "protocol_name": "range", "leader": "m", "member_id": "m",
+      "members": [{"member_id": "m"}, {"member_id": "n"}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
+    """
+    message, asked, run = event.message, event.request_body, connection.run
+    if message is None or asked is None or message.body.get("error_code"):
+        return
+    name, known = asked.get("group_id") or "", run.state(_Assignors)
+    names = tuple(each.get("name") or "" for each in asked.get("protocols") or ())
+    known[name, message.body.get("member_id") or ""] = names
+    found = _led(event)
+    if found is None:
+        return
+    group, generation, members = found
+    ids = (each.get("member_id") or "" for each in members[:_COMPARED])
+    by_names = {assignors: each for each in ids if (assignors := known.get((group, each)))}
+    seen = run.state(_OfAssignors)
+    if len(by_names) < 2:
+        seen.pop(group, None)
+    elif seen.count(group, generation) >= run.limit(ASSIGNORS):
+        (one, first), (other, second), *_ = by_names.items()
+        yield Problem(
+            f"members of group {group!r} have different assignors: {first!r} {_listed(one)}, {second!r}"
+            f" {_listed(other)}; the group uses {message.body.get('protocol_name')!r}",
+            hint="set the same partition.assignment.strategy in all members, in the same order",
+            cause=group,
+        )
+
+
+def _led(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:
+    """The group, generation and members of a leader of a consumer group with several members."""
+    message, asked = event.message, event.request_body
+    if message is None or asked is None or message.body.get("error_code"):
+        return None
+    members = message.body.get("members") or []
+    if len(members) < 2 or asked.get("protocol_type") != "consumer" or message.body.get("protocol_name") == "stream":
+        return None
+    return asked.get("group_id") or "", message.body.get("generation_id", -1), members
+
+
+def _topics(metadata: object) -> tuple[str, ...] | None:
+    """The topics of a subscription, sorted; None if it cannot be read."""
+    data = bytes(metadata) if isinstance(metadata, bytes | memoryview) else b""
+    try:
+        values = decode(subscription(data), data).values.get("data") or {}
+    except DecodeError:
+        return None
+    topics = values.get("topics")
+    return tuple(sorted(str(each) for each in topics)) if isinstance(topics, list) else None
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (", ".join(repr(each) for each in names[:_NAMED]) or "none") + more

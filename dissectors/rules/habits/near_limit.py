@@ -1,0 +1,173 @@
+"""M008: batches near the size limit of their topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import RequestReceived, ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.messages.topic_records import topic_records
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.schemas.codes import Error
+from dissectors.trackers.partitions import refusals
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+SHARE = Limit("share", 80, "%", "batches have at least this share of the limit")
+BATCHES = Limit("batches", 3, "batches", "so many of a connection to a topic")
+
+_MOST_TOPICS = 10_000
+_TOPIC = 2
+#: Of a batch, before its length counts.
+_PREFIX = 12
+_TOO_LARGE = (Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE)
+
+
+class _Limits(BoundedDict[tuple[str, str], int]):
+    """The size limits of topics (bytes) that were set, described, or enforced, by server and topic."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_TOPICS)
+
+
+class _Large:
+    """The large batches of a connection: how many of each topic, and the largest."""
+
+    def __init__(self) -> None:
+        self.topics: BoundedDict[str, tuple[int, int]] = BoundedDict(_MOST_TOPICS)
+
+
+@rule(
+    "M008",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=FrameFlags.SUBSCRIBED,  # once a limit is known
+    also=(
+        Trigger((ResponseReceived,), ("Produce",), only=FrameFlags.REFUSED),
+        Trigger((ResponseReceived,), ("CreateTopics", "DescribeConfigs")),
+    ),
+    limits=(SHARE, BATCHES),
+    since="0.1",
+    blame="client",
+)
+def near_limit(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports batches above 80 % of a size limit that the cluster was seen to enforce.
+
+    ## Why it matters
+    A batch over the limit is refused as a whole (MESSAGE_TOO_LARGE). One that is barely below it will be over it with
+    one more record, a longer value, or data that compresses less.
+
+    ## Usual cause
+    `batch.size` or `max.request.size` of the producer is near `max.message.bytes` of the topic. kproxy knows a topic's
+    limit if it was set or described while kproxy watched, or if a batch was refused.
+
+    ## Example
+    ```story
+    rule M008:batches=2
+    > CreateTopics v5 {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [],
+      "configs": [{"name": "max.message.bytes", "value": "1000"}]}]}
+    < {"topics": [{"name": "t", "error_code": 0}]}
+    > Produce v9 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": {"repeat": "v", "times": 900}}]}]}]}]}
+    < {"responses": []}
+    > Produce v9 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": {"repeat": "v", "times": 900}}]}]}]}]}
+    ```
+
+    ## Looks alike
+    ```story
+    rule M008:batches=2
+    > CreateTopics v5 {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [],
+      "configs": [{"name": "max.message.bytes", "value": "2000"}]}]}
+    < {"topics": [{"name": "t", "error_code": 0}]}
+    > Produce v9 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": {"repeat": "v", "times": 900}}]}]}]}]}
+    < {"responses": []}
+    > Produce v9 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": {"repeat": "v", "times": 900}}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#topicconfigs_max.message.bytes
+    """
+    run = connection.run
+    limits = run.state(_Limits)
+    if isinstance(event, ResponseReceived):
+        if _learn(event, connection, limits):
+            run.subscribe("M008", api="Produce")
+        return
+    share, seen = run.limit(SHARE), connection.state(_Large).topics
+    for topic in topic_records(event.message):
+        name = run.topic_names.get(topic.key, topic.key)
+        limit = limits.get((connection.server, name))
+        if limit is None:
+            continue
+        for records in topic.partitions:
+            size = 0 if records.batch is None else records.batch.batch_length + _PREFIX
+            if size > limit or size * 100 < limit * share:  # what is over it is refused (R021)
+                continue
+            count, largest = seen.get(name, (0, 0))
+            seen[name] = count, largest = count + 1, max(largest, size)
+            if count == run.limit(BATCHES):
+                yield Problem(
+                    f"{named(connection)} sent {count} batches of up to {largest:,} bytes to topic {name!r}, whose"
+                    f" limit is {limit:,} bytes",
+                    hint="raise max.message.bytes of the topic, or lower max.request.size and batch.size of the client",
+                    cause=name,
+                )
+
+
+def _learn(event: ResponseReceived, connection: ConnectionState, limits: _Limits) -> bool:
+    """Remember limits in a response; whether there was one."""
+    message, asked = event.message, event.request_body
+    if message is None or asked is None:
+        return False
+    found: list[tuple[str, int]] = []
+    if message.api == "Produce":
+        found = [*_refused(event, connection)]
+    elif message.api == "CreateTopics":
+        accepted = {row.get("name") for row in message.body.get("topics", ()) if not row.get("error_code")}
+        found = [
+            (topic["name"], size)
+            for topic in asked.get("topics", ())
+            if topic.get("name") in accepted and not asked.get("validate_only")
+            if (size := _size_in(topic.get("configs")))
+        ]
+    else:
+        found = [
+            (row["resource_name"], size)
+            for row in message.body.get("results", ())
+            if row.get("resource_type") == _TOPIC and not row.get("error_code")
+            if (size := _size_in(row.get("configs")))
+        ]
+    for name, size in found:
+        limits[connection.server, name] = size
+    return bool(found)
+
+
+def _size_in(configs: object) -> int:
+    """The size limit among configs, 0 if it is not there."""
+    for config in configs if isinstance(configs, list) else ():
+        if config.get("name") == "max.message.bytes" and str(config.get("value")).isdecimal():
+            return min(int(config["value"][:20]), 1 << 31)
+    return 0
+
+
+def _refused(event: ResponseReceived, connection: ConnectionState) -> Iterator[tuple[str, int]]:
+    """Topics with a batch that was too large, each with a limit below its size."""
+    assert event.message is not None
+    assert event.request is not None
+    refused = {
+        each.place for each in refusals(event.message.body, "partition_responses", "index") if each.code in _TOO_LARGE
+    }
+    for topic in topic_records(event.request.message) if refused else ():
+        name = connection.run.topic_names.get(topic.key, topic.key)
+        for records in topic.partitions:
+            if (topic.key, records.partition or 0) in refused and records.batch is not None:
+                size = records.batch.batch_length + _PREFIX - 1
+                known = connection.run.state(_Limits).get((connection.server, name), size)
+                yield name, min(size, known)

@@ -1,0 +1,86 @@
+"""H005: a retry without idempotence has changed the order of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.partitions import label
+from dissectors.trackers.producers import Producers
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+
+#: A batch with the same bytes sooner than this (ns) may be another one.
+_SHORTEST = 1_000_000
+
+
+@rule(
+    "H005",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    apis=("Produce",),
+    only=FrameFlags.RESENT,
+    needs=(Producers,),
+    since="0.1",
+    blame="client",
+)
+def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a retry does not put records after later ones of the same partition.
+
+    ## Why it matters
+    Consumers read records in the order in which the broker has accepted them: after such a retry, an older value of a
+    key comes last, and wins.
+
+    ## Usual cause
+    Several requests in flight without idempotence: one fails, the next ones are accepted, and the first is repeated
+    (H004). S034 is about a batch that was accepted before.
+
+    ## Example
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": "b", "timestamp": 1767225600001}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6, "base_offset": -1}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"base_offset": 5}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    ```
+
+    ## Looks alike
+    All are repeated in their order:
+    ```story
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": "b", "timestamp": 1767225600001}]}]}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6, "base_offset": -1}]}]}
+    < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6, "base_offset": -1}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
+    > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [
+      {"records": [{"value": "b", "timestamp": 1767225600001}]}]}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#producerconfigs_max.in.flight.requests.per.connection
+    """
+    producers = connection.run.state(Producers)
+    for place, batch, _, attempt, where in producers.resent:
+        if batch.producer_id >= 0 or event.at - attempt.at < _SHORTEST:
+            continue
+        if attempt.answered and not attempt.refused.get(place):
+            continue  # S034
+        if later := producers.accepted_since(connection.server, place, attempt):
+            yield Problem(
+                f"{named(connection)} sends a batch for {label(place, connection)} again, which"
+                f" {attempt.outcome(place)}, after {later} later {'batches were' if later > 1 else 'batch was'}"
+                " accepted: its records come after theirs",
+                **locate(event.message, *where),
+                hint="set enable.idempotence=true, or max.in.flight.requests.per.connection=1",
+                cause=place[0],
+            )

@@ -1,0 +1,127 @@
+"""H013: a consumer that polls barely in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.connections_by_client import ConnectionsByClient
+from dissectors.trackers.fetches import Fetches
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags, Trigger
+from dissectors.trackers.versions import client_key
+
+SHARE = Limit("share", 80, "%", "a consumer sends no fetch for this share of its max.poll.interval.ms")
+GAPS = Limit("gaps", 2, "times", "so many times in a row")
+
+_MOST_CLIENTS = 10_000
+_MS = 1_000_000
+
+
+class _Consumer:
+    """A client's group, its max.poll.interval.ms (ns), and its long gaps in a row."""
+
+    def __init__(self, group: str, interval: int) -> None:
+        self.group, self.interval = group, interval
+        self.gaps = 0
+
+
+class _Consumers(BoundedDict[tuple[str, str | None], _Consumer]):
+    """The consumers that have joined a group, by client."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_CLIENTS)
+
+
+@rule(
+    "H013",
+    severity=Severity.WARNING,
+    events=(RequestReceived,),
+    apis=("Fetch",),
+    only=FrameFlags.IRREGULAR,
+    also=(Trigger((RequestReceived,), ("JoinGroup",)),),
+    needs=(ConnectionsByClient, Fetches),
+    limits=(SHARE, GAPS),
+    since="0.1",
+    blame="client",
+)
+def poll_gap(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a consumer polls well before `max.poll.interval.ms` is over.
+
+    ## Why it matters
+    A consumer that polls later leaves its group, its partitions move to others, its next commit fails, and the records
+    are processed twice. One that is barely in time will be too late one day.
+
+    ## Usual cause
+    Slow work on the records of a poll, such as a call for each of 500 records.
+
+    kproxy sees fetches, not polls: Java clients send fetches only while they poll, librdkafka also meanwhile, so that
+    only `max.poll.interval.ms` itself shows there. A consumer that pauses its partitions sends none, either.
+
+    ## Example
+    ```story
+    rule H013:gaps=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m"}
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 1}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 2,
+      "records": [{"base_offset": 1, "records": [{"value": "v"}]}]}]}]}
+    +52s
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 2}]}]}
+    ```
+
+    ## Looks alike
+    A short gap; and one longer than the interval, in which it must have polled with paused partitions, or left:
+    ```story
+    rule H013:gaps=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m"}
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 1}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 2,
+      "records": [{"base_offset": 1, "records": [{"value": "v"}]}]}]}]}
+    +40s
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 2}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 3,
+      "records": [{"base_offset": 2, "records": [{"value": "v"}]}]}]}]}
+    +70s
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 3}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_max.poll.interval.ms
+    """
+    run, client = connection.run, client_key(connection)
+    consumers = run.state(_Consumers)
+    if event.message.api == "JoinGroup":
+        body = event.message.body
+        interval = body.get("rebalance_timeout_ms", 0) * _MS
+        known = consumers.touch(client, lambda: _Consumer(body.get("group_id") or "", interval))
+        known.group, known.interval, known.gaps = body.get("group_id") or "", interval, 0
+        return
+    known_consumer = consumers.get(client)
+    if known_consumer is None:
+        return
+    others = run.state(ConnectionsByClient).others(connection)
+    last = max((each.state(Fetches).answered_at for each in (connection, *others)), default=0)
+    gap, interval = event.at - last, known_consumer.interval
+    if not last or gap * 100 < interval * run.limit(SHARE):
+        if gap > interval // 10:
+            known_consumer.gaps = 0
+        return
+    if gap >= interval:
+        return
+    known_consumer.gaps += 1
+    if known_consumer.gaps >= run.limit(GAPS):
+        known_consumer.gaps = 0
+        yield Problem(
+            f"{named(connection)} sent no fetch for {duration(gap)}; if it polls later than {duration(interval)}"
+            f" (max.poll.interval.ms), it leaves group {known_consumer.group!r}",
+            hint="process fewer records per poll (max.poll.records) or faster, or raise max.poll.interval.ms",
+            cause=known_consumer.group,
+        )

@@ -1,0 +1,106 @@
+"""H001: a client that gets one producer id after the other: it creates a producer for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import client_key
+
+PRODUCERS = Limit("producers", 20, "producers", "a client gets so many new producer ids without a transactional id", 2)
+WITHIN = Limit("within", 300, "s", "within this time")
+
+_MOST_CLIENTS = 10_000
+
+
+class _NewIds:
+    """The producer ids that a client got since a time (ns)."""
+
+    def __init__(self) -> None:
+        self.count = self.since = 0
+
+
+class _Clients(BoundedDict[tuple[str, str | None], _NewIds]):
+    """By client."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_CLIENTS)
+
+
+@rule(
+    "H001",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("InitProducerId",),
+    limits=(PRODUCERS, WITHIN),
+    since="0.1",
+    blame="client",
+)
+def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that a program keeps its producer: a new one for each task is slow, and leaks if it is not closed.
+
+    ## Why it matters
+    Each producer has buffers (32 MB in Java), a thread and connections of its own, and several round trips before its
+    first record. The broker remembers each producer id for a day (`producer.id.expiration.ms`).
+
+    ## Usual cause
+    A producer that is created in a function that handles one request or message. Those that are never closed keep their
+    memory and connections (H007). C018 reports the same by connections that end.
+
+    ## Example
+    ```story
+    rule H001:producers=3
+    1> InitProducerId v4 {"transactional_id": null}
+    1< {"producer_id": 1}
+    2> InitProducerId v4 {"transactional_id": null}
+    2< {"producer_id": 2}
+    open 3 client=10.0.0.101:50009
+    3> InitProducerId v4 {"transactional_id": null}
+    3< {"producer_id": 3}
+    open 4 client=10.0.0.101:50010
+    4> InitProducerId v4 {"transactional_id": null}
+    4< {"producer_id": 4}
+    ```
+
+    ## Looks alike
+    Transactional producers get an epoch with the same call, and one that recovers from an error sends its old id:
+    ```story
+    rule H001:producers=3
+    > InitProducerId v4 {"transactional_id": "pay-1"}
+    < {"producer_id": 1}
+    > InitProducerId v4 {"transactional_id": null, "producer_id": 1, "producer_epoch": 0}
+    < {"producer_id": 1, "producer_epoch": 1}
+    > InitProducerId v4 {"transactional_id": null, "producer_id": 1, "producer_epoch": 1}
+    < {"producer_id": 1, "producer_epoch": 2}
+    > InitProducerId v4 {"transactional_id": null, "producer_id": 1, "producer_epoch": 2}
+    < {"producer_id": 1, "producer_epoch": 3}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/43/javadoc/org/apache/kafka/clients/producer/KafkaProducer.html
+    """
+    asked, message, run = event.request_body, event.message, connection.run
+    if asked is None or message is None or message.body.get("error_code"):
+        return
+    if asked.get("transactional_id") is not None or asked.get("producer_id", -1) >= 0:
+        return
+    row = run.state(_Clients).touch(client_key(connection), _NewIds)
+    if row.count == 0 or event.at - row.since > run.limit(WITHIN) * SECOND:
+        row.count, row.since = 0, event.at
+    row.count += 1
+    if row.count >= run.limit(PRODUCERS):
+        count, row.count = row.count, 0
+        yield Problem(
+            f"{named(connection)} created {count} producers within {duration(event.at - row.since)}: so many new"
+            " producer ids it got",
+            hint="create one producer per process, and share it: it is thread-safe; close those that you no longer use",
+            cause=str(client_key(connection)),
+        )

@@ -1,0 +1,134 @@
+"""H009: a consumer that commits more rarely than its session lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.commits import Commits
+from dissectors.trackers.fetches import FetchesWithRecords
+from dissectors.trackers.members import Members
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import client_key
+
+COMMITS = Limit("commits", 3, "commits", "so many commits in a row of a member")
+FETCHES = Limit("fetches", 10, "fetches", "come later than its session timeout, after so many fetches with records")
+
+_MOST_MEMBERS = 10_000
+
+
+@dataclass(slots=True)
+class _Last:
+    """A member's last commit (ns), what its client had fetched then; late ones in a row, and their records."""
+
+    at: int
+    fetches: int
+    late: int = 0
+    records: int = 0
+    since: int = 0
+
+
+class _Members(BoundedDict[tuple[str, str], _Last]):
+    """By group and member."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_MEMBERS)
+
+
+@rule(
+    "H009",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("OffsetCommit",),
+    needs=(Commits, FetchesWithRecords, Members),
+    limits=(COMMITS, FETCHES),
+    since="0.1",
+    blame="client",
+)
+def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports members of a group that read continuously, but commit more rarely than their session timeout.
+
+    ## Why it matters
+    If the member crashes, its partitions move after the session timeout, and all records since its last commit are
+    processed a second time.
+
+    ## Usual cause
+    `auto.commit.interval.ms` of minutes, or a program that commits by the clock. A member that gets few records has
+    little to commit: it is reported only if its client got records in many fetches between two commits.
+
+    ## Example
+    ```story
+    rule H009:commits=2,fetches=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m"}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +30s
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 1}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 2,
+      "records": [{"base_offset": 1, "records": [{"value": "v"}]}]}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 2}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +30s
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 2}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 3,
+      "records": [{"base_offset": 2, "records": [{"value": "v"}]}]}]}]}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 3}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    ```
+
+    ## Looks alike
+    A member that had nothing to read meanwhile:
+    ```story
+    rule H009:commits=2,fetches=1
+    > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
+    < {"generation_id": 1, "member_id": "m"}
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +30s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    +30s
+    > OffsetCommit v7 {"group_id": "g", "member_id": "m", "topics": [{"name": "t",
+      "partitions": [{"partition_index": 0, "committed_offset": 1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/documentation/#consumerconfigs_auto.commit.interval.ms
+    """
+    asked, run = event.request_body, connection.run
+    member = run.state(Members).find(asked.get("group_id"), asked.get("member_id")) if asked else None
+    if member is None or not member.session:
+        return
+    fetches = run.state(FetchesWithRecords).of(client_key(connection)).count
+    last = run.state(_Members).touch((member.group, member.id), lambda: _Last(event.at, fetches))
+    advance = run.state(Commits).advance or 0
+    if event.at - last.at > member.session and fetches - last.fetches >= run.limit(FETCHES) and advance > 0:
+        last.since = last.since or last.at
+        last.late += 1
+        last.records += advance
+    elif event.at > last.at:
+        last.late = last.records = last.since = 0
+    last.at, last.fetches = event.at, fetches
+    if last.late >= run.limit(COMMITS):
+        pause = duration((event.at - last.since) // last.late)
+        yield Problem(
+            f"{named(connection)} commits every {pause}, rarer than its session timeout in group {member.group!r},"
+            f" {duration(member.session)}: after a crash, about {last.records // last.late:,} records are read again",
+            hint="lower auto.commit.interval.ms (the default is 5 s), or commit after each poll",
+            cause=member.group,
+        )
+        last.late = last.records = last.since = 0

@@ -1,0 +1,114 @@
+"""H020: a client that asks the same of the cluster again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import RequestReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.versions import client_key
+
+CALLS = Limit("calls", 60, "calls", "a client sends the same request so often", 2)
+WITHIN = Limit("within", 60, "s", "within this time")
+
+#: Administrative requests, and what consumers request once when they start. Metadata has S009.
+_APIS = (
+    "ListOffsets", "OffsetFetch", "FindCoordinator", "DescribeGroups", "ListGroups", "CreateTopics", "CreatePartitions",
+    "DescribeConfigs", "IncrementalAlterConfigs", "AlterConfigs", "DescribeAcls", "DescribeCluster",
+    "DescribeProducers", "DescribeTopicPartitions", "ConsumerGroupDescribe", "DescribeLogDirs",
+    "ListTransactions", "DescribeTransactions", "DescribeUserScramCredentials", "DescribeClientQuotas",
+    "ListPartitionReassignments", "DescribeQuorum",
+)  # fmt: skip
+
+_MOST_QUESTIONS = 10_000
+#: Size, API key, version and correlation id, which differs each time.
+_HEADER = 12
+
+
+class _Count:
+    """How often a request was sent since a time (ns)."""
+
+    def __init__(self) -> None:
+        self.count = self.since = 0
+
+
+class _Questions(BoundedDict[tuple[str, str | None, int, int], _Count]):
+    """By client, API and a hash of the request."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_QUESTIONS)
+
+
+@rule(
+    "H020",
+    severity=Severity.INFO,
+    events=(RequestReceived,),
+    apis=_APIS,
+    limits=(CALLS, WITHIN),
+    since="0.1",
+    blame="client",
+)
+def same_question(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports clients that send the same administrative request for each message or call.
+
+    ## Why it matters
+    Some of these requests go to the controller or read many files, and all of them wait in the same queue of the broker
+    as records do. The program waits for a round trip each time.
+
+    ## Usual cause
+    "Create the topic if it does not exist", a look at the committed offset, at the end of a partition or at the
+    configuration, in the function that handles one message.
+
+    ## Example
+    ```story
+    rule H020:calls=3
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 1}]}]}
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 2}]}]}
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 3}]}]}
+    ```
+
+    ## Looks alike
+    Different requests, such as those of a monitoring program, and the same one once in a while:
+    ```story
+    rule H020:calls=3
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 1}]}]}
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 1}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 1, "offset": 2}]}]}
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 2}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 2, "offset": 3}]}]}
+    +2m
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 4}]}]}
+    +2m
+    > ListOffsets v5 {"replica_id": -1, "topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 5}]}]}
+    ```
+
+    ## Sources
+    https://kafka.apache.org/protocol#protocol_api_keys
+    """
+    message, run = event.message, connection.run
+    key = (*client_key(connection), message.api_key, hash(bytes(message.frame[_HEADER:])))
+    row = run.state(_Questions).touch(key, _Count)
+    if row.count == 0 or event.at - row.since > run.limit(WITHIN) * SECOND:
+        row.count, row.since = 0, event.at
+    row.count += 1
+    if row.count >= run.limit(CALLS):
+        count, row.count = row.count, 0
+        yield Problem(
+            f"{named(connection)} sent the same {message.api} request {count} times within"
+            f" {duration(event.at - row.since)}",
+            hint="ask once, when the program starts or on a schedule, and keep the answer; not for each message",
+            cause=f"{message.api} {connection.client_id}",
+        )

@@ -1,0 +1,86 @@
+"""S044: a client whose telemetry the broker refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors import schemas
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
+from dissectors.messages.summary import errors
+from dissectors.rules import rule
+from dissectors.rules.helpers.clients import named
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.versions import client_key
+
+RESPONSES = Limit("responses", 3, "responses", "a server refuses the telemetry of a client so often", 2)
+
+_MOST_CLIENTS = 10_000
+
+
+class _Refused(BoundedDict[tuple[str, str | None, str, str], int]):
+    """Refused requests by client, server and API."""
+
+    def __init__(self) -> None:
+        super().__init__(_MOST_CLIENTS)
+
+
+@rule(
+    "S044",
+    severity=Severity.INFO,
+    events=(ResponseReceived,),
+    apis=("GetTelemetrySubscriptions", "PushTelemetry"),
+    only=FrameFlags.REFUSED,
+    limits=(RESPONSES,),
+    since="0.1",
+    blame="client",
+)
+def telemetry_noise(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Reports clients that repeatedly offer telemetry to brokers that refuse it.
+
+    ## Why it matters
+    It costs little, but fills logs, and the metrics that somebody expects are missing.
+
+    ## Usual cause
+    `enable.metrics.push` is on by default in clients since Kafka 3.7, and the broker has no receiver, or a quota or
+    size limit (`telemetry.max.bytes`) stops it. The first refusal is how a client learns of it.
+
+    ## Example
+    ```story
+    > GetTelemetrySubscriptions v0 {}
+    < {"error_code": 42}
+    > GetTelemetrySubscriptions v0 {}
+    < {"error_code": 42}
+    > GetTelemetrySubscriptions v0 {}
+    < {"error_code": 42}
+    ```
+
+    ## Looks alike
+    ```story
+    > GetTelemetrySubscriptions v0 {}
+    < {"error_code": 42}
+    > GetTelemetrySubscriptions v0 {}
+    < {}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-714%3A+Client+metrics+and+observability
+    """
+    message = event.message
+    if message is None:
+        return
+    code = next((each.code for each in errors(message)), 0)
+    seen, key = connection.run.state(_Refused), (*client_key(connection), connection.server, message.api)
+    seen[key] = count = seen.get(key, 0) + 1
+    if count >= connection.run.limit(RESPONSES):
+        del seen[key]
+        yield Problem(
+            f"{named(connection)} sent {message.api} to {connection.server}, which refused it {count} times"
+            f" ({schemas.error_name(code) or code})",
+            hint="set enable.metrics.push=false in the client, or configure a metrics reporter and subscription on the"
+            " broker",
+            cause=f"{message.api} {code}",
+        )
