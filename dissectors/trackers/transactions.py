@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from dissectors import schemas
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.messages.summary import errors, transactional_id
 from dissectors.messages.topic_records import topic_records
@@ -23,7 +24,7 @@ _MS = 1_000_000
 
 #: Transactions are checked at this share of their timeout: a deadline by this name.
 OPEN_TOO_LONG: Final = "transaction open"
-SHARE: Final = 0.75
+SHARE: Final = Limit("share", 75, "%", "a transaction has been open for this share of transaction.timeout.ms")
 
 #: After an error that waiting does not end, a transaction is checked once more: a deadline by this name.
 NOT_ENDED: Final = "transaction not ended"
@@ -193,7 +194,7 @@ class OpenTransactions:
             return
         producer.begun_at = at
         if producer.timeout_ms:
-            by = at + int(producer.timeout_ms * _MS * SHARE)
+            by = at + int(producer.timeout_ms * _MS * connection.run.limit(SHARE) / 100)
             connection.expect(OPEN_TOO_LONG, producer.name, by=by, about=(producer, at))
 
 

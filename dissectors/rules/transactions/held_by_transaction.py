@@ -9,6 +9,7 @@ from typing import Any
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.records.formats import counted
 from dissectors.rules import rule
 from dissectors.rules.helpers.transaction_texts import is_idle, producer_text, state_text
@@ -25,8 +26,8 @@ _CODE = "T001"
 _MOST_CONNECTIONS = 10_000
 _MOST_PARTITIONS = 100
 
-#: The last stable offset stands still for so long; so long is the time between checks afterwards, too.
-_STILL = 20 * SECOND
+#: So long is the time between checks afterwards, too.
+STILL = Limit("still", 20, "s", "the last stable offset has not moved for so long while a consumer waits at it")
 #: A consumer that was not answered within this time does not wait.
 _RECENT = 10 * SECOND
 #: Coordinators look for transactions to abort every 10 s.
@@ -60,6 +61,7 @@ class _HeldPartitions:
     apis=("Fetch",),
     only=FrameFlags.HELD,
     also=(Trigger((DeadlinePassed, ConnectionEnded)),),
+    limits=(STILL,),
     needs=(Fetches, Producers, OpenTransactions),
     since="0.1",
     blame="client",
@@ -169,15 +171,20 @@ def _seen(
     places = state.touch(connection.connection_id, lambda: BoundedDict(_MOST_PARTITIONS))
     held = places.get(place)
     if held is None or held.stable != stable:
-        held = places[place] = _Held(stable, end, at, at + _STILL)
+        held = places[place] = _Held(stable, end, at, at + _still(connection))
         connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
     held.end = end
     return held
 
 
+def _still(connection: ConnectionState) -> int:
+    """The limit in ns."""
+    return int(connection.run.limit(STILL) * SECOND)
+
+
 def _checked(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
     """The problem of a partition, which is checked again later."""
-    held.due = at + _STILL
+    held.due = at + _still(connection)
     connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
     return _problem(place, held, at, connection)
 

@@ -173,3 +173,20 @@ def test_aborts_in_a_row_are_reported_once() -> None:
     abort = COMMIT.replace("true", "false")
     assert not findings(INIT + 4 * (BEGIN + abort) + BEGIN + COMMIT + 4 * (BEGIN + abort), "T004")
     assert len(findings(INIT + 9 * (BEGIN + abort), "T004")) == 1
+
+
+TICK = "3> Metadata v9 {}\n3< {}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "story", "limits"),
+    [
+        ("T001", HELD, ("still=25s", "still=5s")),
+        ("T002", INIT + BEGIN + "+30s\n" + TICK, ("share=60%", "share=40%")),
+        ("T004", INIT + 4 * (BEGIN + COMMIT.replace("true", "false")), ("aborts=6", "aborts=3")),
+    ],
+)
+def test_limits_of_users(code: str, story: str, limits: tuple[str, str]) -> None:
+    higher, lower = (findings(f"rule {code}:{limit}\n{story}", code) for limit in limits)
+    assert not higher
+    assert len(lower) == 1
