@@ -210,7 +210,9 @@ def test_what_follows_from_a_transaction_is_below_it_on_any_connection() -> None
     held = about("T001", "reader", f"t[0]: read_committed consumers wait: {pay} holds it")
     [cause] = collected(held, about("T002", "writer", f"{pay} has been open for 45 s")).verdict()
     assert (cause.finding.code, codes(cause.consequences)) == ("T002", ["T001"])
-    other = about("T002", "writer", "the transaction of transactional id 'audit' (producer 2, epoch 0) has been open for 45 s")
+    other = about(
+        "T002", "writer", "the transaction of transactional id 'audit' (producer 2, epoch 0) has been open for 45 s"
+    )
     assert sorted(codes(collected(held, other).verdict())) == ["T001", "T002"]
 
     fenced, gave_up = about("T003", "n-1", "client 'a' was fenced"), about("E005", "n-1", "gave up", "error")
