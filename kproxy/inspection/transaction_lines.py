@@ -37,5 +37,4 @@ def add_ends(line: RequestLine | ResponseLine, message: Message, topic_names: Ma
                 *((each.producer_id, each.producer_epoch) if each.producer_id >= 0 else (None, None)),
             )
             for each in ends.held
-            if each.producer_id >= 0 or not each.brought
         ]  # fmt: skip

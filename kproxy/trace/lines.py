@@ -61,8 +61,7 @@ class MarkerEntry(Struct, omit_defaults=True):
 class HeldEntry(Struct, omit_defaults=True):
     """A partition whose last stable offset is below its high watermark, because a transaction is open.
 
-    `producer_id` and `producer_epoch` are those of the batch at that offset, if the response has it. It is listed if
-    the response has that batch, or no records of the partition.
+    `producer_id` and `producer_epoch` are those of the batch at that offset, if the response has it.
     """
 
     topic: str
