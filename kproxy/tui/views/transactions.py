@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -10,17 +10,34 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 
-from dissectors.trackers.transactions import TransactionState
 from kproxy.browse.session import BrowseSession
-from kproxy.trace.formatting import duration, safe
+from kproxy.trace.formatting import safe
 from kproxy.trace.timestamps import timestamp
 from kproxy.transactions import TransactionRow
+from kproxy.transactions.cells import COLUMNS, cells
 from kproxy.transactions.timeline import drawing
-from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
+from kproxy.tui.overview import OverviewView, lines, names_and_counts, quoted
 from kproxy.tui.table import Cell, TableColumn
 from kproxy.tui.timeline import Timeline
 
-_STYLES = {TransactionState.ONGOING: "warning", TransactionState.COMPLETE_COMMIT: "response"}
+#: The width of each column, and how it gives way.
+_WIDTHS: Mapping[str, TableColumn] = {
+    each.title: each
+    for each in (
+        TableColumn("transactional id", 16, grow=2),
+        TableColumn("producer", 12, right=True, drop=4),
+        TableColumn("client", 12, grow=1, drop=5),
+        TableColumn("state", 14),
+        TableColumn("open", 8, right=True),
+        TableColumn("timeout", 8, right=True, drop=6),
+        TableColumn("partitions", 10, right=True, drop=3),
+        TableColumn("commits", 8, right=True),
+        TableColumn("aborts", 7, right=True),
+        TableColumn("fenced", 6, right=True, drop=2),
+        TableColumn("longest", 8, right=True, drop=1),
+        TableColumn("what is wrong", 16, grow=4),
+    )
+}
 #: Most partitions that are named below the timeline.
 _MOST_PLACES = 50
 
@@ -36,20 +53,7 @@ class TransactionsView(OverviewView[TransactionRow]):
         " that consumers of committed records wait. Enter shows its frames. Tab moves to the timeline, whose keys are"
         " those of the timeline of a group."
     )
-    columns: ClassVar[Sequence[TableColumn]] = (
-        TableColumn("transactional id", 16, grow=2),
-        TableColumn("producer", 12, right=True, drop=4),
-        TableColumn("client", 12, grow=1, drop=5),
-        TableColumn("state", 14),
-        TableColumn("open", 8, right=True),
-        TableColumn("timeout", 8, right=True, drop=6),
-        TableColumn("partitions", 10, right=True, drop=3),
-        TableColumn("commits", 8, right=True),
-        TableColumn("aborts", 7, right=True),
-        TableColumn("fenced", 6, right=True, drop=2),
-        TableColumn("longest", 8, right=True, drop=1),
-        TableColumn("what is wrong", 16, grow=4),
-    )
+    columns: ClassVar[Sequence[TableColumn]] = tuple(_WIDTHS[name] for name in COLUMNS)
     orders: ClassVar = (
         ("o", "open longest", lambda each: (len(each.held), each.begun_at is not None, -(each.begun_at or 0),
                                             each.last_at)),
@@ -86,21 +90,7 @@ class TransactionsView(OverviewView[TransactionRow]):
 
     def cells(self, item: TransactionRow) -> Sequence[Cell]:
         """See `OverviewView`."""
-        now = self.session.now
-        return [
-            [(safe(item.key) or "(empty)", "name")],
-            [(f"{item.producer_id}/{item.producer_epoch}" if item.producer_id >= 0 else "", "")],
-            [(safe(item.client_id), "dim")],
-            [(item.state.value, _STYLES.get(item.state, "dim"))],
-            [(duration((now - item.begun_at) // 1000) if item.begun_at is not None else "", "")],
-            [(duration(item.timeout_ms * 1000) if item.timeout_ms else "", "dim")],
-            count(len(item.partitions)),
-            count(item.commits),
-            count(item.aborts),
-            count(item.fenced, "warning"),
-            [(duration(item.longest_ns // 1000) if item.longest_ns else "", "")],
-            [(item.problem(now), "warning")],
-        ]
+        return [[each] for each in cells(item, self.session.now)]
 
     def update_text(self) -> None:
         """Show the timeline, and more about the transactional id under the cursor."""
