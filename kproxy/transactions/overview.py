@@ -182,8 +182,8 @@ class TransactionsOverview:
                 history.asked = None
             return
         if line.api == "InitProducerId":
-            same = (line.client_id or "", line.connection_id in history.connections) == (history.client_id, True)
-            history.end(Outcome.ABORTED if same else Outcome.FENCED, row, at)
+            recovers = line.connection_id in history.connections
+            history.end(Outcome.ABORTED if recovers else Outcome.FENCED, row, at)
             history.connections.clear()
             self._use(history, line, at)
             history.timeout_ms, history.outcome, history.version = line.transaction_timeout_ms or 0, None, 0

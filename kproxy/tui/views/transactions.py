@@ -46,6 +46,7 @@ class TransactionsView(OverviewView[TransactionRow]):
     """See the module."""
 
     title: ClassVar[str] = "Transactions"
+    short_title: ClassVar[str] = "Txns"
     about: ClassVar[str] = (
         "Each row is a transactional id, or a producer whose batch holds a partition but whose requests were not seen."
         " Below, each is a lane and time runs to the right: B begins, ━ is open, C committed, A aborted, F aborted by"
