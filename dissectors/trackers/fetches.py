@@ -10,10 +10,12 @@ from dissectors.connections.events import BytesSkipped, RequestReceived, Respons
 from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import PartitionRecords, fetch_offsets, first_batch_from, topic_records
+from dissectors.messages.transaction_facts import partition_ends
 from dissectors.records.control import only_control
 from dissectors.records.formats import CONTROL
 from dissectors.trackers import tracker
 from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals, topic_of
+from dissectors.trackers.stable_offsets import StableOffsets
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
@@ -156,7 +158,7 @@ class _Session:
     broken=True,
     per="connection",
     flags=FrameFlags.STARVED | FrameFlags.REPEATED | FrameFlags.EMPTY | FrameFlags.HELD,
-    keeps=(FetchesWithRecords,),
+    keeps=(FetchesWithRecords, StableOffsets),
 )
 class Fetches:
     """The fetches of one connection.
@@ -270,10 +272,12 @@ class Fetches:
                 self._open(opened, event.request.message, body)
             elif topics and (session := self._sessions.get(asked.get("session_id", 0))) is not None:
                 session.answer(_ends(asked, body))
+        if topics and (held := partition_ends(message).held):
+            connection.run.state(StableOffsets).observe(held, event.at, connection)
+            if not is_read_committed(asked) or not all(each.brought for each in held):
+                connection.flags |= _HELD
         if self.is_empty:
             starved = bool(self.behind(event.request, body))
-            if topics and is_read_committed(asked) and any(True for _ in held_partitions(body)):
-                connection.flags |= _HELD
             if self._returns_early(event, asked, body) or self._is_busy_poll(event, asked, body, connection):
                 connection.flags |= _IRREGULAR
         else:
@@ -353,8 +357,6 @@ class Fetches:
                         or (filters and _has_unstable(records))
                     ):
                         connection.flags |= _IRREGULAR
-                elif filters and is_held(records.row):
-                    connection.flags |= _HELD
         self._batches = frozenset(batches)
         self._repeats = not before.isdisjoint(batches)
         if self._repeats:

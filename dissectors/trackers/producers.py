@@ -10,12 +10,13 @@ from dissectors import schemas
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import BytesSkipped, ConnectionEnded, RequestReceived, ResponseReceived
 from dissectors.messages.topic_records import topic_records
+from dissectors.messages.transaction_facts import APIS
 from dissectors.records.formats import TRANSACTIONAL
 from dissectors.records.record_checks import SEQUENCES, BatchSpan
 from dissectors.trackers import tracker
 from dissectors.trackers.partitions import RefusedPartition, TopicPartition, refusals
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import APIS, OpenTransactions
+from dissectors.trackers.transactions import OpenTransactions
 from dissectors.trackers.triggers import FrameFlags
 
 _MOST_TRACKS = 10_000

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from dissectors import schemas
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, RequestReceived, ResponseReceived
+from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.messages.summary import errors, transactional_id
-from dissectors.messages.topic_records import topic_records
+from dissectors.messages.transaction_facts import only_verifies, producer_of
 from dissectors.trackers.partitions import TopicPartition
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import LONGEST_NAME, client_key
@@ -23,14 +25,22 @@ _MS = 1_000_000
 
 #: Transactions are checked at this share of their timeout: a deadline by this name.
 OPEN_TOO_LONG: Final = "transaction open"
-SHARE: Final = 0.75
+SHARE: Final = Limit("share", 75, "%", "a transaction has been open for this share of transaction.timeout.ms")
 
 #: After an error that waiting does not end, a transaction is checked once more: a deadline by this name.
 NOT_ENDED: Final = "transaction not ended"
 _ENDS_WITHIN = 20_000 * _MS
 
-#: The APIs by which a client coordinates its transactions; records are observed by `Producers`.
-APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+
+class TransactionState(StrEnum):
+    """The state of a transaction, by Kafka's names."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
 
 
 class FirstRefusal(NamedTuple):
@@ -49,6 +59,12 @@ class TransactionalProducer:
     `timeout_ms` is 0 and `initialized_at` None if InitProducerId was not observed. `aborts` counts those in a row.
     `gone_at`: when the last of its connections ended.
     `refused`: the first error since then that only an abort or InitProducerId ends.
+    `version` is that of the transaction protocol (KIP-890): 2 if each transaction has an epoch, 0 if unknown.
+    `asked` is the end that EndTxn has requested (whether to commit), `outcome` that of the latest transaction that has
+    ended, at `ended_at`. `whole`: everything since then was observed. `offsets` are the latest ones that it has sent,
+    by group and partition; `progress`: the open transaction changes one. `empty_commits` counts commits of nothing in a
+    row, since `empty_since`. `groups` are those whose offsets the open transaction commits, and whether that was
+    observed.
     """
 
     name: str
@@ -65,7 +81,16 @@ class TransactionalProducer:
     aborts: int = 0
     aborts_since: int = 0
     partitions: BoundedDict[TopicPartition, int] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
-    groups: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
+    groups: BoundedDict[str, bool] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
+    version: int = 0
+    asked: bool | None = None
+    outcome: bool | None = None
+    ended_at: int | None = None
+    whole: bool = False
+    progress: bool = False
+    empty_commits: int = 0
+    empty_since: int = 0
+    offsets: BoundedDict[tuple[str, TopicPartition], int] = field(default_factory=lambda: BoundedDict(_MOST_PARTITIONS))
     connections: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(_MOST_CONNECTIONS))
 
     def used(self, at: int, connection: ConnectionState) -> None:
@@ -76,9 +101,21 @@ class TransactionalProducer:
 
     def ended(self) -> None:
         """Note that no transaction is open."""
-        self.begun_at = self.refused = None
+        self.begun_at = self.refused = self.asked = None
+        self.progress = False
         self.partitions.clear()
         self.groups.clear()
+
+    @property
+    def state(self) -> TransactionState:
+        """The state of its transaction, as far as it was observed."""
+        if self.asked is not None:
+            return TransactionState.PREPARE_COMMIT if self.asked else TransactionState.PREPARE_ABORT
+        if self.begun_at is not None:
+            return TransactionState.ONGOING
+        if self.outcome is None:
+            return TransactionState.EMPTY
+        return TransactionState.COMPLETE_COMMIT if self.outcome else TransactionState.COMPLETE_ABORT
 
     @property
     def expires_at(self) -> int | None:
@@ -104,6 +141,10 @@ class OpenTransactions:
         ]
         return sorted(open_ones, key=lambda each: each.begun_at or 0)
 
+    def with_id(self, producer_id: int) -> TransactionalProducer | None:
+        """The producer with a producer id; None if it is unknown."""
+        return next((each for each in self.producers.values() if each.producer_id == producer_id), None)
+
     def wrote(self, name: str, batch: tuple[int, int], place: TopicPartition, at: int, by: ConnectionState) -> None:
         """Observe the first transactional batch (producer id, epoch) of an epoch for a partition."""
         producer = self._producer(name)
@@ -120,6 +161,7 @@ class OpenTransactions:
         for each in self.producers.values():
             if connection.connection_id in each.connections:
                 each.ended()
+                each.whole = False
 
     def closed(self, event: ConnectionEnded, connection: ConnectionState) -> None:
         """Note producers whose last connection has ended."""
@@ -137,8 +179,12 @@ class OpenTransactions:
             known = self.producers.get(name)
             if known is not None and producer_of(request.message) == (known.producer_id, known.epoch):
                 known.used(event.at, connection)
+                if request.message.api == "EndTxn":
+                    known.asked = bool(request.message.body.get("committed"))
         elif event.message is not None and (found := errors(event.message)):
             self.refuse(name, request.message, found[0].code, event.at, connection)
+            if request.message.api == "EndTxn" and (known := self.producers.get(name)) is not None:
+                known.asked = None
         elif event.message is not None:
             self._succeeded(
                 event.message.api or "", name, (request.message.body, event.message.body), event, connection
@@ -163,6 +209,8 @@ class OpenTransactions:
         connection: ConnectionState,
     ) -> None:
         asked, body = bodies
+        if only_verifies(asked):
+            return
         producer = self._producer(name)
         producer.used(event.at, connection)
         if api == "InitProducerId":
@@ -171,19 +219,17 @@ class OpenTransactions:
             producer.used(event.at, connection)
             producer.producer_id, producer.epoch = body.get("producer_id", -1), body.get("producer_epoch", -1)
             producer.timeout_ms, producer.initialized_at = asked.get("transaction_timeout_ms", 0), event.at
+            producer.outcome, producer.ended_at, producer.whole, producer.version = None, event.at, True, 0
         elif api == "EndTxn":
-            producer.ended()
-            if producer.aborts == 0:
-                producer.aborts_since = event.at
-            producer.aborts = 0 if asked.get("committed") else producer.aborts + 1
-            if body.get("producer_epoch", -1) >= 0:  # version 5: each transaction has an epoch (KIP-890)
-                producer.producer_id, producer.epoch = body["producer_id"], body["producer_epoch"]
+            _end(producer, committed=bool(asked.get("committed")), body=body, at=event.at)
         else:
             self._begin(producer, event.at, connection)
+            producer.version = producer.version or int(api in ("AddPartitionsToTxn", "AddOffsetsToTxn"))
             for place in _added(asked):
                 producer.partitions[_named(place, connection)] = event.at
             if group := asked.get("group_id"):
-                producer.groups[group] = event.at
+                producer.groups[group] = producer.groups.get(group, False) or api == "TxnOffsetCommit"
+                _commit_offsets(producer, group, asked, connection)
 
     def _producer(self, name: str) -> TransactionalProducer:
         return self.producers.touch(name, lambda: TransactionalProducer(name))
@@ -193,7 +239,7 @@ class OpenTransactions:
             return
         producer.begun_at = at
         if producer.timeout_ms:
-            by = at + int(producer.timeout_ms * _MS * SHARE)
+            by = at + int(producer.timeout_ms * _MS * connection.run.limit(SHARE) / 100)
             connection.expect(OPEN_TOO_LONG, producer.name, by=by, about=(producer, at))
 
 
@@ -202,9 +248,44 @@ def _named(place: TopicPartition, connection: ConnectionState) -> TopicPartition
     return connection.run.topic_names.get(place[0], place[0]), place[1]
 
 
+def _end(producer: TransactionalProducer, *, committed: bool, body: Mapping[str, Any], at: int) -> None:
+    """Note the end of a transaction."""
+    new_epoch = body.get("producer_epoch", -1)
+    if new_epoch >= 0:  # version 5: each transaction has an epoch (KIP-890)
+        producer.producer_id, producer.epoch, producer.version = body["producer_id"], new_epoch, 2
+    else:
+        producer.version = 1
+    # Of version 2, partitions are known from records alone, which may have gone to brokers that are not observed, and
+    # so may TxnOffsetCommit.
+    is_known = producer.version == 1 and producer.whole and all(producer.groups.values())
+    is_empty = is_known and not producer.partitions and not producer.progress
+    if producer.aborts == 0:
+        producer.aborts_since = at
+    if producer.empty_commits == 0:
+        producer.empty_since = at
+    producer.aborts = 0 if committed else producer.aborts + 1
+    producer.empty_commits = producer.empty_commits + 1 if committed and is_empty else 0
+    producer.ended()
+    producer.outcome, producer.ended_at, producer.whole = committed, at, True
+
+
+def _commit_offsets(
+    producer: TransactionalProducer, group: str, asked: Mapping[str, Any], connection: ConnectionState
+) -> None:
+    """Note the offsets of a TxnOffsetCommit request."""
+    for topic in asked.get("topics") or ():
+        name = topic.get("name") or topic.get("topic_id") or ""
+        for row in topic.get("partitions") or ():
+            key = group, _named((name, row.get("partition_index", 0)), connection)
+            offset = row.get("committed_offset", -1)
+            if producer.offsets.get(key) != offset:
+                producer.offsets[key], producer.progress = offset, True
+
+
 def _added(asked: Mapping[str, Any]) -> Iterator[TopicPartition]:
-    """The partitions in an AddPartitionsToTxn request of a client."""
-    for topic in asked.get("v3_and_below_topics") or ():
+    """The partitions in an AddPartitionsToTxn request: of a client, or of a broker for it (KIP-890)."""
+    below = [topics for each in asked.get("transactions") or () for topics in each.get("topics") or ()]
+    for topic in asked.get("v3_and_below_topics") or below:
         for partition in topic.get("partitions") or ():
             yield topic.get("name") or "", partition
 
@@ -212,15 +293,3 @@ def _added(asked: Mapping[str, Any]) -> Iterator[TopicPartition]:
 def named_client(connection: ConnectionState) -> str:
     """A client by its id and address: ``client 'payments' at 10.0.0.1:5000``."""
     return f"client {(connection.client_id or '')[:LONGEST_NAME]!r} at {connection.client}"
-
-
-def producer_of(request: Message) -> tuple[int, int] | None:
-    """The producer id and epoch of a request; None if it has none."""
-    body = request.body
-    if request.api == "Produce":
-        rows = (each for topic in topic_records(request) for each in topic.partitions)
-        batch = next((each.batch for each in rows if each.batch is not None), None)
-        return None if batch is None else (batch.producer_id, batch.producer_epoch)
-    producer_id = body.get("producer_id", body.get("v3_and_below_producer_id", -1))
-    epoch = body.get("producer_epoch", body.get("v3_and_below_producer_epoch", -1))
-    return None if producer_id < 0 or epoch < 0 else (producer_id, epoch)

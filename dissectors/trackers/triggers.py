@@ -31,8 +31,8 @@ class FrameFlags(IntFlag):
     before. REPEATED: a Fetch response with a batch that the previous one with records had (not all are compared).
     EMPTY: a Produce or Fetch response without a result for anything that was requested.
     RAISED: a Produce with a batch whose epoch is higher than that of its producer's last batch for the partition.
-    HELD: a Fetch response to a read_committed consumer with a partition that has only records of open transactions, or
-    none below one (not all are examined).
+    HELD: a Fetch response with a partition that an open transaction holds; to a read_committed consumer, without
+    records of it.
     SUBSCRIBED: not a property of the frame; the subscriber requested all frames.
 
     Most flags follow from the frame (`flags_of`). Trackers add those that depend on earlier frames to

@@ -6,9 +6,10 @@ shows the most severe of them, else the most informative, and links to its row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 
 from dissectors.groups import Boundary, Event, EventKind, Stall
@@ -20,6 +21,9 @@ _MS = 1_000_000
 
 MIN_LENGTH = 1 * _MS  # limits for the length of a window
 MAX_LENGTH = 366 * 24 * 3600 * SECOND
+
+#: Follows the label of a leader.
+LEADER = " *"
 
 #: What a cell shows besides the kinds of events.
 REJOIN = "rejoin"  # got REBALANCE_IN_PROGRESS
@@ -146,6 +150,31 @@ class Window:
         return self.start + column * self.length // columns
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What a timeline shows, of any kind of lanes.
+
+    Another `name` is another timeline. `lanes` have a key and a label each; times are in ns. `heading` names the marks
+    above the lanes, `legend` the glyphs.
+    """
+
+    name: str
+    first_at: int
+    now: int
+    lanes: Sequence[tuple[str, str]]
+    heading: str
+    legend: Sequence[str]
+    lay_out: Callable[[Window, int], Grid]
+
+
+def group_drawing(view: GroupView) -> Drawing:
+    """The timeline of a group: its members."""
+    members = (lane.member for lane in view.lanes)
+    lanes = [(each.key, each.label + (LEADER if each.leader else "")) for each in members]
+    legend = [f"{UNICODE[kind]} {meaning}" for kind, meaning in LEGEND]
+    return Drawing(view.row.group, view.row.first_at, view.now, lanes, "generation", legend, partial(lay_out, view))
+
+
 def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
     """A group's lanes as rows of `columns` cells.
 
@@ -156,7 +185,7 @@ def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
     return Grid(
         tuple(_lane(lane, stalled.get(lane.member.key, ()), view.now, window, columns) for lane in view.lanes),
         tuple(_generations(view.boundaries, window, columns)),
-        tuple(_times(window, columns)),
+        tuple(round_times(window, columns)),
         now if 0 <= now < columns else None,
     )
 
@@ -175,7 +204,7 @@ def _stalled(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
 
 
 def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, columns: int) -> tuple[Cell, ...]:
-    shown = _Row(columns)
+    shown = CellRow(columns)
 
     def columns_of(since: int, until: int) -> range:
         first, last = window.column(since, columns), window.column(min(until, now), columns)
@@ -206,15 +235,22 @@ _Candidate = tuple[int, int, str, str, int | None]  # rank of the severity, prio
 _EMPTY: _Candidate = (0, 0, NOTHING, "", None)
 
 
-class _Row:
-    """The columns of a lane in two layers: states below, events above."""
+class CellRow:
+    """The columns of a lane in two layers: states below, events above.
 
-    def __init__(self, columns: int) -> None:
+    `glyphs` are the characters of the kinds of cells; of two kinds with the same severity, the later one in `priority`
+    is shown.
+    """
+
+    def __init__(
+        self, columns: int, glyphs: Mapping[str, str] = UNICODE, priority: Mapping[str, int] = _PRIORITY
+    ) -> None:
+        self._glyphs, self._priority = glyphs, priority
         self._states: list[_Candidate] = [_EMPTY] * columns
         self._events: list[_Candidate] = [_EMPTY] * columns
 
     def fill(self, columns: range, kind: str, severity: str, row: int | None) -> None:
-        found = (RANK.get(severity, -1) + 1, _PRIORITY[kind], kind, severity, row)
+        found = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
         lasts = self._states
         for column in columns:
             if found[:2] >= lasts[column][:2]:
@@ -222,7 +258,7 @@ class _Row:
 
     def put(self, column: int, kind: str, severity: str, row: int | None) -> None:
         if 0 <= column < len(self._events):
-            found = (RANK.get(severity, -1) + 1, _PRIORITY[kind], kind, severity, row)
+            found = (RANK.get(severity, -1) + 1, self._priority[kind], kind, severity, row)
             if found[:2] >= self._events[column][:2]:
                 self._events[column] = found
 
@@ -231,7 +267,7 @@ class _Row:
         row_cells = []
         for lasts, happens in zip(self._states, self._events, strict=True):
             _, _, kind, severity, row = happens if happens[1] else lasts
-            row_cells.append(Cell(UNICODE[kind], kind, lasts[3] if lasts[0] > happens[0] else severity, row))
+            row_cells.append(Cell(self._glyphs[kind], kind, lasts[3] if lasts[0] > happens[0] else severity, row))
         return tuple(row_cells)
 
 
@@ -269,7 +305,7 @@ _STEPS = (
 )
 
 
-def _times(window: Window, columns: int) -> Iterator[Mark]:
+def round_times(window: Window, columns: int) -> Iterator[Mark]:
     """Round times, as many as fit."""
     for step in _STEPS:
         width = len(_clock(window.start, step)) + 2

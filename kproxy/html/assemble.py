@@ -16,7 +16,16 @@ from kproxy.html.packing import inline_json
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 #: The parts of the script, in dependency order.
-_SCRIPTS = ("basics.js", "filter_text.js", "filter_match.js", "filter_records.js", "pane.js", "exchange.js", "page.js")
+_SCRIPTS = (
+    "basics.js",
+    "filter_text.js",
+    "filter_match.js",
+    "filter_records.js",
+    "pane.js",
+    "exchange.js",
+    "transactions.js",
+    "page.js",
+)
 
 
 def page(title: str, data: dict[str, Any], package: str = "kproxy.html", scripts: Sequence[str] = _SCRIPTS) -> str:

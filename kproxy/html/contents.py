@@ -15,6 +15,7 @@ from kproxy.html.filter_fields import filter_fields
 from kproxy.html.packing import Chunks
 from kproxy.html.record_values import page_records
 from kproxy.html.sides import finding_json, side_json
+from kproxy.html.transactions import transactions
 from kproxy.trace.encoding import as_mapping
 from kproxy.trace.formatting import duration, safe, size
 from kproxy.trace.lines import FindingLine, Line
@@ -38,8 +39,8 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
         client, API, version, subject, size, latency, [[text, style]...], severity, is it an event]``; ``lines`` has for
         each row ``{"lines", "findings"}``, with a list of findings for each line; ``sides`` has pairs of request and
         response as in `kproxy.html.sides`, null if missing; ``places`` has for each row the number of its pair, -1 if
-        none. ``notes`` are sentences about omissions. ``fields`` and ``units`` belong to the filter language
-        (`kproxy.html.filter_fields`).
+        none. ``transactions`` is in `kproxy.html.transactions`. ``notes`` are sentences about omissions. ``fields``
+        and ``units`` belong to the filter language (`kproxy.html.filter_fields`).
     """
     findings = Causes(whole=session.overviews.findings)
     summary = _Summary()
@@ -59,6 +60,7 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
             incomplete += is_cut
     rows.close()
     lines.close()
+    numbers = {row: number for number, row in enumerate(kept)}
     places = _add_sides(session, kept, sides, MOST_SIZE - rows.size - lines.size)
     notes = _notes(summary, len(kept), places, incomplete)
     return {
@@ -68,6 +70,7 @@ def contents(session: BrowseSession, names: list[str]) -> dict[str, Any]:
         "notes": notes,
         **summary.as_json(),
         "causes": _causes(findings, len(kept)),
+        "transactions": transactions(session, numbers),
         "rows": rows.texts,
         "lines": lines.texts,
         "sides": sides.texts,

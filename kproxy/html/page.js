@@ -212,6 +212,7 @@ const onKey = (event) => {
 
 const start = async () => {
   summarize();
+  drawTransactions(data.transactions);
   if (!("DecompressionStream" in window)) {
     $("rows").append(el("p", "none", "This browser is too old for the page: it cannot decompress (Chrome 80, Firefox 113, Safari 16.4 can)."));
     return;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TextIO
 
@@ -29,12 +30,13 @@ class _Lines(Source):
         """Do nothing."""
 
 
-class _NoOverviews(Overviews):
-    """No overviews: a page only needs the findings of its rows, which it collects itself."""
+class _PageOverviews(Overviews):
+    """What a page needs: all findings, which decide what lasts, and transactions."""
 
-    def observers(self) -> tuple[()]:
-        """Return no observers."""
-        return ()
+    def observe(self, line: Line, row: int, at: int, requests: Collection[int]) -> None:
+        """Process the next line."""
+        self.findings.add(line, row)
+        self.transactions.observe(line, row, at)
 
 
 class HtmlOutput(Output):
@@ -89,7 +91,7 @@ class HtmlOutput(Output):
         """Write the page."""
         self._spill()
         source = _Lines(", ".join(self._names[:3]), self._spool)
-        session = BrowseSession(source, _NoOverviews())
+        session = BrowseSession(source, _PageOverviews())
         session.visible.choose(self._filter)
         try:
             while session.work(1.0):

@@ -13,8 +13,10 @@ from dissectors.embedded import redaction
 from dissectors.findings import Finding
 from dissectors.messages import summary
 from dissectors.messages.message import Message
+from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
+from kproxy.inspection import transaction_lines
 from kproxy.inspection.event_lines import Ends, finding_entry
 from kproxy.inspection.record_budget import RecordBudget
 from kproxy.inspection.rewritten import rewritten_entries
@@ -32,6 +34,8 @@ from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import DecodedRecords, RecordValues
+
+FETCH, WRITE_TXN_MARKERS = ApiKey.FETCH.value, ApiKey.WRITE_TXN_MARKERS.value
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -118,6 +122,10 @@ class FrameLines:
                 line.member_id = body.get("member_id")
             if has.transaction:
                 line.transactional_id = summary.transactional_id(message)
+                if line.transactional_id is not None:
+                    transaction_lines.add_transaction(line, message)
+            elif message.api_key == WRITE_TXN_MARKERS:
+                transaction_lines.add_ends(line, message, self._run_state.topic_names)
         if (acks := body.get("acks")) is not None:
             line.acks = acks
         if event.damaged or message.opaque:
@@ -192,6 +200,7 @@ class FrameLines:
             line.member_id = asked.member_id or body.get("member_id")
         if asked.transactional_id is not None:
             line.transactional_id = asked.transactional_id
+            transaction_lines.add_response(line, asked, message)
         if message.may_have_errors and (errors := summary.errors(message)):
             line.errors = [ErrorEntry(*error) for error in errors]
         if (throttle_time_ms := body.get("throttle_time_ms")) is not None:
@@ -201,6 +210,8 @@ class FrameLines:
         elif message.api in _NAME_CLUSTER and message.well_formed:
             line.cluster_id = body.get("cluster_id") or None
             line.brokers = [addresses.join(each.host, each.port) for each in endpoints(message)]
+        elif message.api_key == FETCH:
+            transaction_lines.add_ends(line, message, self._run_state.topic_names)
         # A Produce has its records in the request, a Fetch in the response.
         topics = asked.topics
         if has.topics and not (topics and topics[0].bytes is not None):

@@ -44,6 +44,34 @@ class TopicEntry(Struct, omit_defaults=True):
     lag: int | None = None
 
 
+class MarkerEntry(Struct, omit_defaults=True):
+    """A marker, which ends a transaction in a partition. `topic` is its id as long as its name is unknown.
+
+    `offset` is that of the marker in the partition; a WriteTxnMarkers request has none.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    offset: int | None = None
+
+
+class HeldEntry(Struct, omit_defaults=True):
+    """A partition whose last stable offset is below its high watermark, because a transaction is open.
+
+    `producer_id` and `producer_epoch` are those of the batch at that offset, if the response has it.
+    """
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    high_watermark: int
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+
+
 class RepeatEntry(Struct):
     """The number of findings of a connection that repeat a root cause already reported."""
 
@@ -165,6 +193,11 @@ class _FrameLine(_Line, kw_only=True):
     member_id: str | None = None
     generation_id: int | None = None
     transactional_id: str | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    committed: bool | None = None
+    transaction_timeout_ms: int | None = None
+    markers: list[MarkerEntry] = []
     software_name: str | None = None
     software_version: str | None = None
     findings: list[FindingEntry] = []
@@ -181,6 +214,9 @@ class RequestLine(_FrameLine, tag="request", kw_only=True):
     `principal` is who the client has logged in as over SASL (``User:alice``), from the response that accepts it on.
     `generation_id` is the group's generation, or the member's epoch (KIP-848, KIP-932). `software_name` and
     `software_version` are the client's, on ApiVersions from version 3 on (KIP-511).
+
+    `producer_id` and `producer_epoch` are on requests with a `transactional_id`, `committed` on EndTxn (whether to
+    commit), `transaction_timeout_ms` on InitProducerId, `markers` on WriteTxnMarkers and on responses to Fetch.
     """
 
     acks: int | None = None
@@ -191,6 +227,7 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
 
     `request_offset` is the `offset` of that request, and pairs the two lines of an exchange.
     `cluster_id` and `brokers` (HOST:PORT, as advertised) are on responses to Metadata and DescribeCluster.
+    `producer_id` and `producer_epoch` are those that it assigns, or else those of the request. `held` is on Fetch.
     """
 
     request_offset: int | None = None
@@ -201,6 +238,7 @@ class ResponseLine(_FrameLine, tag="response", kw_only=True):
     throttle_time_ms: int | None = None
     cluster_id: str | None = None
     brokers: list[str] = []
+    held: list[HeldEntry] = []
 
 
 class FindingLine(_Line, tag="finding", kw_only=True):

@@ -31,6 +31,7 @@ from kproxy.tui.views.connections import ConnectionView
 from kproxy.tui.views.findings import FindingView
 from kproxy.tui.views.groups import GroupsView
 from kproxy.tui.views.topics import TopicView
+from kproxy.tui.views.transactions import TransactionsView
 
 #: Seconds of reading before the screen and keys are handled, and the pause after it.
 SLICE = 0.008
@@ -55,7 +56,7 @@ class KproxyApp(App[None]):
         Binding("space", "pause", "pause"),
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("ctrl+l", "redraw", show=False, priority=True),
-        *(Binding(str(number), f"view({number})", show=False) for number in range(1, 8)),
+        *(Binding(str(number), f"view({number})", show=False) for number in range(1, 9)),
     ]
 
     def __init__(self, session: BrowseSession) -> None:
@@ -68,7 +69,7 @@ class KproxyApp(App[None]):
         self._bar = Bar()
         self._filter = FilterLine()
         self._frames = ExchangeView(session)
-        others = (ConnectionView, ApiView, TopicView, GroupsView, FindingView, ClientView)
+        others = (ConnectionView, ApiView, TopicView, GroupsView, FindingView, ClientView, TransactionsView)
         self._views: Sequence[View] = [self._frames, *(view(session) for view in others)]
         self._tabs = ViewTabs(self._views)
         self._switcher = ContentSwitcher(initial=self._frames.id)

@@ -98,10 +98,13 @@ class ViewTabs(Widget):
 
     @property
     def _labels(self) -> list[str]:
-        """Return the label of each view; if room is short, only the key for views that are not shown."""
-        labels = [f" {number} {view.title} " for number, view in enumerate(self._views, 1)]
-        if sum(map(len, labels)) <= self.content_size.width:
-            return labels
+        """Return the label of each view: its title; if room is short, a shorter one, or only keys of the others."""
+        titles = [view.title for view in self._views]
+        short = [view.short_title or view.title for view in self._views]
+        for names in (titles, short):
+            labels = [f" {number} {name} " for number, name in enumerate(names, 1)]
+            if sum(map(len, labels)) <= self.content_size.width:
+                return labels
         return [
             label if view is self._current else f" {number} "
             for number, (label, view) in enumerate(zip(labels, self._views, strict=True), 1)

@@ -1,4 +1,4 @@
-"""A group's timeline: one lane per member, events as characters, and a cursor that opens frames."""
+"""A timeline: one lane per member or transactional id, events as characters, and a cursor that opens frames."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from kproxy.groups import GroupView
-from kproxy.groups.timeline import LEGEND, UNICODE, Cell, Grid, Mark, Window, lay_out
+from kproxy.groups.timeline import LEADER, Cell, Drawing, Grid, Mark, Window
 from kproxy.trace.formatting import safe
 
 _LABEL = 24
@@ -25,7 +24,7 @@ _HEAD = 2
 
 
 class Timeline(Widget, can_focus=True):
-    """Shows a `GroupView`; follows the present until the user moves it."""
+    """Shows a `Drawing`; follows the present until the user moves it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "line--dim", "line--head", "line--cursor", "line--error", "line--warning", "line--info", "line--member",
@@ -74,7 +73,7 @@ class Timeline(Widget, can_focus=True):
 
     def __init__(self) -> None:
         super().__init__()
-        self._view: GroupView | None = None
+        self._view: Drawing | None = None
         self._window: Window | None = None
         self._grid: Grid | None = None
         self._follows = True
@@ -82,9 +81,9 @@ class Timeline(Widget, can_focus=True):
         self._column = 0
         self._top = 0
 
-    def show(self, view: GroupView | None) -> None:
-        """Show the current state of a group; for another group, its whole time span."""
-        other = view is None or self._view is None or view.row.group != self._view.row.group
+    def show(self, view: Drawing | None) -> None:
+        """Show the current state of a drawing; for one with another name, its whole time span."""
+        other = view is None or self._view is None or view.name != self._view.name
         self._view = view
         if other:
             self._lane = self._top = 0
@@ -98,8 +97,8 @@ class Timeline(Widget, can_focus=True):
             self._grid = None
         else:
             if self._window is None or self._follows:
-                self._window = Window.around(view.row.first_at, max(view.now, view.row.first_at + 1))
-            self._grid = lay_out(view, self._window, columns)
+                self._window = Window.around(view.first_at, max(view.now, view.first_at + 1))
+            self._grid = view.lay_out(self._window, columns)
             self._lane = min(self._lane, max(0, len(view.lanes) - 1))
             self._column = min(self._column, columns - 1)
         self.refresh()
@@ -119,13 +118,13 @@ class Timeline(Widget, can_focus=True):
         if grid is None or view is None:
             return Strip.blank(width, base)
         if y == 0:
-            return self._marks(grid.generations, "generation", width)
+            return self._marks(grid.generations, view.heading, width)
         if y == 1:
             return self._marks(grid.times, "time (UTC)", width)
         lane = self._top + y - _HEAD
         if lane < len(view.lanes):
             return self._lane_strip(lane, width)
-        legend = _legend(width)
+        legend = _legend(tuple(view.legend), width)
         at = lane - len(view.lanes) - (len(view.lanes) + _HEAD + len(legend) < self.content_size.height)
         text = legend[at] if 0 <= at < len(legend) else ""
         return Strip([Segment(text, base + self._of("dim"))]).adjust_cell_length(width, base)
@@ -143,8 +142,8 @@ class Timeline(Widget, can_focus=True):
         assert self._grid is not None
         assert self._view is not None
         base = self.rich_style
-        member = self._view.lanes[lane].member
-        label = safe(member.label)[: _LABEL - 2] + (" *" if member.leader else "")
+        name = self._view.lanes[lane][1]
+        label = safe(name.removesuffix(LEADER))[: _LABEL - 2] + LEADER * name.endswith(LEADER)
         here = self.has_focus and lane == self._lane
         segments = [Segment(f"{label:>{_LABEL}} ", base + (Style(bold=True) if here else self._of("dim")))]
         for column, cell in enumerate(self._grid.cells[lane]):
@@ -157,7 +156,7 @@ class Timeline(Widget, can_focus=True):
     def _style(self, cell: Cell) -> Style:
         if cell.severity:
             return self._of(cell.severity)
-        if cell.kind in ("member", "heartbeat"):
+        if cell.kind in ("member", "heartbeat", "open"):
             return self._of("member")
         return self._of("event") if cell.row is not None else self._of("dim")
 
@@ -176,7 +175,7 @@ class Timeline(Widget, can_focus=True):
         self._top = max(min(self._top, self._lane), self._lane - height + 1)
         self.refresh()
         if self._view is not None and (cell := self.cell) is not None:
-            self.post_message(self.Pointed(self._view.lanes[self._lane].member.key, cell))
+            self.post_message(self.Pointed(self._view.lanes[self._lane][0], cell))
 
     def action_across(self, by: int) -> None:
         """Move the cursor in time."""
@@ -245,10 +244,10 @@ class Timeline(Widget, can_focus=True):
 
 
 @lru_cache(maxsize=4)
-def _legend(width: int) -> Sequence[str]:
+def _legend(entries: Sequence[str], width: int) -> Sequence[str]:
     """Return the legend of the characters, in as many lines as needed."""
     lines = [""]
-    for each in (f"{UNICODE[kind]} {entries}" for kind, entries in LEGEND):
+    for each in entries:
         if lines[-1] and len(lines[-1]) + 2 + len(each) > width:
             lines.append("")
         lines[-1] += f"  {each}" if lines[-1] else each

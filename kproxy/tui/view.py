@@ -19,6 +19,8 @@ class View(Container):
     """
 
     title: ClassVar[str]
+    #: The title in a narrow terminal, if it is shorter.
+    short_title: ClassVar[str] = ""
     about: ClassVar[str]
     #: The effect of the filter on the view.
     effect: ClassVar[str] = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -19,7 +20,7 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C015": ("C022",),
     "C017": ("C013", "C015", "C022", "L", "M", "V", "X"),
     "C020": ("C004", "C006", "C007", "C021", "G001", "G002", "G004", "M"),
-    "E005": ("S032", "S033", "S035", "S074", "S084"),
+    "E005": ("S032", "S033", "S035", "S074", "S084", "T003"),
     "G001": ("S014",),
     "G003": ("S013",),
     "G005": ("S078",),
@@ -36,6 +37,9 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "S019": ("C004", "C020", "G013"),
     "S020": ("S078",),
     "S035": ("S084",),
+    "T001": ("T002", "T005", "T006"),
+    "T002": ("T005",),
+    "T005": ("T003",),
     "X008": ("X013", "X020"),
 }
 
@@ -44,6 +48,10 @@ _MAX_CANDIDATES: Final = 100
 #: Findings about connections that a server closes. The client sends the request again on another connection, so they
 #: are also linked by the request that they name.
 _CLOSED: Final = frozenset({"C013", "C015", "C022", "V007"})
+#: A producer, its coordinator and the consumers that wait for it are on different connections: findings of this family
+#: are also linked by the producer that they name.
+_TRANSACTIONS: Final = "T"
+_PRODUCER: Final = re.compile(r"\bproducer \d+, epoch \d+")
 
 
 def explain(ranked: Sequence[Cause]) -> None:
@@ -68,12 +76,16 @@ def explain(ranked: Sequence[Cause]) -> None:
 
 
 def _belongs_together(cause: Cause, other: Cause) -> bool:
-    """Whether two causes meet, or are about connections that a server closes upon the same request."""
+    """Whether two causes meet, or name the same transaction, or the same request upon which a server closes."""
     if cause.meets(other):
         return True
-    if not {cause.finding.code, other.finding.code} <= _CLOSED:
+    both = cause.finding.code, other.finding.code
+    if _CLOSED.issuperset(both):
+        return not cause.requests.isdisjoint(other.requests)
+    if not all(code.startswith(_TRANSACTIONS) for code in both):
         return False
-    return not cause.requests.isdisjoint(other.requests)
+    named, same = (_PRODUCER.search(each.finding.message) for each in (cause, other))
+    return named is not None and same is not None and named[0] == same[0]
 
 
 def _root(cause: Cause, parents: Mapping[Cause, Cause]) -> Cause:

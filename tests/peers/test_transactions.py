@@ -1,7 +1,11 @@
-"""Transactions of librdkafka that hold up consumers, fence each other or abort are named live; right ones are not."""
+"""Transactions of librdkafka and Java that hold up consumers, fence each other or abort are named; right ones are not.
+
+Kafka 4.3.1 and its client use version 2 of the transaction protocol (KIP-890), all others version 1.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.peers.kafka import RELEASES, Kafka, missing
-from tests.peers.processes import until
+from tests.peers.kafka import RELEASES, Kafka, class_path, missing
+from tests.peers.processes import dies_with_us, until
 from tests.peers.proxy import Proxy
 from tests.peers.trace import all_findings, read_lines
 
@@ -47,8 +51,8 @@ def producer(proxy: Proxy, **settings: Any) -> Any:
     return made
 
 
-def consumer(proxy: Proxy) -> Any:
-    """A consumer of committed records, as librdkafka reads by default."""
+def consumer(proxy: Proxy, **settings: Any) -> Any:
+    """A consumer; librdkafka reads committed records by default."""
     made = kafka_client.Consumer(
         {
             "bootstrap.servers": proxy.bootstrap,
@@ -56,6 +60,7 @@ def consumer(proxy: Proxy) -> Any:
             "client.id": "reader",
             "auto.offset.reset": "earliest",
             "log_level": 0,
+            **{key.replace("_", "."): value for key, value in settings.items()},
         }
     )
     made.subscribe(["t"])
@@ -73,28 +78,79 @@ def codes(proxy: Proxy) -> set[str]:
     return {each["code"] for each in all_findings(read_lines(proxy.trace)) if each["code"].startswith("T")}
 
 
-def test_the_transaction_that_holds_up_a_consumer_is_named_within_30_s(proxy: Proxy) -> None:
+class Librdkafka:
+    """A producer that leaves its transaction open until it may end."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._holder = producer(proxy, transactional_id="pay-1", client_id="payments")
+        self._holder.begin_transaction()
+        send(self._holder)
+
+    def end(self) -> None:
+        self._holder.abort_transaction(SECONDS)
+
+
+class Java:
+    """The same with Kafka's own client."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._process = started(proxy, "hang", stdin=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "begun\n"
+
+    def end(self) -> None:
+        assert self._process.communicate("\n", timeout=SECONDS)[0] == "done\n"
+
+
+def started(proxy: Proxy, story: str, **options: Any) -> subprocess.Popen[str]:
+    """The Java client of the newest release with a story of `Transactions.java`."""
+    source = Path(__file__).with_name("clients") / "Transactions.java"
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx128m", quiet, "-cp", class_path(RELEASES[0]), str(source)]
+    return subprocess.Popen(
+        dies_with_us([*command, proxy.bootstrap, "pay-1", story]), text=True, stdout=subprocess.PIPE, **options
+    )
+
+
+def java(story: str) -> Callable[[Proxy], None]:
+    """A story of the Java client, which must succeed."""
+
+    def tell(proxy: Proxy) -> None:
+        assert started(proxy, story).communicate(timeout=2 * SECONDS)[0] == "done\n"
+
+    return tell
+
+
+@pytest.fixture(params=[Librdkafka, Java])
+def client(request: pytest.FixtureRequest) -> Any:
+    if request.param is Java and (reason := missing()):
+        pytest.skip(reason)
+    return request.param
+
+
+@pytest.mark.parametrize(("isolation", "code"), [("read_committed", "T001"), ("read_uncommitted", "T006")])
+def test_the_transaction_that_holds_the_offset_is_named_within_30_s(
+    proxy: Proxy, client: type[Librdkafka | Java], isolation: str, code: str
+) -> None:
     other = producer(proxy, client_id="other")
     send(other)
-    holder = producer(proxy, transactional_id="pay-1", client_id="payments")
-    holder.begin_transaction()
-    send(holder)
-    begun, reader = time.monotonic(), consumer(proxy)
+    holder = client(proxy)
+    begun, reader = time.monotonic(), consumer(proxy, isolation_level=isolation)
 
     def is_named() -> bool:
         send(other)
         send(other, partition=1)
         reader.poll(0.2)
-        return "T001" in proxy.printed
+        return code in proxy.printed
 
     until("the transaction is named", is_named, seconds=SECONDS)
     assert time.monotonic() - begun < SECONDS
-    holder.abort_transaction(SECONDS)
+    holder.end()
     reader.close()
-    assert codes(proxy) == {"T001"}
-    found = [each for each in all_findings(read_lines(proxy.trace)) if each["code"] == "T001"]
+    assert codes(proxy) == {code}
+    found = [each for each in all_findings(read_lines(proxy.trace)) if each["code"] == code]
     assert {each["severity"] for each in found} == {"warning"}
-    assert "transactional id 'pay-1'" in found[0]["message"]
+    assert "transactional id 'pay-1' (producer " in found[0]["message"]
     assert "client 'payments'" in found[0]["message"]
     assert found[0]["message"].startswith("t[0]: ")
 
@@ -147,8 +203,41 @@ def one_after_the_other(proxy: Proxy) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize(("story", "expected"), [(fenced, {"T003"}), (aborted, {"T004"}), (one_after_the_other, set())])
+def unlimited(proxy: Proxy) -> None:
+    """Consumers of both kinds read on while transactions are open for a moment."""
+    reader = consumer(proxy, group_id="all", isolation_level="read_uncommitted")
+    one_after_the_other(proxy)
+    reader.consume(100, 1)
+    reader.close()
+
+
+STORIES = [
+    (fenced, {"T003"}),
+    (aborted, {"T004"}),
+    (one_after_the_other, set()),
+    (unlimited, set()),
+    (java("fenced"), {"T003"}),
+    (java("aborted"), {"T004"}),
+    (java("right"), set()),
+    (java("new-offsets"), set()),
+]
+IDS = ["fenced", "aborted", "right", "read", "java-fenced", "java-aborted", "java-right", "java-new-offsets"]
+
+
+@pytest.mark.parametrize(("story", "expected"), STORIES, ids=IDS)
 def test_findings_of_transactions(proxy: Proxy, story: Callable[[Proxy], None], expected: set[str]) -> None:
+    if story.__qualname__.startswith("java") and (reason := missing()):
+        pytest.skip(reason)
     send(producer(proxy))
     story(proxy)
     assert codes(proxy) == expected
+
+
+def test_commits_of_the_same_offsets_are_named(proxy: Proxy) -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    send(producer(proxy))
+    java("same-offsets")(proxy)
+    found = codes(proxy)
+    is_second = any(each.get("api") == "EndTxn" and each["api_version"] >= 5 for each in read_lines(proxy.trace))
+    assert found == (set() if is_second else {"T007"})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.messages.locate import locate
 from dissectors.messages.summary import errors, transactional_id
 from dissectors.rules import rule
@@ -14,8 +15,7 @@ from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import OpenTransactions
 
-#: Reported at so many aborts without a commit between them.
-THRESHOLD = 5
+ABORTS = Limit("aborts", 5, "aborts", "so many transactions in a row are aborted, without a commit between them")
 
 
 @rule(
@@ -23,6 +23,7 @@ THRESHOLD = 5
     severity=Severity.WARNING,
     events=(ResponseReceived,),
     apis=("EndTxn",),
+    limits=(ABORTS,),
     needs=(OpenTransactions,),
     since="0.1",
     blame="client",
@@ -74,7 +75,7 @@ def aborts_in_a_row(event: ResponseReceived, connection: ConnectionState) -> Ite
     message = event.message
     name = transactional_id(event.request.message) if event.request is not None else None
     producer = connection.run.state(OpenTransactions).producers.get(name or "")
-    if message is None or producer is None or errors(message) or producer.aborts != THRESHOLD:
+    if message is None or producer is None or errors(message) or producer.aborts != connection.run.limit(ABORTS):
         return
     yield Problem(
         f"{producer_text(producer)} aborted {producer.aborts} transactions in a row, within "

@@ -8,12 +8,13 @@ from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.messages.summary import errors, transactional_id
+from dissectors.messages.transaction_facts import APIS, producer_of
 from dissectors.rules import rule
 from dissectors.schemas import error_name
 from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.transactions import APIS, OpenTransactions, named_client, producer_of
+from dissectors.trackers.transactions import OpenTransactions, named_client
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key
 from dissectors.wire.paths import parts

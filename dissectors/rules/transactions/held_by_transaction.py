@@ -9,14 +9,16 @@ from typing import Any
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ConnectionEnded, DeadlinePassed, ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.records.formats import counted
 from dissectors.rules import rule
-from dissectors.rules.helpers.transaction_texts import is_idle, producer_text, state_text
+from dissectors.rules.helpers.transaction_holders import holder_of
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.fetches import Fetches, held_partitions, is_follower, is_read_committed
 from dissectors.trackers.partitions import TopicPartition, label
 from dissectors.trackers.producers import Producers
 from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.stable_offsets import StableOffsets
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import OpenTransactions
 from dissectors.trackers.triggers import FrameFlags, Trigger
@@ -25,12 +27,10 @@ _CODE = "T001"
 _MOST_CONNECTIONS = 10_000
 _MOST_PARTITIONS = 100
 
-#: The last stable offset stands still for so long; so long is the time between checks afterwards, too.
-_STILL = 20 * SECOND
+#: So long is the time between checks afterwards, too.
+STILL = Limit("still", 20, "s", "the last stable offset has not moved for so long while a consumer waits at it")
 #: A consumer that was not answered within this time does not wait.
 _RECENT = 10 * SECOND
-#: Coordinators look for transactions to abort every 10 s.
-_ABORTED_WITHIN = 20 * SECOND
 
 
 @dataclass(slots=True)
@@ -60,7 +60,8 @@ class _HeldPartitions:
     apis=("Fetch",),
     only=FrameFlags.HELD,
     also=(Trigger((DeadlinePassed, ConnectionEnded)),),
-    needs=(Fetches, Producers, OpenTransactions),
+    limits=(STILL,),
+    needs=(Fetches, Producers, OpenTransactions, StableOffsets),
     since="0.1",
     blame="client",
 )
@@ -169,15 +170,20 @@ def _seen(
     places = state.touch(connection.connection_id, lambda: BoundedDict(_MOST_PARTITIONS))
     held = places.get(place)
     if held is None or held.stable != stable:
-        held = places[place] = _Held(stable, end, at, at + _STILL)
+        held = places[place] = _Held(stable, end, at, at + _still(connection))
         connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
     held.end = end
     return held
 
 
+def _still(connection: ConnectionState) -> int:
+    """The limit in ns."""
+    return int(connection.run.limit(STILL) * SECOND)
+
+
 def _checked(place: TopicPartition, held: _Held, at: int, connection: ConnectionState) -> Problem:
     """The problem of a partition, which is checked again later."""
-    held.due = at + _STILL
+    held.due = at + _still(connection)
     connection.expect(_CODE, (connection.connection_id, place), by=held.due, about=place)
     return _problem(place, held, at, connection)
 
@@ -189,33 +195,11 @@ def _problem(place: TopicPartition, held: _Held, at: int, connection: Connection
         f"{where}: read_committed consumers wait at {held.stable} with {counted(lag, 'more record')} up to the high "
         f"watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
     )
-    holders = connection.run.state(OpenTransactions).holders(place, connection)
-    if not holders:
-        return Problem(
-            f"{text}: a transaction holds it whose producer was not observed here",
-            hint="find the producer with kafka-transactions.sh describe-producers, or find-hanging if its coordinator "
-            "does not know the transaction; abort ends a hanging one",
-            once_per=(where, held.stable),
-        )
-    holder = holders[0]
-    expires = holder.expires_at
-    overdue = expires is not None and at >= expires + _ABORTED_WITHIN
-    if overdue:
-        hint = (
-            "the coordinator should have aborted it: check it with kafka-transactions.sh find-hanging, and end it with "
-            "abort"
-        )
-    elif is_idle(holder, at, connection):
-        hint = (
-            "make the producer commit or abort; if it has gone, start it again with the same transactional.id, "
-            "which aborts the transaction, or lower transaction.timeout.ms"
-        )
-    else:
-        hint = "commit more often: consumers that read committed records get them only then"
+    holder = holder_of(place, held.stable, held.since, at, connection)
     return Problem(
-        f"{text}: the transaction of {producer_text(holder)} holds it; it {state_text(holder, at, connection)}",
-        hint=hint,
-        severity=Severity.WARNING if overdue or is_idle(holder, at, connection) else Severity.INFO,
-        blame="broker" if overdue else "client",
-        once_per=(where, held.stable, holder.name, overdue, is_idle(holder, at, connection)),
+        f"{text}: {holder.text}",
+        hint=holder.hint,
+        severity=holder.severity,
+        blame=holder.blame,
+        once_per=(where, held.stable, holder.kind),
     )

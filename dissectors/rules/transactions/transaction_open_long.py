@@ -20,6 +20,7 @@ from dissectors.trackers.transactions import OPEN_TOO_LONG, SHARE
     severity=Severity.WARNING,
     events=(DeadlinePassed,),
     deadline=OPEN_TOO_LONG,
+    limits=(SHARE,),
     needs=(Producers,),
     since="0.1",
     blame="client",
@@ -93,6 +94,6 @@ def transaction_open_long(event: DeadlinePassed, connection: ConnectionState) ->
         f"{state_text(producer, event.at, connection)}",
         hint="commit or abort sooner, or raise transaction.timeout.ms: the coordinator aborts it and fences the "
         "producer then",
-        expected=f"an end within {SHARE:.0%} of transaction.timeout.ms",
+        expected=f"an end within {connection.run.limit(SHARE):g}% of transaction.timeout.ms",
         once_per=producer.name,
     )

@@ -11,6 +11,7 @@ from kproxy.browse.overviews.connections import ConnectionsOverview
 from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import Line
+from kproxy.transactions import TransactionsOverview
 from kproxy.verdict.causes import Causes
 
 
@@ -22,6 +23,7 @@ class Overviews:
     apis: Apis = field(default_factory=Apis)
     topics: TopicsOverview = field(default_factory=TopicsOverview)
     groups: GroupsOverview = field(default_factory=GroupsOverview)
+    transactions: TransactionsOverview = field(default_factory=TransactionsOverview)
     findings: Causes = field(default_factory=Causes)
     clients: Clients = field(default_factory=Clients)
 
@@ -38,5 +40,6 @@ class Overviews:
         self.apis.observe(line, row, at, requests)
         self.topics.observe(line, row, at)
         self.groups.observe(line, row, at)
+        self.transactions.observe(line, row, at)
         self.findings.add(line, row)
         self.clients.observe(line, row, at)

@@ -50,6 +50,7 @@ class Matching:
         self.apis, self.findings = Apis(), Causes(whole=self._all_findings)
         self.connections: set[str] = set()
         self.groups: set[str] = set()
+        self.transactions: set[str] = set()
         self.topics: set[str] = set()  # names and ids
         self.clients: set[tuple[str | None, str]] = set()  # client id and host
         self._base = self._next = self._index.first
@@ -149,5 +150,7 @@ class Matching:
             self.clients.add((line.client_id and line.client_id[:MAX_NAME_LENGTH], host_of(line.client)))
             if line.group_id is not None:
                 self.groups.add(line.group_id[:MAX_NAME_LENGTH])
+            if line.transactional_id is not None:
+                self.transactions.add(line.transactional_id[:MAX_NAME_LENGTH])
             for topic in line.topics:
                 self.topics.update(name[:MAX_NAME_LENGTH] for name in (topic.topic, topic.topic_id) if name)

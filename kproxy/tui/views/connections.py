@@ -19,6 +19,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
     """See the module."""
 
     title: ClassVar[str] = "Connections"
+    short_title: ClassVar[str] = "Conns"
     about: ClassVar[str] = (
         "Each row is a TCP connection: + open, - closed. Waiting counts the unanswered requests, with the age of the"
         " oldest. In and out are the bytes of all requests and"

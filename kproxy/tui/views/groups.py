@@ -14,6 +14,7 @@ from textual.containers import VerticalScroll
 from dissectors.groups import GroupStatus, Protocol, Stall
 from kproxy.browse.session import BrowseSession
 from kproxy.groups import GroupRow, GroupView
+from kproxy.groups.timeline import group_drawing
 from kproxy.trace.formatting import duration, safe
 from kproxy.trace.timestamps import timestamp
 from kproxy.tui.overview import OverviewView, count, lines, names_and_counts, quoted
@@ -103,7 +104,7 @@ class GroupsView(OverviewView[GroupRow]):
         """Show the timeline of the group under the cursor, and its stalls."""
         item = self.chosen
         view = None if item is None else self.session.overviews.groups.view(item.group, self.session.now)
-        self._timeline.show(view)
+        self._timeline.show(None if view is None else group_drawing(view))
         self.show_text(Text() if view is None else _group_text(view))
 
     def item_text(self, item: GroupRow) -> Text:

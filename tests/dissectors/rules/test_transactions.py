@@ -1,4 +1,4 @@
-"""T001 to T004: what the stories on their pages do not show."""
+"""T001 to T007: what the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -173,3 +173,140 @@ def test_aborts_in_a_row_are_reported_once() -> None:
     abort = COMMIT.replace("true", "false")
     assert not findings(INIT + 4 * (BEGIN + abort) + BEGIN + COMMIT + 4 * (BEGIN + abort), "T004")
     assert len(findings(INIT + 9 * (BEGIN + abort), "T004")) == 1
+
+
+TICK = "3> Metadata v9 {}\n3< {}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "story", "limits"),
+    [
+        ("T001", HELD, ("still=25s", "still=5s")),
+        ("T002", INIT + BEGIN + "+30s\n" + TICK, ("share=60%", "share=40%")),
+        ("T004", INIT + 4 * (BEGIN + COMMIT.replace("true", "false")), ("aborts=6", "aborts=3")),
+    ],
+)
+def test_limits_of_users(code: str, story: str, limits: tuple[str, str]) -> None:
+    higher, lower = (findings(f"rule {code}:{limit}\n{story}", code) for limit in limits)
+    assert not higher
+    assert len(lower) == 1
+
+
+BATCH = """[{"base_offset": 5, "is_transactional": true, "producer_id": 9001, "producer_epoch": EPOCH,
+   "base_sequence": 0, "records": [{}]}]"""
+
+
+def read(end: int, *, records: str = '""', epoch: int = 0, api: str = "Fetch v11") -> str:
+    """A response to a consumer of uncommitted records: the last stable offset is 5."""
+    return f"""
+> {api} {{"topics": [{{"topic": "t", "partitions": [{{"fetch_offset": 5}}]}}]}}
+< {{"responses": [{{"topic": "t", "partitions": [
+  {{"high_watermark": {end}, "last_stable_offset": 5, "records": {records.replace("EPOCH", str(epoch))}}}]}}]}}
+"""
+
+
+READ = read(6, records=BATCH) + "+21s\n" + read(9)
+ABORT = COMMIT.replace("true", "false")
+
+
+def test_a_reader_of_uncommitted_records_shows_the_producer_that_holds_the_offset() -> None:
+    [finding] = findings(INIT + BEGIN + READ, "T006")
+    assert finding.severity == "warning"
+    assert finding.message.startswith(
+        "t[0]: the last stable offset 5 has not moved for 21 s, while 3 records were written after it: the transaction "
+        "of transactional id 'pay-1' (producer 9001, epoch 0, client 'pay' at 10.0.0.102:50002) holds it; it has been "
+    )
+
+
+def test_a_transaction_that_has_ended_without_a_marker_is_hanging() -> None:
+    [finding] = findings(INIT + BEGIN + ABORT + READ, "T006")
+    assert (finding.severity, finding.blame) == ("warning", "broker")
+    assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
+    assert "was aborted 21 s ago" in finding.message
+    assert finding.hint == "end it with kafka-transactions.sh abort --topic t --partition 0 --start-offset 5"
+
+
+def test_a_transaction_that_has_just_ended_is_not_called_hanging() -> None:
+    story = INIT + BEGIN + read(6, records=BATCH) + "+15s\n" + ABORT + "+6s\n" + read(9)
+    [finding] = findings(story, "T006")
+    assert "hanging" not in finding.message
+    assert "a transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
+
+
+def test_a_producer_that_was_not_observed_may_still_end_its_transaction() -> None:
+    [finding] = findings(READ, "T006")
+    assert finding.severity == "info"
+    assert "a transaction (producer 9001, epoch 0), whose requests were not observed here, holds it" in finding.message
+    later = findings(READ + "+15m\n" + read(12), "T006")
+    assert [each.severity for each in later] == ["info", "warning"]
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        read(6, records=BATCH) + "+21s\n" + read(6),  # nobody writes
+        read(6, records=BATCH) + "+15s\n" + read(9),
+        read(6, records=BATCH) + "+15s\n" + read(9).replace('offset": 5, "rec', 'offset": 8, "rec') + "+15s\n"
+        + read(12).replace('offset": 5, "rec', 'offset": 11, "rec'),
+        HELD,  # a consumer of committed records: T001
+    ],
+    ids=["quiet", "soon", "moves", "committed"],
+)  # fmt: skip
+def test_an_offset_that_is_not_held(story: str) -> None:
+    assert not findings(story, "T006")
+
+
+def test_a_reader_of_uncommitted_records_names_the_producer_to_those_that_wait() -> None:
+    seen = read(7, records=BATCH, epoch=3).replace("> ", "4> ").replace("< {", "4< {")
+    [finding] = findings(seen + HELD, "T001")
+    assert finding.message.endswith(
+        "a transaction (producer 9001, epoch 3), whose requests were not observed here, holds it"
+    )
+
+
+OFFSETS = """
+2> as pay AddOffsetsToTxn v1 {"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0, "group_id": "g"}
+2< {}
+"""
+SENT = """
+2> as pay TxnOffsetCommit v2 {"transactional_id": "pay-1", "group_id": "g", "producer_id": 9001, "producer_epoch": 0,
+   "topics": [{"name": "in", "partitions": [{"partition_index": 0, "committed_offset": OFFSET}]}]}
+2< {"topics": [{"name": "in", "partitions": [{"partition_index": 0}]}]}
+"""
+
+
+def offsets(*numbers: int) -> str:
+    return (
+        "rule T007:commits=3\n"
+        + INIT
+        + "".join(OFFSETS + SENT.replace("OFFSET", str(number)) + COMMIT for number in numbers)
+    )
+
+
+def test_the_same_offsets_again_are_nothing() -> None:
+    [finding] = findings(offsets(7, 7, 7, 7), "T007")
+    assert "committed 3 transactions in a row without a record or a new offset" in finding.message
+    assert not findings(offsets(7, 7, 7, 8, 8, 8), "T007")
+    assert not findings(offsets(7, 7, 7) + BEGIN + COMMIT + OFFSETS + COMMIT, "T007")
+
+
+def test_offsets_that_went_to_another_broker_may_be_new() -> None:
+    assert not findings("rule T007:commits=1\n" + INIT + OFFSETS + COMMIT, "T007")
+
+
+def test_what_was_lost_may_have_been_records() -> None:
+    assert not findings("rule T007:commits=1\n" + INIT + "2 lose > 100 frames=1\n" + COMMIT, "T007")
+    assert findings("rule T007:commits=1\n" + INIT + COMMIT, "T007")
+
+
+def test_a_broker_that_only_verifies_begins_nothing() -> None:
+    verifying = """
+3> AddPartitionsToTxn v4 {"transactions": [{"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0,
+   "verify_only": VERIFIES, "topics": [{"name": "t", "partitions": [0]}]}]}
+3< {"results_by_transaction": [{"transactional_id": "pay-1", "topic_results": [
+   {"name": "t", "results_by_partition": [{"partition_index": 0}]}]}]}
+"""
+    story = INIT + verifying + "+46s\n" + TICK
+    assert not findings(story.replace("VERIFIES", "true"), "T002")
+    [finding] = findings(story.replace("VERIFIES", "false"), "T002")
+    assert "with t[0] has been open" in finding.message

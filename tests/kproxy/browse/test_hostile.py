@@ -13,11 +13,13 @@ from kproxy.browse.session import BrowseSession
 from kproxy.groups.timeline import Window, lay_out
 from kproxy.outputs.text import TextOutput
 from kproxy.trace.formatting import duration, size
+from kproxy.transactions.timeline import drawing
 from tests.kproxy.browse.sessions import Given, read
 
 _TS = "2026-11-21T01:00:00.000000Z"
 _LINE = {"v": 1, "connection_id": "n-1"}
-_APIS = [("Fetch", 1), ("Produce", 0), ("JoinGroup", 11), ("ConsumerGroupHeartbeat", 68)]
+_APIS = [("Fetch", 1), ("Produce", 0), ("JoinGroup", 11), ("ConsumerGroupHeartbeat", 68), ("InitProducerId", 22),
+         ("AddPartitionsToTxn", 24), ("EndTxn", 26)]  # fmt: skip
 
 
 def lines(number: int, ts: str = _TS) -> list[dict[str, Any]]:
@@ -30,12 +32,21 @@ def lines(number: int, ts: str = _TS) -> list[dict[str, Any]]:
     ]
     finding = {"code": "S005", "name": "x", "severity": "error", "message": "m", "span": [number, number],
                "confidence": 1.0}  # fmt: skip
+    marker = {"topic": "one", "committed": False} | dict.fromkeys(
+        ("partition", "producer_id", "producer_epoch", "offset"), number
+    )
+    held = {"topic": "one"} | dict.fromkeys(
+        ("partition", "last_stable_offset", "high_watermark", "producer_id", "producer_epoch"), number
+    )
     made: list[dict[str, Any]] = []
     for api, key in _APIS:
         frame = _LINE | ends | {"ts": ts, "api": api, "api_key": key, "api_version": number, "correlation_id": number,
                                 "size": number, "offset": number, "topics": topics, "group_id": "g", "member_id": "m",
-                                "generation_id": number, "findings": [finding]}  # fmt: skip
+                                "generation_id": number, "findings": [finding], "transactional_id": "x",
+                                "producer_id": number, "producer_epoch": number, "committed": True,
+                                "transaction_timeout_ms": number, "markers": [marker]}  # fmt: skip
         answer = {"request_ts": ts, "latency_us": number, "request_size": number, "throttle_time_ms": number,
+                  "held": [held],
                   "errors": [{"path": "responses[0]", "code": number, "name": "E" * 9}]}  # fmt: skip
         made += [{"kind": "request"} | frame, {"kind": "response"} | frame | answer]
         made.append({"kind": "response"} | frame | answer | {"errors": [], "correlation_id": 0})
@@ -62,6 +73,11 @@ def look_at_everything(session: BrowseSession) -> None:
         view = overviews.groups.view(group.group, now)
         assert view is not None
         lay_out(view, Window.around(group.first_at, now), 80)
+    transactions = overviews.transactions.rows(now)
+    for each_one in transactions:
+        each_one.problem(now)
+        made = drawing(transactions, each_one, overviews.transactions.spans, now)
+        made.lay_out(Window.around(each_one.first_at, now), 80)
     for topic in overviews.topics.rows(now):
         size(topic.fetched.bytes)
         assert topic.topic is not None
@@ -84,7 +100,7 @@ def test_numbers_that_cannot_be(number: int) -> None:
     source.spool.append(b"".join(json.dumps(line).encode() + b"\n" for line in lines(number)))
     session = BrowseSession(source)
     read(session)
-    assert (session.bad, len(session.index.at)) == (0, 10)
+    assert (session.bad, len(session.index.at)) == (0, 16)
     look_at_everything(session)
 
 

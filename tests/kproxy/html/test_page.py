@@ -28,6 +28,8 @@ from tests.kproxy.captured import DATA, lines_of
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
 from tests.kproxy.html.pages import Opened, page_of
+from tests.kproxy.stories import told
+from tests.kproxy.transactions.told_transactions import STORY
 
 _BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
 _STORY = Path(__file__).parents[3] / "captures" / "fetch-v11-records-with-int32-lengths.pcap.gz"
@@ -80,6 +82,21 @@ def test_the_summary(bug: Opened) -> None:
     assert row[1:6] == ["#0", "producer-1", "Metadata", "v2", "t[0]"]
     assert row[8:] == [[["L005 field-from-newer-version", "error"]], "error", False]
     assert data["notes"] == []
+
+
+def test_the_transactions_are_those_of_the_terminal_view() -> None:
+    opened, _ = page_of(told(STORY))
+    table = opened.data["transactions"]
+    names = [row["cells"][0][0] for row in table["rows"]]
+    assert names == ["stuck", "(producer 4)", "pay", "audit"]  # what holds a partition is first
+    assert table["rows"][0]["cells"][-1] == ["holds t[0] for 25.0 s; its producer left 25.0 s ago", "warning"]
+    assert [span[2] for span in table["rows"][2]["spans"]] == ["committed", "committed", "fenced"]
+    begun = opened.unpacked("rows")[table["rows"][2]["spans"][0][3]]
+    assert begun[3] == "AddPartitionsToTxn"
+    assert all(0 <= span[0] <= span[1] <= table["length"] for row in table["rows"] for span in row["spans"])
+    hostile, _ = page_of(told(STORY.replace('"pay"', '"<b>pay</b>"')))
+    assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in opened.elements]
+    assert page_of(exchange("t"))[0].data["transactions"]["rows"] == []
 
 
 def test_a_side_has_its_fields_bytes_and_marks(bug: Opened) -> None:

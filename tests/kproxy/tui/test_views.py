@@ -16,6 +16,8 @@ from kproxy.tui.table import Table
 from kproxy.tui.timeline import Timeline
 from tests.kproxy.browse.sessions import finding, request, session_of, session_of_capture
 from tests.kproxy.captured import DATA
+from tests.kproxy.stories import told
+from tests.kproxy.transactions.told_transactions import STORY
 from tests.kproxy.tui.screens import SIZES, assert_looks_as_kept, compares_pictures, press, running, text, until
 
 CAPTURES = Path(__file__).parents[3] / "captures"
@@ -26,7 +28,7 @@ BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
 
 VIEWS = (
     ("2", "connections", BUG), ("3", "apis", BUG), ("4", "topics", LAG), ("5", "groups", STALL), ("6", "findings", BUG),
-    ("7", "clients", OLD),
+    ("7", "clients", OLD), ("8", "transactions", None),
 )  # fmt: skip
 
 
@@ -34,7 +36,8 @@ VIEWS = (
 @pytest.mark.parametrize("size", SIZES)
 async def test_each_view_looks_as_kept(size: tuple[int, int]) -> None:
     for key, name, capture in VIEWS:
-        async with running(session_of_capture(capture), size) as pilot:
+        session = session_of(told(STORY)) if capture is None else session_of_capture(capture)
+        async with running(session, size) as pilot:
             await press(pilot, key)
             await until(pilot, lambda view=pilot.app.view: bool(view._listed))  # type: ignore[attr-defined, misc]
             assert_looks_as_kept(pilot, name)
@@ -121,6 +124,22 @@ async def test_the_timeline_leads_to_frames() -> None:
         assert exchange is not None
         assert exchange.request is not None
         assert exchange.request.api == "JoinGroup"
+
+
+async def test_the_view_of_transactions_leads_to_frames() -> None:
+    session = session_of(told(STORY))
+    async with running(session, (160, 40)) as pilot:
+        await press(pilot, "8")
+        seen = text(pilot)
+        assert "holds t[0] for 25.0 s" in seen
+        assert "(producer 4)" in seen
+        await press(pilot, "o", "c")
+        assert "protocol: version 1" in text(pilot)
+        await press(pilot, "enter")
+        assert session.visible.filter is not None
+        assert str(session.visible.filter) == 'transaction="pay"'
+        await press(pilot, "8", "tab", "0", "L", "enter")
+        assert pilot.app.query_one("#exchanges", Table).cursor is not None
 
 
 async def test_a_view_can_be_sorted_and_clicked() -> None:

@@ -200,6 +200,26 @@ def test_closed_connections_are_one_cause_if_they_are_about_the_same_request() -
     assert sorted(codes(collected(first, other).verdict())) == ["C013", "C022"]
 
 
+def test_what_follows_from_a_transaction_is_below_it_on_any_connection() -> None:
+    def about(code: str, connection_id: str, message: str, severity: str = "warning") -> FindingLine:
+        found = waits(code, severity, 7, connection_id)
+        found.message = message
+        return found
+
+    pay = "the transaction of transactional id 'pay' (producer 1, epoch 0)"
+    held = about("T001", "reader", f"t[0]: read_committed consumers wait: {pay} holds it")
+    [cause] = collected(held, about("T002", "writer", f"{pay} has been open for 45 s")).verdict()
+    assert (cause.finding.code, codes(cause.consequences)) == ("T002", ["T001"])
+    other = about(
+        "T002", "writer", "the transaction of transactional id 'audit' (producer 2, epoch 0) has been open for 45 s"
+    )
+    assert sorted(codes(collected(held, other).verdict())) == ["T001", "T002"]
+
+    fenced, gave_up = about("T003", "n-1", "client 'a' was fenced"), about("E005", "n-1", "gave up", "error")
+    [cause] = collected(fenced, gave_up).verdict()
+    assert (cause.finding.code, codes(cause.consequences)) == ("T003", ["E005"])
+
+
 def test_repeats_with_and_without_a_mark_count_once() -> None:
     first, second = request(1), request(2)
     marked = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])

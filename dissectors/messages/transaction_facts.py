@@ -1,0 +1,164 @@
+"""The facts of a message about transactions: whose it is, markers, and partitions that an open transaction holds."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from dissectors.messages.message import Message
+from dissectors.messages.topic_records import topic_records
+from dissectors.records.batch import HEADER
+from dissectors.records.control import TYPES
+from dissectors.records.formats import CONTROL, LOG_OVERHEAD, TRANSACTIONAL
+from dissectors.records.record_checks import BatchSpan
+from dissectors.records.varint import read_zigzag
+from dissectors.wire.primitives import Irregularity
+
+#: The APIs by which a client coordinates its transactions.
+APIS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+
+_MAGIC: Final = 2
+_MOST_BATCHES: Final = 1_000
+_MOST_MARKERS: Final = 1_000
+_OF_TRANSACTIONS: Final = TRANSACTIONAL | CONTROL
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_MARKERS: Final = {number: name == "COMMIT" for number, name in TYPES.items() if name in ("ABORT", "COMMIT")}
+
+
+class Marker(NamedTuple):
+    """The end of a transaction in a partition. `topic` is a name or an id; `offset` is None in WriteTxnMarkers."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    offset: int | None = None
+
+
+class HeldPartition(NamedTuple):
+    """A partition with a last stable offset below the high watermark: an open transaction began at that offset.
+
+    `producer_id` and `producer_epoch` are those of the batch there, -1 if the message does not have it. `brought` is
+    whether the message has records of the partition.
+    """
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    high_watermark: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    brought: bool = False
+
+
+class PartitionEnds(NamedTuple):
+    """What a message shows of the ends of partitions."""
+
+    markers: list[Marker]
+    held: list[HeldPartition]
+
+
+_NOTHING: Final = PartitionEnds([], [])
+
+
+def partition_ends(message: Message) -> PartitionEnds:
+    """The markers in a Fetch response or WriteTxnMarkers request, and the partitions that transactions hold.
+
+    Markers in a Fetch response are read if a partition begins with a batch of a transaction, or is held.
+    """
+    found: PartitionEnds | None = message.ends_cache
+    if found is None:
+        found = message.ends_cache = _of_fetch(message) if message.api == "Fetch" else _of_markers(message)
+    return found
+
+
+def _of_fetch(message: Message) -> PartitionEnds:
+    markers: list[Marker] = []
+    held: list[HeldPartition] = []
+    for topic in topic_records(message):
+        for partition, row, data, batch in topic.partitions:
+            stable = row.get("last_stable_offset", -1)
+            is_held = 0 <= stable < row.get("high_watermark", -1)
+            if not is_held and (batch is None or not batch.attributes & _OF_TRANSACTIONS):
+                continue  # nearly all
+            place, holder = (topic.key, partition or 0), (-1, -1)
+            for each in batches(data):
+                if each.attributes & CONTROL:
+                    marker = _marker(place, each, data)
+                    if marker is not None and len(markers) < _MOST_MARKERS:
+                        markers.append(marker)
+                elif is_held and each.base_offset <= stable <= each.last_offset and each.attributes & TRANSACTIONAL:
+                    holder = each.producer_id, each.producer_epoch
+            if is_held:
+                held.append(HeldPartition(*place, stable, row["high_watermark"], *holder, brought=bool(data)))
+    return PartitionEnds(markers, held) if markers or held else _NOTHING
+
+
+def batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:
+    """The headers of the complete batches in record data, up to the first one of another format."""
+    position, size = 0, len(data or b"")
+    for _ in range(_MOST_BATCHES):
+        if data is None or position + HEADER.size > size or data[position + 16] != _MAGIC:
+            return
+        header = HEADER.unpack_from(data, position)
+        end = position + LOG_OVERHEAD + header[1]
+        if end < position + HEADER.size or end > size:
+            return
+        yield BatchSpan(position, end, *header)
+        position = end
+
+
+def _marker(place: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> Marker | None:
+    """The marker in a control batch; None if it has another control record."""
+    assert data is not None
+    body = bytes(data[batch.start + HEADER.size : min(batch.end, batch.start + HEADER.size + 64)])
+    try:
+        _, position = read_zigzag(body, 0)  # length
+        _, position = read_zigzag(body, position + 1, 64)  # attributes, time
+        _, position = read_zigzag(body, position)  # offset
+        size, position = read_zigzag(body, position)
+    except (IndexError, Irregularity):
+        return None
+    if size < _CONTROL_KEY.size or position + _CONTROL_KEY.size > len(body):
+        return None
+    committed = _MARKERS.get(_CONTROL_KEY.unpack_from(body, position)[1])
+    if committed is None:
+        return None
+    return Marker(*place, batch.producer_id, batch.producer_epoch, committed, batch.base_offset)
+
+
+def _of_markers(message: Message) -> PartitionEnds:
+    if message.api != "WriteTxnMarkers" or not message.is_request or not message.well_formed:
+        return _NOTHING
+    markers = [
+        Marker(topic["name"], partition, each["producer_id"], each["producer_epoch"], each["transaction_result"])
+        for each in message.body.get("markers") or ()
+        for topic in each.get("topics") or ()
+        for partition in topic.get("partition_indexes") or ()
+    ]
+    return PartitionEnds(markers[:_MOST_MARKERS], []) if markers else _NOTHING
+
+
+def producer_of(message: Message) -> tuple[int, int] | None:
+    """The producer id and epoch that a message has; None if it has none, or those of several producers."""
+    body = message.body
+    if message.api == "Produce":
+        rows = (each for topic in topic_records(message) for each in topic.partitions)
+        batch = next((each.batch for each in rows if each.batch is not None), None)
+        return None if batch is None else _known(batch.producer_id, batch.producer_epoch)
+    if transactions := body.get("transactions"):  # of a broker: AddPartitionsToTxn from version 4 on
+        body = transactions[0] if len(transactions) == 1 else {}
+    producer_id = body.get("producer_id", body.get("v3_and_below_producer_id", -1))
+    return _known(producer_id, body.get("producer_epoch", body.get("v3_and_below_producer_epoch", -1)))
+
+
+def _known(producer_id: int, epoch: int) -> tuple[int, int] | None:
+    return None if producer_id < 0 or epoch < 0 else (producer_id, epoch)
+
+
+def only_verifies(body: Mapping[str, Any]) -> bool:
+    """Whether an AddPartitionsToTxn request of a broker adds nothing: it checks that a transaction has partitions."""
+    transactions = body.get("transactions") or ()
+    return bool(transactions) and all(each.get("verify_only") for each in transactions)

@@ -1,0 +1,110 @@
+"""Which transaction holds a partition, whose fault that is, and what to do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dissectors.findings import Severity
+from dissectors.rules.helpers.transaction_texts import is_idle, producer_text, state_text
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.partitions import TopicPartition
+from dissectors.trackers.recurrence import SECOND
+from dissectors.trackers.stable_offsets import StableOffsets
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import OpenTransactions, TransactionalProducer
+
+#: Coordinators look for transactions to abort every 10 s, and write the markers of a transaction within moments.
+_ENDED_WITHIN = 20 * SECOND
+#: The default of the broker's transaction.max.timeout.ms: no transaction may be open for longer.
+_MOST_TIMEOUT = 900 * SECOND
+
+
+class Holder(NamedTuple):
+    """What holds a partition, as the rest of a sentence; `kind` is for `once_per`."""
+
+    text: str
+    hint: str
+    severity: Severity
+    blame: str
+    kind: str
+
+
+def holder_of(place: TopicPartition, stable: int, since: int, at: int, connection: ConnectionState) -> Holder:
+    """What holds a partition at its last stable offset, which has not moved since then.
+
+    The producer of the batch at the offset holds it, if a reader has got that; otherwise the one whose transaction with
+    the partition is open for the longest time.
+    """
+    transactions = connection.run.state(OpenTransactions)
+    seen = connection.run.state(StableOffsets).of(place, connection)
+    if seen is None or seen.offset != stable or seen.producer_id < 0:
+        open_ones = transactions.holders(place, connection)
+        return (
+            _open(open_ones[0], at, connection)
+            if open_ones
+            else _unknown("a transaction holds it whose producer was not observed here")
+        )
+    producer = transactions.with_id(seen.producer_id)
+    ids = f"(producer {seen.producer_id}, epoch {seen.producer_epoch})"
+    if producer is None:
+        return _unobserved(ids, place, stable, since, at)
+    is_open = producer.begun_at is not None and producer.epoch == seen.producer_epoch
+    if is_open:
+        return _open(producer, at, connection)
+    if producer.ended_at is not None and at - producer.ended_at >= _ENDED_WITHIN and producer.whole:
+        return _hanging(producer, ids, place, stable, at)
+    return _unknown(f"a transaction of transactional id {producer.name!r} {ids} holds it")
+
+
+def _abort(place: TopicPartition, stable: int) -> str:
+    return f"kafka-transactions.sh abort --topic {place[0]} --partition {place[1]} --start-offset {stable}"
+
+
+def _open(holder: TransactionalProducer, at: int, connection: ConnectionState) -> Holder:
+    text = f"the transaction of {producer_text(holder)} holds it; it {state_text(holder, at, connection)}"
+    expires, idle = holder.expires_at, is_idle(holder, at, connection)
+    if expires is not None and at >= expires + _ENDED_WITHIN:
+        hint = (
+            "the coordinator should have aborted it: check it with kafka-transactions.sh find-hanging, and end it with "
+            "abort"
+        )
+        return Holder(text, hint, Severity.WARNING, "broker", f"{holder.name} overdue")
+    if idle:
+        hint = (
+            "make the producer commit or abort; if it has gone, start it again with the same transactional.id, "
+            "which aborts the transaction, or lower transaction.timeout.ms"
+        )
+        return Holder(text, hint, Severity.WARNING, "client", f"{holder.name} idle")
+    hint = "commit more often: consumers that read committed records get them only then"
+    return Holder(text, hint, Severity.INFO, "client", holder.name)
+
+
+def _hanging(producer: TransactionalProducer, ids: str, place: TopicPartition, stable: int, at: int) -> Holder:
+    how = {True: "was committed", False: "was aborted", None: "ended with InitProducerId"}[producer.outcome]
+    text = (
+        f"a hanging transaction of transactional id {producer.name!r} {ids} holds it: its latest one {how} "
+        f"{duration(at - (producer.ended_at or at))} ago, but this partition has no marker of it"
+    )
+    return Holder(text, f"end it with {_abort(place, stable)}", Severity.WARNING, "broker", f"{ids} hanging")
+
+
+def _unobserved(ids: str, place: TopicPartition, stable: int, since: int, at: int) -> Holder:
+    text = f"a transaction {ids}, whose requests were not observed here, holds it"
+    if at - since < _MOST_TIMEOUT:
+        hint = (
+            "find its client with kafka-transactions.sh describe-producers; find-hanging shows whether its coordinator "
+            f"does not know it, then {_abort(place, stable)} ends it"
+        )
+        return Holder(text, hint, Severity.INFO, "client", ids)
+    hint = (
+        f"no transaction may be open for so long, unless transaction.max.timeout.ms was raised: {_abort(place, stable)}"
+    )
+    return Holder(text, hint, Severity.WARNING, "broker", f"{ids} long")
+
+
+def _unknown(text: str) -> Holder:
+    hint = (
+        "find the producer with kafka-transactions.sh describe-producers, or find-hanging if its coordinator "
+        "does not know the transaction; abort ends a hanging one"
+    )
+    return Holder(text, hint, Severity.WARNING, "client", text)

@@ -1,0 +1,57 @@
+"""Last stable offsets that stand still: partitions that an open transaction holds, and the producer of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dissectors.bounded import BoundedDict
+from dissectors.messages.transaction_facts import HeldPartition
+from dissectors.trackers.partitions import TopicPartition
+from dissectors.trackers.state import ConnectionState
+
+_MOST = 10_000
+
+
+@dataclass(slots=True)
+class StableOffset:
+    """A last stable offset below the high watermark: since when, and how far that has risen from `begin` to `end`.
+
+    `producer_id` and `producer_epoch` are those of the batch at the offset, -1 while no reader has got it.
+    """
+
+    offset: int
+    since: int
+    begin: int
+    end: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    due: int = 0
+
+
+class StableOffsets:
+    """By partition, as Fetch responses show them, whoever reads. The tracker `Fetches` passes them.
+
+    The batch at the offset is in responses to consumers that read uncommitted records, and to followers.
+    """
+
+    def __init__(self) -> None:
+        self._places: BoundedDict[TopicPartition, StableOffset] = BoundedDict(_MOST)
+
+    def observe(self, held: Iterable[HeldPartition], at: int, connection: ConnectionState) -> None:
+        """Note the held partitions in a response. A last stable offset never goes back."""
+        names = connection.run.topic_names
+        for each in held:
+            place = names.get(each.topic, each.topic), each.partition
+            known = self._places.get(place)
+            stable, end = each.last_stable_offset, each.high_watermark
+            if known is None or known.offset < stable:
+                known = self._places[place] = StableOffset(stable, at, end, end)
+            if known.offset == stable:
+                known.end = max(known.end, end)
+                if each.producer_id >= 0:
+                    known.producer_id, known.producer_epoch = each.producer_id, each.producer_epoch
+
+    def of(self, place: TopicPartition, connection: ConnectionState) -> StableOffset | None:
+        """The latest one of a partition; None if no transaction has held it."""
+        return self._places.get((connection.run.topic_names.get(place[0], place[0]), place[1]))

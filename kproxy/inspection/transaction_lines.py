@@ -1,0 +1,40 @@
+"""The columns of trace lines about transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dissectors.messages.message import Message
+from dissectors.messages.transaction_facts import partition_ends, producer_of
+from kproxy.trace.lines import HeldEntry, MarkerEntry, RequestLine, ResponseLine
+
+
+def add_transaction(line: RequestLine, message: Message) -> None:
+    """Add whose transaction a request is about, and what it wants."""
+    if (producer := producer_of(message)) is not None:
+        line.producer_id, line.producer_epoch = producer
+    line.committed = message.body.get("committed")
+    line.transaction_timeout_ms = message.body.get("transaction_timeout_ms")
+
+
+def add_response(line: ResponseLine, asked: RequestLine, message: Message) -> None:
+    """Add the columns of the request, and the producer id and epoch that a response assigns."""
+    line.producer_id, line.producer_epoch = asked.producer_id, asked.producer_epoch
+    line.committed, line.transaction_timeout_ms = asked.committed, asked.transaction_timeout_ms
+    if "producer_epoch" in message.body and (assigned := producer_of(message)) is not None:
+        line.producer_id, line.producer_epoch = assigned
+
+
+def add_ends(line: RequestLine | ResponseLine, message: Message, topic_names: Mapping[str, str]) -> None:
+    """Add markers, and the partitions that an open transaction holds."""
+    ends = partition_ends(message)
+    if ends.markers:
+        line.markers = [MarkerEntry(topic_names.get(each.topic, each.topic), *each[1:]) for each in ends.markers]
+    if ends.held and isinstance(line, ResponseLine):
+        line.held = [
+            HeldEntry(
+                topic_names.get(each.topic, each.topic), each.partition, each.last_stable_offset, each.high_watermark,
+                *((each.producer_id, each.producer_epoch) if each.producer_id >= 0 else (None, None)),
+            )
+            for each in ends.held
+        ]  # fmt: skip

@@ -1,0 +1,154 @@
+"""Transactions: who had one open from when to when, and how it ended."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from dissectors.messages.transaction_facts import APIS
+from kproxy.spark.columns import client_name, maybe, topic_name
+from kproxy.spark.jobs import job
+from kproxy.spark.sentences import host
+
+#: What a line means for the transaction of its transactional id.
+_BEGIN, _END, _INIT, _MARKER = "begin", "end", "init", "marker"
+_ID = ("cluster", "transactional_id")
+_ORDER = ("us", "connection_id", "offset")
+
+
+@job("transactions: who had one open from when to when, on how many partitions, and how it ended")
+def transactions(lines: DataFrame) -> DataFrame:
+    """Report each transaction from its begin to its end.
+
+    A transaction begins when the coordinator adds a partition or group to it, or with its first batch (version 2 of the
+    protocol, KIP-890). It ends when EndTxn or InitProducerId succeeds, or with a marker of the coordinator, which has
+    aborted it after its timeout. Traces from before `producer_id` was recorded have none.
+
+    Args:
+        lines: Rows of TABLE; uses frames with a transactional_id, and markers.
+
+    Returns:
+        One row per transaction. Those that are open at the end of the recording first, then the longest first.
+
+        - transactional_id (string): the transactional id
+        - producer_id (bigint): the producer id
+        - producer_epoch (bigint): the epoch of the producer
+        - client (string): the client id, or the host if there is none
+        - host (string): the host of the client
+        - version (int): of the transaction protocol (KIP-890): 1, or 2; null if it has not ended
+        - begun_at (timestamp, UTC): when it began
+        - ended_at (timestamp, UTC): when it ended; null if it was open at the end
+        - open_us (bigint, µs): between both, or until the last line of the cluster
+        - outcome (string): ``committed``, ``aborted``, ``fenced`` (the coordinator has aborted it, after its timeout
+          or for a producer on another connection) or ``open``
+        - partitions (bigint, partitions): those that it has written to, as far as they were observed
+        - records (bigint, records): those in its Produce requests
+        - groups (bigint, groups): those whose offsets it commits
+        - refused (bigint, responses): responses with an error
+        - timeout_us (bigint, µs): transaction.timeout.ms, from the last InitProducerId; null if none was observed
+        - connection_id (string): the connection on which it began
+    """
+    last = lines.groupBy("cluster").agg(F.max(F.unix_micros("ts")).alias("last_us"))
+    begun, ended = F.col("begun.us"), F.col("ended.us")
+    outcome = F.coalesce("ended.outcome", F.lit("open"))
+    return (
+        _transactions(_events(lines))
+        .join(F.broadcast(last), "cluster")
+        .select(
+            "cluster", "transactional_id", "begun.producer_id", "begun.producer_epoch", "begun.client", "begun.host",
+            "ended.version", F.timestamp_micros(begun).alias("begun_at"), F.timestamp_micros(ended).alias("ended_at"),
+            (F.coalesce(ended, "last_us") - begun).alias("open_us"), outcome.alias("outcome"), "partitions", "records",
+            "groups", "refused", "timeout_us", "begun.connection_id",
+        )
+        .orderBy(F.col("ended_at").isNotNull(), F.desc("open_us"), "transactional_id", "begun_at", "cluster")
+    )  # fmt: skip
+
+
+def _events(lines: DataFrame) -> DataFrame:
+    """Return frames and markers of transactions in one form, without those of fenced producers."""
+    has_error = F.size(maybe(F.col("errors"))) > 0
+    api, is_request = F.col("api"), F.col("kind") == "request"
+    ok = ~is_request & ~has_error
+    kind = (
+        F.when(is_request & (api == "Produce"), _BEGIN)
+        .when(ok & (api == "InitProducerId"), _INIT)
+        .when(ok & (api == "EndTxn"), _END)
+        .when(ok & api.isin("AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"), _BEGIN)
+    )
+    places = F.flatten(
+        F.transform(
+            maybe(F.col("topics")),
+            lambda topic: F.transform(topic["partitions"], lambda number: F.struct(topic_name(topic), number)),
+        )
+    )
+    is_write = (kind == _BEGIN) & api.isin("Produce", "AddPartitionsToTxn")
+    written = F.aggregate(maybe(F.transform("topics", lambda each: F.coalesce(each["records"], F.lit(0)))),
+                          F.lit(0).cast("long"), lambda total, number: total + number)  # fmt: skip
+    frames = lines.where(F.col("transactional_id").isNotNull() & api.isin(*APIS, "Produce")).select(
+        *_ID, F.unix_micros("ts").alias("us"), "connection_id", "offset", kind.alias("event"),
+        "producer_id", "producer_epoch", client_name().alias("client"), host(F.col("client")).alias("host"),
+        F.when(api == "EndTxn", F.when(F.col("api_version") >= 5, 2).otherwise(1)).alias("version"),
+        F.when(F.col("committed"), "committed").otherwise("aborted").alias("outcome"),
+        F.when(kind == _INIT, F.col("transaction_timeout_ms") * 1000).alias("timeout_us"),
+        F.when(is_write, places).alias("places"),
+        F.when(is_request & (api == "Produce"), written).otherwise(F.lit(0)).alias("records"),
+        F.when(kind == _BEGIN, F.col("group_id")).alias("group_id"),
+        (~is_request & has_error).alias("is_refused"),
+    )  # fmt: skip
+    events = frames.unionByName(_markers(lines, frames), allowMissingColumns=True)
+    before = Window.partitionBy(*_ID, "producer_id").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    highest = F.max("producer_epoch").over(before)
+    is_late = F.coalesce(F.col("producer_epoch") < highest, F.lit(False))
+    is_old_marker = F.col("event").eqNullSafe(_MARKER) & ~F.coalesce(F.col("producer_epoch") > highest, F.lit(False))
+    return events.withColumn("ignored", is_late | is_old_marker).where(~F.col("ignored"))
+
+
+def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
+    """Return the markers of known producers as events: one with a higher epoch is of a coordinator that aborts."""
+    names = frames.where(F.col("producer_id").isNotNull()).select(*_ID, "producer_id").distinct()
+    each = lines.where(F.size(maybe(F.col("markers"))) > 0).select(
+        "cluster", F.unix_micros("ts").alias("us"), "connection_id", "offset", F.explode("markers").alias("marker")
+    )
+    return each.select(
+        "cluster", "us", "connection_id", "offset", F.lit(_MARKER).alias("event"), "marker.producer_id",
+        "marker.producer_epoch", F.when(F.col("marker.committed"), "committed").otherwise("fenced").alias("outcome"),
+        F.lit(0).cast("long").alias("records"), F.lit(False).alias("is_refused"),
+    ).join(names, ["cluster", "producer_id"])  # fmt: skip
+
+
+def _transactions(events: DataFrame) -> DataFrame:
+    """Return the events between two ends as one row, if a transaction has begun among them."""
+    event = F.col("event")
+    ends = F.coalesce(event.isin(_END, _INIT, _MARKER), F.lit(False))
+    earlier = Window.partitionBy(*_ID).orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    since_init = Window.partitionBy(*_ID, "era").orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    init = F.when(event == _INIT, F.col("connection_id"))
+    used = F.concat(F.collect_set(F.when(event != _MARKER, F.col("connection_id"))).over(since_init),
+                    F.array(F.coalesce("opened_by", F.lit(""))))  # fmt: skip
+    each = (
+        events.withColumn("life", F.coalesce(F.count_if(ends).over(earlier), F.lit(0)))
+        .withColumn("era", F.coalesce(F.count_if(F.coalesce(event == _INIT, F.lit(False))).over(earlier), F.lit(0)))
+        .withColumn("opened_by", F.last(init, ignorenulls=True).over(earlier))
+        .withColumn("timeout_us", F.last("timeout_us", ignorenulls=True).over(earlier))
+        .withColumn("same", F.array_contains(used, F.col("connection_id")))
+    )
+    outcome = F.when(event == _INIT, F.when(F.col("same"), "aborted").otherwise("fenced")).otherwise(F.col("outcome"))
+    begun = F.struct("us", "offset", "producer_id", "producer_epoch", "client", "host", "connection_id")
+    ended = F.struct("us", "offset", outcome.alias("outcome"), "version")
+    return (
+        each.groupBy(*_ID, "life")
+        .agg(
+            F.min(F.when(event == _BEGIN, begun)).alias("begun"),
+            F.max(F.when(ends, ended)).alias("ended"),
+            _size(F.flatten(F.collect_list("places"))).alias("partitions"),
+            F.sum("records").alias("records"),
+            F.count_distinct("group_id").alias("groups"),
+            F.count_if("is_refused").alias("refused"),
+            F.min("timeout_us").alias("timeout_us"),
+        )
+        .where(F.col("begun").isNotNull())
+    )
+
+
+def _size(places: Column) -> Column:
+    return F.size(F.array_distinct(places)).cast("long")

@@ -1,0 +1,305 @@
+"""The transactions of a trace: one history per transactional id."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict, Recent
+from dissectors.error_counts import ErrorCounts
+from dissectors.messages.transaction_facts import APIS
+from dissectors.trackers.transactions import TransactionState
+from kproxy.trace.lines import (
+    FRAME_LINES,
+    CloseLine,
+    GapLine,
+    HeldEntry,
+    Line,
+    MarkerEntry,
+    RequestLine,
+    ResponseLine,
+    TopicEntry,
+)
+from kproxy.transactions.rows import HeldRow, Outcome, TransactionRow, TransactionSpan
+
+_MOST = 10_000
+_MOST_PARTITIONS = 1_000
+#: Most transactions per transactional id that are kept for the timeline.
+MOST_SPANS = 500
+
+_Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _History:
+    """The history of a transactional id."""
+
+    name: str | None
+    first_at: int
+    row: int
+    last_row: int = 0
+    producer_id: int = -1
+    epoch: int = -1
+    client_id: str = ""
+    client: str = ""
+    timeout_ms: int = 0
+    version: int = 0
+    asked: bool | None = None
+    outcome: bool | None = None
+    last_at: int = 0
+    gone_at: int | None = None
+    open: TransactionSpan | None = None
+    commits: int = 0
+    aborts: int = 0
+    fenced: int = 0
+    markers: int = 0
+    longest: int = 0
+    errors: ErrorCounts = field(default_factory=ErrorCounts)
+    spans: deque[TransactionSpan] = field(default_factory=lambda: deque(maxlen=MOST_SPANS))
+    partitions: dict[_Place, None] = field(default_factory=dict)
+    groups: dict[str, None] = field(default_factory=dict)
+    connections: set[str] = field(default_factory=set)
+
+    @property
+    def state(self) -> TransactionState:
+        """As in `dissectors.trackers.transactions`."""
+        if self.asked is not None:
+            return TransactionState.PREPARE_COMMIT if self.asked else TransactionState.PREPARE_ABORT
+        if self.open is not None:
+            return TransactionState.ONGOING
+        if self.outcome is None:
+            return TransactionState.EMPTY
+        return TransactionState.COMPLETE_COMMIT if self.outcome else TransactionState.COMPLETE_ABORT
+
+    def begin(self, line: RequestLine | ResponseLine, row: int, at: int) -> None:
+        """Note a transaction, unless one is open."""
+        if self.open is None:
+            self.partitions, self.groups, self.outcome = {}, {}, None
+            self.open = TransactionSpan(at, None, Outcome.OPEN, self.producer_id, self.epoch, line.client, row, row)
+            self.spans.append(self.open)
+
+    def end(self, outcome: Outcome, row: int, at: int) -> None:
+        """Note the end of the open transaction."""
+        self.asked = None
+        if self.open is None:
+            return
+        self.open.ended_at, self.open.outcome, self.open.end_row = at, outcome, row
+        self.longest = max(self.longest, at - self.open.begun_at)
+        self.commits += outcome is Outcome.COMMITTED
+        self.aborts += outcome is Outcome.ABORTED
+        self.fenced += outcome is Outcome.FENCED
+        self.outcome = None if outcome is Outcome.UNKNOWN else outcome is Outcome.COMMITTED
+        self.open = None
+
+    def add(self, topics: Iterable[TopicEntry]) -> None:
+        """Note partitions of the open transaction."""
+        for topic in topics:
+            for partition in topic.partitions:
+                if len(self.partitions) < _MOST_PARTITIONS:
+                    self.partitions[topic.topic or topic.topic_id or "", partition] = None
+
+
+@dataclass(slots=True)
+class _Held:
+    """A partition that a transaction holds; `producer_id` is -1 while no reader has its first batch."""
+
+    offset: int
+    since: int
+    end: int
+    producer_id: int = -1
+
+
+class TransactionsOverview:
+    """Collects transactions from the lines of a trace; `evicted` counts transactional ids that are no longer kept."""
+
+    def __init__(self) -> None:
+        self._histories: Recent[str, _History] = Recent(_MOST)
+        self._by_producer: BoundedDict[int, _History] = BoundedDict(_MOST)
+        self._held: BoundedDict[_Place, _Held] = BoundedDict(_MOST)
+
+    @property
+    def evicted(self) -> int:
+        """Number of transactional ids that are no longer kept."""
+        return self._histories.evicted
+
+    def observe(self, line: Line, row: int, at: int) -> None:
+        """Apply the next line: its row in the index and its time (ns)."""
+        if isinstance(line, FRAME_LINES):
+            if line.markers:
+                self._mark(line.markers, row, at)
+            if isinstance(line, ResponseLine) and (line.held or self._held) and line.api == "Fetch":
+                self._hold(line.held, row, at)
+                self._release(line)
+            if line.transactional_id is None:  # most frames
+                return
+            history = self._history(line.transactional_id, row, at)
+            history.last_row = row
+            if isinstance(line, RequestLine):
+                self._request(history, line, row, at)
+            else:
+                self._response(history, line, row, at)
+        elif isinstance(line, CloseLine):
+            for history in self._of_connection(line.connection_id):
+                history.connections.discard(line.connection_id)
+                if not history.connections:
+                    history.gone_at = at
+        elif isinstance(line, GapLine):
+            for history in self._of_connection(line.connection_id):
+                history.end(Outcome.UNKNOWN, row, at)
+
+    def _of_connection(self, connection_id: str) -> Iterator[_History]:
+        """The histories that a connection is about; all without a connection."""
+        return (each for each in self._histories.values() if not connection_id or connection_id in each.connections)
+
+    def _history(self, name: str, row: int, at: int) -> _History:
+        name = name[:MAX_NAME_LENGTH]
+        return self._histories.touch(name, lambda: _History(name, at, row))
+
+    def _request(self, history: _History, line: RequestLine, row: int, at: int) -> None:
+        if line.api not in APIS and line.api != "Produce":
+            return  # FindCoordinator, Describe
+        ids = line.producer_id, line.producer_epoch
+        if ids[0] is None or ids[1] is None:
+            return
+        if ids[0] == history.producer_id and ids[1] < history.epoch:
+            return  # of a fenced producer
+        self._use(history, line, at)
+        self._set_producer(history, ids[0], ids[1])
+        if line.api == "EndTxn":
+            history.asked = line.committed
+            history.version = 2 if (line.api_version or 0) >= 5 else 1
+        elif line.api == "Produce":
+            history.begin(line, row, at)
+            history.add(line.topics)
+
+    def _response(self, history: _History, line: ResponseLine, row: int, at: int) -> None:
+        if line.api not in APIS and line.api != "Produce":
+            return
+        if line.errors:
+            history.errors.add(line.errors)
+            if line.api == "EndTxn":
+                history.asked = None
+            return
+        if line.api == "InitProducerId":
+            recovers = line.connection_id in history.connections
+            history.end(Outcome.ABORTED if recovers else Outcome.FENCED, row, at)
+            history.connections.clear()
+            self._use(history, line, at)
+            history.timeout_ms, history.outcome, history.version = line.transaction_timeout_ms or 0, None, 0
+            self._set_producer(history, line.producer_id or 0, line.producer_epoch or 0)
+        elif line.api == "EndTxn":
+            history.end(Outcome.COMMITTED if line.committed else Outcome.ABORTED, row, at)
+            history.outcome = line.committed
+            self._set_producer(history, line.producer_id or 0, line.producer_epoch or 0)
+        elif line.api != "Produce":
+            history.begin(line, row, at)
+            if line.api == "AddPartitionsToTxn":
+                history.add(line.topics)
+            elif line.group_id is not None and len(history.groups) < _MOST_PARTITIONS:
+                history.groups[line.group_id] = None
+
+    def _use(self, history: _History, line: RequestLine | ResponseLine, at: int) -> None:
+        history.client_id, history.client = (line.client_id or "")[:MAX_NAME_LENGTH], line.client
+        history.last_at, history.gone_at = at, None
+        history.connections.add(line.connection_id)
+
+    def _set_producer(self, history: _History, producer_id: int, epoch: int) -> None:
+        history.producer_id, history.epoch = producer_id, epoch
+        self._by_producer[producer_id] = history
+
+    def _mark(self, markers: Iterable[MarkerEntry], row: int, at: int) -> None:
+        """Note markers. One with a higher epoch is of the coordinator, which has aborted the transaction."""
+        for each in markers:
+            history = self._by_producer.get(each.producer_id)
+            if history is not None:
+                history.markers += 1
+                opened = history.open
+                if opened is not None and history.asked is None and each.producer_epoch > opened.producer_epoch:
+                    history.end(Outcome.COMMITTED if each.committed else Outcome.FENCED, row, at)
+
+    def _release(self, line: ResponseLine) -> None:
+        """Forget that partitions are held that a response does not show as held."""
+        if self._held and not line.errors:
+            still = {(each.topic, each.partition) for each in line.held}
+            for topic in line.topics:
+                for partition in topic.partitions:
+                    place = topic.topic or topic.topic_id or "", partition
+                    if place in self._held and place not in still:
+                        del self._held[place]
+
+    def _hold(self, entries: Iterable[HeldEntry], row: int, at: int) -> None:
+        """Note the partitions that an open transaction holds."""
+        for each in entries:
+            place = each.topic, each.partition
+            held = self._held.get(place)
+            if held is None or held.offset < each.last_stable_offset:
+                held = self._held[place] = _Held(each.last_stable_offset, at, each.high_watermark)
+            if held.offset == each.last_stable_offset:
+                held.end = max(held.end, each.high_watermark)
+                if each.producer_id is not None and held.producer_id < 0:
+                    held.producer_id = each.producer_id
+                    self._add_unobserved(each.producer_id, each.producer_epoch or 0, row, at)
+
+    def _add_unobserved(self, producer_id: int, epoch: int, row: int, at: int) -> None:
+        """A producer whose requests were not observed has a history without a name."""
+        if producer_id not in self._by_producer:
+            key = f"(producer {producer_id})"
+            history = self._histories.touch(key, lambda: _History(None, at, row, row))
+            self._set_producer(history, producer_id, epoch)
+            history.last_at = at
+
+    def rows(self, now: int) -> list[TransactionRow]:
+        """The transactional ids at time `now` (ns), ordered by when they were first seen."""
+        held = self._held_by_producer()
+        histories = sorted(self._histories.values(), key=lambda each: each.first_at)
+        return [_row(each, held.get(each.producer_id, ())) for each in histories]
+
+    def spans(self, key: str) -> tuple[TransactionSpan, ...]:
+        """The transactions of a row, the oldest first."""
+        history = self._histories.get(key)
+        return () if history is None else tuple(history.spans)
+
+    def _held_by_producer(self) -> dict[int, list[HeldRow]]:
+        found: dict[int, list[HeldRow]] = {}
+        for (topic, partition), each in self._held.items():
+            holder = each.producer_id if each.producer_id >= 0 else self._open_with((topic, partition))
+            if holder is not None:
+                entry = HeldRow(topic, partition, each.offset, each.since, each.end - each.offset)
+                found.setdefault(holder, []).append(entry)
+        return found
+
+    def _open_with(self, place: _Place) -> int | None:
+        """The producer whose transaction with a partition is open for the longest time."""
+        open_ones = [
+            each.open for each in self._histories.values() if each.open is not None and place in each.partitions
+        ]
+        return min(open_ones, key=lambda each: each.begun_at).producer_id if open_ones else None
+
+
+def _row(history: _History, held: Iterable[HeldRow]) -> TransactionRow:
+    return TransactionRow(
+        transactional_id=history.name,
+        producer_id=history.producer_id,
+        producer_epoch=history.epoch,
+        client_id=history.client_id,
+        client=history.client,
+        state=history.state,
+        version=history.version,
+        timeout_ms=history.timeout_ms,
+        begun_at=None if history.open is None else history.open.begun_at,
+        last_at=history.last_at,
+        gone_at=history.gone_at,
+        partitions=tuple(history.partitions),
+        groups=tuple(history.groups),
+        commits=history.commits,
+        aborts=history.aborts,
+        fenced=history.fenced,
+        markers=history.markers,
+        longest_ns=history.longest,
+        errors=history.errors.row(),
+        held=tuple(held),
+        first_at=history.first_at,
+        row=history.row,
+        last_row=history.last_row,
+    )

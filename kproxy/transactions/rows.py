@@ -1,0 +1,114 @@
+"""Transactional producers and their transactions as rows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from dissectors.trackers.transactions import TransactionState
+
+_MS = 1_000_000
+
+#: A last stable offset that has not moved for so long (ns) holds a partition: the default of rules T001 and T006.
+STILL = 20_000 * _MS
+
+
+class Outcome(StrEnum):
+    """How a transaction ended, as far as it was observed."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    #: Its coordinator has aborted it after its timeout, or for another producer, with a higher epoch.
+    FENCED = "fenced"
+    #: Bytes or lines are missing in which it may have ended.
+    UNKNOWN = "unknown"
+
+
+class TransactionSpan(Struct):
+    """A transaction. Times are in ns, `ended_at` is None while it is open; `row` and `end_row` are rows."""
+
+    begun_at: int
+    ended_at: int | None
+    outcome: Outcome
+    producer_id: int
+    producer_epoch: int
+    client: str
+    row: int
+    end_row: int
+
+
+class HeldRow(Struct, frozen=True):
+    """A partition that a transaction holds: its last stable offset, since when (ns), and records after it."""
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    since: int
+    records: int
+
+
+class TransactionRow(Struct, frozen=True):
+    """A transactional id, or a producer whose requests were not observed (then it is None). Times are in ns.
+
+    `begun_at` is None while no transaction is open; `partitions` and `groups` are those of the open or latest one.
+    `version` is that of the transaction protocol (KIP-890), 0 if unknown; `timeout_ms` is 0 if unknown. `gone_at` is
+    when the last connection of the producer ended. `held` are the partitions that a transaction of the producer holds.
+    """
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+    client_id: str
+    client: str
+    state: TransactionState
+    version: int
+    timeout_ms: int
+    begun_at: int | None
+    last_at: int
+    gone_at: int | None
+    partitions: tuple[tuple[str, int], ...]
+    groups: tuple[str, ...]
+    commits: int
+    aborts: int
+    fenced: int
+    markers: int
+    longest_ns: int
+    errors: tuple[tuple[str, int], ...]
+    held: tuple[HeldRow, ...]
+    first_at: int
+    row: int
+    last_row: int
+
+    @property
+    def key(self) -> str:
+        """Its name, or that of its producer."""
+        return f"(producer {self.producer_id})" if self.transactional_id is None else self.transactional_id
+
+    def is_hanging(self, now: int) -> bool:
+        """Whether it holds a partition although no transaction of it is open."""
+        return self.begun_at is None and any(now - each.since >= STILL for each in self.held)
+
+    def problem(self, now: int) -> str:
+        """What is wrong with it, empty if nothing is."""
+        if self.is_hanging(now):
+            whose = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
+            return f"holds {self._places()} for {_seconds(now - min(each.since for each in self.held))}, but {whose}"
+        if self.begun_at is None:
+            return ""
+        text = ""
+        if self.held and now - min(each.since for each in self.held) >= STILL:
+            text = f"holds {self._places()} for {_seconds(now - min(each.since for each in self.held))}"
+        if self.gone_at is not None:
+            left = f"its producer left {_seconds(now - self.gone_at)} ago"
+            text = f"{text}; {left}" if text else left
+        return text
+
+    def _places(self) -> str:
+        places = [f"{each.topic}[{each.partition}]" for each in self.held]
+        return ", ".join(places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+
+
+def _seconds(ns: int) -> str:
+    return f"{max(ns, 0) / 1e9:.1f} s"

@@ -1,0 +1,84 @@
+"""The timeline of transactions: a lane per transactional id, which shows when its transactions were open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from kproxy.groups.timeline import CellRow, Drawing, Grid, Mark, Window, round_times
+from kproxy.transactions.rows import STILL, Outcome, TransactionRow, TransactionSpan
+
+#: Most lanes: those of the first rows of the table.
+MOST_LANES: Final = 100
+
+_BEGIN: Final = "begin"
+_HELD: Final = "held"
+_NOTHING: Final = ""
+
+GLYPHS: Final[Mapping[str, str]] = {
+    _NOTHING: " ",
+    Outcome.OPEN: "━",
+    _HELD: "░",
+    _BEGIN: "B",
+    Outcome.UNKNOWN: "?",
+    Outcome.COMMITTED: "C",
+    Outcome.ABORTED: "A",
+    Outcome.FENCED: "F",
+}
+_PRIORITY: Final = {kind: place for place, kind in enumerate(GLYPHS)}
+_MEANINGS: Final = {
+    _BEGIN: "begins",
+    Outcome.OPEN: "open",
+    Outcome.COMMITTED: "committed",
+    Outcome.ABORTED: "aborted",
+    Outcome.FENCED: "aborted by the coordinator, or for another producer",
+    _HELD: "holds a partition",
+    Outcome.UNKNOWN: "bytes are missing",
+}
+LEGEND: Final = tuple(f"{GLYPHS[kind]} {meaning}" for kind, meaning in _MEANINGS.items())
+
+Spans = Callable[[str], Sequence[TransactionSpan]]
+
+
+def drawing(rows: Sequence[TransactionRow], chosen: TransactionRow, spans: Spans, now: int) -> Drawing:
+    """The timeline of the chosen transactional id, and below it of the others, in the order of the table.
+
+    It begins where the chosen one was first seen. `spans` are those of a row's key.
+    """
+    shown = [chosen, *(each for each in rows if each.key != chosen.key)][:MOST_LANES]
+    lanes = [(each.key, each.key) for each in shown]
+    return Drawing(chosen.key, chosen.first_at, now, lanes, "", LEGEND, partial(lay_out, shown, spans, now))
+
+
+def lay_out(rows: Sequence[TransactionRow], spans: Spans, now: int, window: Window, columns: int) -> Grid:
+    """The rows as lanes of `columns` cells. Open transactions last until `now`."""
+    at = window.column(now, columns)
+    return Grid(
+        tuple(_lane(each, spans(each.key), now, window, columns).cells() for each in rows),
+        tuple[Mark, ...](),
+        tuple(round_times(window, columns)),
+        at if 0 <= at < columns else None,
+    )
+
+
+def _lane(row: TransactionRow, spans: Sequence[TransactionSpan], now: int, window: Window, columns: int) -> CellRow:
+    lane = CellRow(columns, GLYPHS, _PRIORITY)
+
+    def columns_of(since: int, until: int) -> range:
+        first, last = window.column(since, columns), window.column(min(until, now), columns)
+        return range(max(first, 0), min(last, columns - 1) + 1)
+
+    for held in row.held:
+        if now - held.since >= STILL:
+            lane.fill(columns_of(held.since, now), _HELD, "warning", row.last_row)
+    for span in spans:
+        until = now if span.ended_at is None else span.ended_at
+        if span.begun_at >= window.end or until < window.start:
+            continue
+        lane.fill(columns_of(span.begun_at, until), Outcome.OPEN, "", span.row)
+        lane.put(window.column(span.begun_at, columns), _BEGIN, "", span.row)
+        if span.ended_at is not None:
+            severity = "warning" if span.outcome is Outcome.FENCED else ""
+            lane.put(window.column(span.ended_at, columns), span.outcome, severity, span.end_row)
+    return lane

@@ -1,0 +1,133 @@
+"""Transactions: who has one open, on which partitions, and who held them when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+
+from kproxy.browse.session import BrowseSession
+from kproxy.trace.formatting import safe
+from kproxy.trace.timestamps import timestamp
+from kproxy.transactions import TransactionRow
+from kproxy.transactions.cells import COLUMNS, cells
+from kproxy.transactions.timeline import drawing
+from kproxy.tui.overview import OverviewView, lines, names_and_counts, quoted
+from kproxy.tui.table import Cell, TableColumn
+from kproxy.tui.timeline import Timeline
+
+#: The width of each column, and how it gives way.
+_WIDTHS: Mapping[str, TableColumn] = {
+    each.title: each
+    for each in (
+        TableColumn("transactional id", 16, grow=2),
+        TableColumn("producer", 12, right=True, drop=4),
+        TableColumn("client", 12, grow=1, drop=5),
+        TableColumn("state", 14),
+        TableColumn("open", 8, right=True),
+        TableColumn("timeout", 8, right=True, drop=6),
+        TableColumn("partitions", 10, right=True, drop=3),
+        TableColumn("commits", 8, right=True),
+        TableColumn("aborts", 7, right=True),
+        TableColumn("fenced", 6, right=True, drop=2),
+        TableColumn("longest", 8, right=True, drop=1),
+        TableColumn("what is wrong", 16, grow=4),
+    )
+}
+#: Most partitions that are named below the timeline.
+_MOST_PLACES = 50
+
+
+class TransactionsView(OverviewView[TransactionRow]):
+    """See the module."""
+
+    title: ClassVar[str] = "Transactions"
+    short_title: ClassVar[str] = "Txns"
+    about: ClassVar[str] = (
+        "Each row is a transactional id, or a producer whose batch holds a partition but whose requests were not seen."
+        " Below, each is a lane and time runs to the right: B begins, ━ is open, C committed, A aborted, F aborted by"
+        " the coordinator or because another producer took over, ░ holds the last stable offset of a partition, so"
+        " that consumers of committed records wait. Enter shows its frames. Tab moves to the timeline, whose keys are"
+        " those of the timeline of a group."
+    )
+    columns: ClassVar[Sequence[TableColumn]] = tuple(_WIDTHS[name] for name in COLUMNS)
+    orders: ClassVar = (
+        ("o", "open longest", lambda each: (len(each.held), each.begun_at is not None, -(each.begun_at or 0),
+                                            each.last_at)),
+        ("a", "aborts", lambda each: (each.aborts + each.fenced, each.commits)),
+        ("c", "commits", lambda each: each.commits),
+        ("l", "last seen", lambda each: each.last_at),
+    )  # fmt: skip
+    DEFAULT_CSS = """
+    TransactionsView > Table { height: auto; max-height: 40%; }
+    """
+
+    def __init__(self, session: BrowseSession) -> None:
+        super().__init__(session, "transactions")
+        self._timeline = Timeline()
+
+    def compose(self) -> ComposeResult:
+        """Create the table of transactional ids, the timeline, and the text."""
+        yield self.table
+        yield self._timeline
+        yield VerticalScroll(self._text_pane, classes="about")
+
+    def items(self) -> list[TransactionRow]:
+        """See `OverviewView`."""
+        rows, matching = self.session.overviews.transactions.rows(self.session.now), self.session.matching
+        return [each for each in rows if matching is None or each.transactional_id in matching.transactions]
+
+    def unlisted(self) -> tuple[int, str]:
+        """See `OverviewView`."""
+        return self.session.overviews.transactions.evicted, "inactive transactional ids"
+
+    def key(self, item: TransactionRow) -> str:
+        """See `OverviewView`."""
+        return item.key
+
+    def cells(self, item: TransactionRow) -> Sequence[Cell]:
+        """See `OverviewView`."""
+        return [[each] for each in cells(item, self.session.now)]
+
+    def update_text(self) -> None:
+        """Show the timeline, and more about the transactional id under the cursor."""
+        item, overview, now = self.chosen, self.session.overviews.transactions, self.session.now
+        self._timeline.show(None if item is None else drawing(self.items(), item, overview.spans, now))
+        self.show_text(Text() if item is None else self.item_text(item))
+
+    def item_text(self, item: TransactionRow) -> Text:
+        """See `OverviewView`."""
+        places = [f"{topic}[{partition}]" for topic, partition in item.partitions]
+        held = [
+            f"{each.topic}[{each.partition}] at {each.last_stable_offset:,} since {timestamp(each.since)[11:23]} "
+            f"({each.records:,} records after it)"
+            for each in item.held
+        ]
+        return lines(
+            ("client", safe(f"{item.client_id} at {item.client}") if item.client else "not observed"),
+            ("protocol", f"version {item.version}" if item.version else ""),
+            ("began", timestamp(item.begun_at) if item.begun_at is not None else ""),
+            ("last request", timestamp(item.last_at)),
+            ("last connection ended", timestamp(item.gone_at) if item.gone_at is not None else ""),
+            ("partitions", ", ".join(places[:_MOST_PLACES])),
+            ("offsets of groups", ", ".join(item.groups[:_MOST_PLACES])),
+            ("holds", ", ".join(held[:_MOST_PLACES])),
+            ("markers seen", f"{item.markers:,}" if item.markers else ""),
+            ("errors", names_and_counts(item.errors)),
+        )
+
+    def open(self, item: TransactionRow) -> None:
+        """See `OverviewView`."""
+        if item.transactional_id is None:
+            self.jump(item.row)
+        else:
+            self.narrow(f"transaction={quoted(item.transactional_id)}")
+
+    @on(Timeline.Chosen)
+    def show_frame(self, event: Timeline.Chosen) -> None:
+        """Show the frame under the cursor of the timeline."""
+        self.jump(event.row)

@@ -1,0 +1,94 @@
+"""Transactions from lines: the story of the view, and real ones against an independent count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from kproxy.spark.jobs.transactions import transactions
+from kproxy.trace.lines import Line, RequestLine, ResponseLine
+from kproxy.transactions import TransactionsOverview
+from tests.kproxy.browse.fed import feed
+from tests.kproxy.captured import DATA, lines_of
+from tests.kproxy.spark.made import table
+from tests.kproxy.stories import told
+from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
+
+FIELDS = ("transactional_id", "producer_id", "producer_epoch", "outcome", "partitions", "records", "version")
+
+
+def rows(spark: SparkSession, lines: Iterable[Line]) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in transactions(table(spark, *lines)).select(*FIELDS).collect()]
+
+
+def test_the_story_of_the_view(spark: SparkSession) -> None:
+    assert rows(spark, told(STORY)) == [
+        ("stuck", 3, 0, "open", 1, 1, None),
+        ("pay", 1, 0, "committed", 1, 0, 1),
+        ("pay", 1, 0, "committed", 1, 0, 1),
+        ("pay", 1, 0, "fenced", 1, 0, None),
+        ("audit", 2, 0, "aborted", 1, 0, 1),
+    ]
+    [first, *_] = transactions(table(spark, *told(STORY))).collect()
+    assert (first["client"], first["host"], first["timeout_us"]) == ("stuck-client", "10.0.0.104", 60_000_000)
+    assert round(first["open_us"] / 1_000_000) == 25
+    assert first["ended_at"] is None
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        (end("pay", 1, 0, 1, error=51), "open"),
+        (init("pay", 1, 1, 1), "aborted"),
+        (init("pay", 1, 1, 2), "fenced"),
+        (read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")), "fenced"),
+        (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),
+    ],
+)
+def test_how_a_transaction_ends(spark: SparkSession, then: str, expected: str) -> None:
+    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + then
+    assert [row[3] for row in rows(spark, told(story))] == [expected]
+
+
+def test_a_fenced_producer_begins_nothing(spark: SparkSession) -> None:
+    story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + init("pay", 1, 1, 2) + write("pay", 1, 0, 1)
+    assert [row[3] for row in rows(spark, told(story))] == ["fenced"]
+
+
+def counted(lines: Iterable[Line]) -> Counter[tuple[str, str]]:
+    """An independent count: what began, and how it ended, by transactional id."""
+    is_open: dict[str, bool] = {}
+    found: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        if not isinstance(line, RequestLine | ResponseLine) or (name := line.transactional_id) is None:
+            continue
+        is_answer = isinstance(line, ResponseLine)
+        if isinstance(line, ResponseLine) and line.errors:
+            continue
+        if line.api == "Produce" or (
+            is_answer and (line.api or "").endswith(("Txn", "OffsetCommit")) and line.api != "EndTxn"
+        ):
+            is_open[name] = True
+        elif is_answer and line.api == "EndTxn" and is_open.pop(name, False):
+            found[name, "committed" if line.committed else "aborted"] += 1
+    found.update((name, "open") for name in is_open)
+    return found
+
+
+REAL = ["java-3.9.1", "confluent-3.9.1"]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_an_independent_count_of_real_transactions_agrees(spark: SparkSession, name: str) -> None:
+    lines = list(lines_of(Path(DATA / "pcap" / f"{name}.pcap.gz")))
+    found: DataFrame = transactions(table(spark, *lines))
+    told_ = Counter((row["transactional_id"], row["outcome"]) for row in found.collect())
+    assert told_ == counted(lines)
+    assert told_
+    overview = feed(TransactionsOverview(), lines)
+    spans = [(each.key, span.outcome.value) for each in overview.rows(0) for span in overview.spans(each.key)]
+    assert Counter(spans) == told_

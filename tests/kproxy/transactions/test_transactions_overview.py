@@ -1,0 +1,116 @@
+"""Transactions from lines: states, ends, what they hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from dissectors.trackers.transactions import TransactionState
+from kproxy.browse.rows.index import time_of
+from kproxy.groups.timeline import Window
+from kproxy.trace.lines import Line
+from kproxy.transactions import Outcome, TransactionRow, TransactionsOverview
+from kproxy.transactions.timeline import GLYPHS, LEGEND, drawing
+from tests.kproxy.browse.fed import feed
+from tests.kproxy.stories import told
+from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
+
+SECOND = 1_000_000_000
+
+
+def overview(story: str) -> tuple[TransactionsOverview, int]:
+    lines: list[Line] = told(story)
+    return feed(TransactionsOverview(), lines), max(time_of(line.ts) for line in lines)
+
+
+def row(story: str, name: str) -> TransactionRow:
+    found, now = overview(story)
+    return next(each for each in found.rows(now) if each.key == name)
+
+
+def outcomes(story: str, name: str = "pay") -> list[str]:
+    found, _ = overview(story)
+    return [each.outcome.value for each in found.spans(name)]
+
+
+def test_what_each_transactional_id_has_done() -> None:
+    found, now = overview(STORY)
+    pay, audit, stuck, unseen = found.rows(now)
+    assert [each.key for each in (pay, audit, stuck, unseen)] == ["pay", "audit", "stuck", "(producer 4)"]
+    assert (pay.commits, pay.aborts, pay.fenced, pay.producer_epoch, pay.begun_at) == (2, 0, 1, 1, None)
+    assert pay.timeout_ms == 60_000
+    assert (audit.commits, audit.aborts, audit.state) == (0, 1, TransactionState.COMPLETE_ABORT)
+    assert audit.partitions == (("t", 1),)
+    assert (stuck.state, stuck.partitions, stuck.client_id) == (TransactionState.ONGOING, (("t", 0),), "stuck-client")
+    assert [(each.topic, each.partition, each.last_stable_offset, each.records) for each in stuck.held] == [
+        ("t", 0, 5, 4)
+    ]
+    assert stuck.problem(now).startswith("holds t[0] for 25.0 s; its producer left 25.0 s ago")
+    assert unseen.is_hanging(now)
+    assert unseen.problem(now) == "holds t[1] for 25.0 s, but its requests were not observed"
+    assert not pay.problem(now)
+    spans = found.spans("pay")
+    assert [round((each.ended_at or 0) - each.begun_at, -9) // SECOND for each in spans] == [2, 1, 0]
+    assert [each.outcome for each in spans] == [Outcome.COMMITTED, Outcome.COMMITTED, Outcome.FENCED]
+    assert round(pay.longest_ns / SECOND) == 2
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        ("", "open"),
+        (end("pay", 1, 0, 1), "committed"),
+        (end("pay", 1, 0, 1, committed=False), "aborted"),
+        (end("pay", 1, 0, 1, error=51), "open"),  # CONCURRENT_TRANSACTIONS
+        (init("pay", 1, 1, 1), "aborted"),  # the same producer recovers
+        (init("pay", 1, 1, 2), "fenced"),
+        ("1 lose > 100 frames=1\n", "unknown"),
+        ("2> Metadata v9 {}\n2 lose > 100 frames=1\n", "open"),
+        (read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0")), "fenced"),  # the coordinator, after the timeout
+        (read(9, 9, batch(1, 0, 5), batch(1, 0, 8, marker="1")), "open"),  # of an earlier transaction
+        (read(9, 9, batch(7, 0, 5), batch(7, 1, 8, marker="0")), "open"),  # of another producer
+    ],
+)
+def test_how_a_transaction_ends(then: str, expected: str) -> None:
+    assert outcomes(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + then) == [expected]
+
+
+def test_a_fenced_producer_begins_nothing() -> None:
+    story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + init("pay", 1, 1, 2) + write("pay", 1, 0, 1)
+    assert outcomes(story) == ["fenced"]
+    assert row(story, "pay").state is TransactionState.EMPTY
+
+
+def test_the_state_while_an_end_has_no_answer() -> None:
+    asked = end("pay", 1, 0, 1).partition("\n1< ")[0]
+    assert row(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked, "pay").state is TransactionState.PREPARE_COMMIT
+
+
+def test_a_partition_is_no_longer_held_when_the_offset_has_moved() -> None:
+    story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + read(5, 6, batch(1, 0, 5))
+    assert row(story, "pay").held
+    assert not row(story + read(8, 8), "pay").held
+    [held] = row(story + read(6, 8, batch(1, 0, 6)), "pay").held
+    assert held.last_stable_offset == 6
+
+
+def test_a_transaction_without_a_marker_hangs() -> None:
+    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + read(5, 6, batch(1, 0, 5)) + end("pay", 1, 0, 1) + "+21s\n"
+    found, now = overview(story + read(5, 8))
+    [pay] = found.rows(now)
+    assert pay.problem(now) == "holds t[0] for 21.0 s, but no transaction is open"
+
+
+def test_the_timeline_shows_who_had_a_transaction_open_until_when() -> None:
+    found, now = overview(STORY)
+    rows = found.rows(now)
+    made = drawing(rows, rows[0], found.spans, now)
+    assert [label for _, label in made.lanes] == ["pay", "audit", "stuck", "(producer 4)"]
+    grid = made.lay_out(Window(made.first_at, now + 1), 60)
+    drawn = ["".join(cell.glyph for cell in lane).rstrip() for lane in grid.cells]
+    assert drawn[0].replace("━", "") == "BCF"
+    assert drawn[1].strip() == "A"
+    assert set(drawn[2].strip()) == {"B", "━"} or set(drawn[2].strip()) == {"B", "░"}
+    assert set(drawn[3].strip()) == {"░"}
+    zoomed = made.lay_out(Window(made.first_at, made.first_at + 4 * SECOND), 40)
+    assert "".join(cell.glyph for cell in zoomed.cells[0]).rstrip() == "B" + "━" * 19 + "C" + "━" * 9 + "F"
+    assert {each[0] for each in LEGEND} == {*GLYPHS.values()} - {" "}
