@@ -27,6 +27,7 @@ FAMILIES = {
     "S": "semantics over time",
     "G": "groups that make no progress",
     "T": "transactions",
+    "Q": "share groups (queues)",
     "E": "errors that brokers return",
     "X": "security and other protocols",
     "M": "limits and framing",
