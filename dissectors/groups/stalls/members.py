@@ -181,6 +181,8 @@ def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> st
     """What becomes of the partitions of a lost member, as the end of a sentence."""
     if unread is None:
         shared = " that no other member has" if group.protocol is Protocol.SHARE else " assigned to it"
+        if group.protocol is Protocol.STREAMS:
+            return "until its session expires, nobody runs the tasks assigned to it"
         return f"until its session expires, nobody reads the partitions{shared}"
     if unread:
         named = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MOST_NAMED]]
