@@ -24,11 +24,20 @@ class GroupRepeat(Protocol):
     severity: str
 
 
+class GroupTopic(Protocol):
+    """A topic in a frame: its name, or else its id, and partitions of it."""
+
+    topic: str | None
+    topic_id: str | None
+    partitions: Sequence[int]
+
+
 class GroupFrame(Protocol):
     """A frame of an API in `dissectors.groups.explanations.KINDS`; those of other APIs are ignored.
 
     A response has the group, member and generation of its request where it has none of its own. `generation_id` is the
-    generation, or the member's epoch (KIP-848). `client` and `server` are ``host:port``. `size` includes the length
+    generation, or the member's epoch (KIP-848); then, the topics with partitions in a response to its heartbeat are its
+    assignment. `client` and `server` are ``host:port``. `size` includes the length
     prefix; `offset` counts the bytes of its connection and direction before it.
     """
 
@@ -43,6 +52,9 @@ class GroupFrame(Protocol):
     generation_id: int | None
     size: int
     offset: int
+
+    @property
+    def topics(self) -> Sequence[GroupTopic]: ...
 
     @property
     def findings(self) -> Sequence[GroupFinding]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dissectors.bounded import MAX_NAME_LENGTH
 from dissectors.groups import causes, explanations, rebalances
+from dissectors.groups.assignments import on_assignment
 from dissectors.groups.facts import GroupFrame, GroupResponse
 from dissectors.groups.model import (
     Event,
@@ -74,6 +75,8 @@ def on_response(group: GroupHistory, lane: Lane, event: Event, frame: GroupRespo
     if group.denied is not None and (kind is not EventKind.COORDINATOR or group.denied.kind is EventKind.COORDINATOR):
         end_stalls(group, waits.no_coordinator(group, at), at)
         group.denied = None
+    if frame.topics and event.api in explanations.EPOCH_APIS and kind is not EventKind.LEAVE:
+        on_assignment(group, lane, frame, at)
     if kind is EventKind.HEARTBEAT:
         if lane.state in (MembershipState.SEEN, MembershipState.LOST, MembershipState.OUT):
             lane.set_state(MembershipState.MEMBER, at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import StrEnum
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -13,9 +14,14 @@ from dissectors.error_counts import ErrorCounts
 
 SECOND = 1_000_000_000
 
+#: A partition by its topic's id, or its name if the id is unknown.
+TopicPartition: TypeAlias = tuple[str, int]
+
 MAX_LANES_PER_GROUP = 1_000  # per group
 MAX_ENDED = 200  # per group: generations; ended stalls
 MAX_MEMBERSHIPS = 100  # per lane
+MAX_TOPICS = 1_000  # per group, with their names
+MAX_ASSIGNED = 10_000  # partitions per lane
 
 #: The heartbeat interval is the largest of the last 9 gaps, and unknown before the third.
 MAX_GAPS = 9
@@ -230,6 +236,7 @@ class Lane(Struct):
     heartbeat_gaps: list[int] = field(default_factory=list)  # between its last heartbeats (ns)
     commits: int = 0
     commit_at: int = 0
+    assigned: frozenset[TopicPartition] | None = None  # by its last heartbeat with an assignment, if any was observed
     caused: Disturbance | None = None  # the rebalances that its process has caused in a row
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     transitions: list[Event] = field(default_factory=list)  # events that change the membership
@@ -309,6 +316,7 @@ class GroupHistory(Struct):
     errors: ErrorCounts = field(default_factory=ErrorCounts)
     commits: int = 0
     commit_at: int = 0
+    topic_names: Recent[str, str] = field(default_factory=lambda: Recent(MAX_TOPICS))  # by topic id
 
     def in_state(self, state: MembershipState) -> list[Lane]:
         """The lanes in a state."""

@@ -139,16 +139,29 @@ def _remove_absent(group: GroupHistory, lane: Lane, at: int) -> list[Lane]:
     the new epoch is probably due to their expired session.
     """
     removed = []
+    expired = None if group.protocol is Protocol.CLASSIC else _expired(group, lane)
     for each in group.current_members():
         if group.protocol is Protocol.CLASSIC:
             out = each is not lane and each.state is not MembershipState.JOINING
         else:
-            out = each.state is MembershipState.LOST and at - each.since > members.SESSION_TIMEOUT
+            out = each.state is MembershipState.LOST and (each is expired or at - each.since > members.SESSION_TIMEOUT)
         if out:
             end_member_stalls(group, each, at)
             each.set_state(MembershipState.OUT, at)
             removed.append(each)
     return removed
+
+
+def _expired(group: GroupHistory, lane: Lane) -> Lane | None:
+    """The lost member whose session has expired if nobody visible here began an epoch that `lane` is the first in."""
+    if group.leaver is not None or lane.generation <= 0:
+        return None
+    lost = [each for each in group.in_state(MembershipState.LOST) if each.end_reason]
+    return min(lost, key=_heartbeat_at, default=None)
+
+
+def _heartbeat_at(lane: Lane) -> int:
+    return lane.heartbeat_at
 
 
 def end_if_reconciled(group: GroupHistory, lagging: Iterable[Stall], at: int) -> None:

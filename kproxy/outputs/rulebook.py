@@ -28,6 +28,7 @@ FAMILIES = {
     "G": "groups that make no progress",
     "T": "transactions",
     "H": "habits of clients",
+    "Q": "share groups (queues)",
     "E": "errors that brokers return",
     "X": "security and other protocols",
     "M": "limits and framing",

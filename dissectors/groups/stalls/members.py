@@ -20,6 +20,7 @@ from dissectors.groups.model import (
     Stall,
     StallKind,
     Streak,
+    TopicPartition,
 )
 from dissectors.groups.stalls.wording import elapsed, severity_after
 from dissectors.plain_text import printable
@@ -55,6 +56,17 @@ _HOW = {
     CauseKind.REJOIN: "rejoined by itself",
 }
 MAX_UNSYNCED = 4  # consecutive joins without an assignment
+_MOST_NAMED = 3
+
+_SESSION_OF_CLIENT = "session.timeout.ms limits the wait (a static member gets its partitions back when it restarts)"
+#: The setting that limits the wait for a lost member, where it is not the client's.
+_LIMIT_OF_WAIT = {
+    Protocol.CONSUMER: "the broker's group.consumer.session.timeout.ms limits the wait (a static member gets its "
+    "partitions back when it restarts)",
+    Protocol.SHARE: "the broker's group.share.session.timeout.ms limits the wait, and share.record.lock.duration.ms "
+    "how long it keeps records",
+    Protocol.STREAMS: "the broker's group.streams.session.timeout.ms limits the wait",
+}
 
 
 #: Errors that no join with epoch 0 can have.
@@ -138,17 +150,50 @@ def lost(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:
     others = any(each.state is MembershipState.MEMBER and each.heartbeat_at > since for each in group.lanes.values())
     if not others and at - since > SESSION_TIMEOUT:
         return
+    unread = unread_partitions(group, lane)
     yield Stall(
         StallKind.LOST,
-        "warning" if others else "info",  # a lone client that ends without leaving harms nobody
+        # a lone client that ends without leaving harms nobody, nor does one whose partitions others read
+        "warning" if others and unread != [] else "info",
         since,
         lane.row if lane.heartbeat_row < 0 else lane.heartbeat_row,
         f"{lane.label} disappeared without LeaveGroup ({lane.end_reason}) and has been silent for "
-        f"{elapsed(at - since)}: until its session expires, nobody reads its partitions",
-        "check whether it was killed or crashed; session.timeout.ms limits the wait (a static member gets its "
-        "partitions back when it restarts)",
+        f"{elapsed(at - since)}: {_left_behind(group, unread)}",
+        "check whether it was killed or crashed; " + _LIMIT_OF_WAIT.get(group.protocol, _SESSION_OF_CLIENT),
         blamed=(lane.key,),
     )
+
+
+def unread_partitions(group: GroupHistory, lost: Lane) -> list[TopicPartition] | None:
+    """The partitions of a lost member that no other member has as well; None if its assignment is unknown."""
+    if lost.assigned is None:
+        return None
+    read = {
+        each
+        for lane in group.lanes.values()
+        if lane.state is MembershipState.MEMBER and lane.assigned
+        for each in lane.assigned
+    }
+    return sorted(lost.assigned - read)
+
+
+def _left_behind(group: GroupHistory, unread: list[TopicPartition] | None) -> str:
+    """What becomes of the partitions of a lost member, as the end of a sentence."""
+    if unread is None:
+        shared = " that no other member has" if group.protocol is Protocol.SHARE else " assigned to it"
+        if group.protocol is Protocol.STREAMS:
+            return "until its session expires, nobody runs the tasks assigned to it"
+        return f"until its session expires, nobody reads the partitions{shared}"
+    if unread:
+        named = [f"{printable(group.topic_names.get(topic, topic))}[{index}]" for topic, index in unread[:_MOST_NAMED]]
+        more = f" and {len(unread) - _MOST_NAMED} more" if len(unread) > _MOST_NAMED else ""
+        return f"until its session expires, nobody reads {', '.join(named)}{more}, which no other member is assigned"
+    if group.protocol is Protocol.SHARE:
+        return (
+            "other members are assigned all of its partitions and read on; records that it had acquired are delivered "
+            "again when their locks run out"
+        )
+    return "other members are assigned all of its partitions"
 
 
 def looping(group: GroupHistory, lane: Lane, at: int) -> Iterator[Stall]:

@@ -17,7 +17,9 @@ def member_lost(event: GroupStalled, _connection: ConnectionState) -> Iterator[P
     """Reports that a member disappeared without LeaveGroup.
 
     ## Why it matters
-    Until its session expires, nobody reads its partitions, and a rebalance waits for it.
+    Until its session expires, nobody reads the partitions that only it has, and a rebalance waits for it. If heartbeats
+    show the assignments (KIP-848, KIP-932), those partitions are named. Members of a share group may have the same
+    partitions: if others have all of them, the severity is info. The finding ends when others get the partitions.
 
     ## Usual cause
     A process that was killed or crashed, or a client that does not leave the group when it closes. A static member
@@ -52,6 +54,25 @@ def member_lost(event: GroupStalled, _connection: ConnectionState) -> Iterator[P
     +3s
     1> Heartbeat v3 {"group_id": "orders", "generation_id": 1, "member_id": "a"}
     1< {}
+    ```
+
+    ```story
+    1> ShareGroupHeartbeat v1 {"group_id": "orders", "member_id": "a", "member_epoch": 0,
+      "subscribed_topic_names": ["t"]}
+    1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000, "assignment": {"topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [0]}]}}
+    2> ShareGroupHeartbeat v1 {"group_id": "orders", "member_id": "b", "member_epoch": 0,
+      "subscribed_topic_names": ["t"]}
+    2< {"member_id": "b", "member_epoch": 1, "heartbeat_interval_ms": 3000, "assignment": {"topic_partitions":
+       [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [1]}]}}
+    +3s
+    2 close by=client how=reset
+    +3s
+    1> ShareGroupHeartbeat v1 {"group_id": "orders", "member_id": "a", "member_epoch": 1}
+    1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000}
+    +3s
+    1> ShareGroupHeartbeat v1 {"group_id": "orders", "member_id": "a", "member_epoch": 1}
+    1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000}
     ```
 
     ## Looks alike
@@ -89,5 +110,6 @@ def member_lost(event: GroupStalled, _connection: ConnectionState) -> Iterator[P
 
     ## Sources
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-345
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-932%3A+Queues+for+Kafka
     """
     return stall_problems(event, StallKind.LOST)

@@ -42,7 +42,7 @@ def test_what_looks_alike_stays_silent(rule: rules.Rule) -> None:
 def test_the_page_has_its_parts(rule: rules.Rule) -> None:
     for part in ("## Why it matters", "## Usual cause", "## Example", "## Looks alike", "## Sources", "https://"):
         assert part in rule.page
-    assert re.fullmatch(r"[LVCRPSGTHEXMK]\d{3}", rule.code)
+    assert re.fullmatch(r"[LVCRPSGTQHEXMK]\d{3}", rule.code)
     assert rule.page.startswith(("Checks ", "Reports ", "Reports,"))
 
 

@@ -1,0 +1,38 @@
+"""Which partitions members have, by their heartbeats (KIP-848, KIP-932), and which of a lost member nobody reads."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from dissectors.bounded import MAX_NAME_LENGTH
+from dissectors.groups.facts import GroupResponse
+from dissectors.groups.model import MAX_ASSIGNED, GroupHistory, Lane, MembershipState
+from dissectors.groups.stalls import members
+from dissectors.groups.stalls.endings import end_stalls
+
+
+def on_assignment(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int) -> None:
+    """A heartbeat of a member succeeded; its assignment is in the response if it has changed.
+
+    A lost member whose partitions others get thereby is no longer a member: its session has expired.
+    """
+    assigned = [
+        ((each.topic_id or each.topic or "")[:MAX_NAME_LENGTH], partition)
+        for each in frame.topics
+        for partition in each.partitions
+    ]
+    if not assigned:
+        return
+    for each in frame.topics:
+        if each.topic_id and each.topic:
+            group.topic_names[each.topic_id[:MAX_NAME_LENGTH]] = each.topic[:MAX_NAME_LENGTH]
+    unread = [
+        (each, list(members.lost(group, each, at)))
+        for each in group.in_state(MembershipState.LOST)
+        if each is not lane and members.unread_partitions(group, each)
+    ]
+    lane.assigned = frozenset(islice(assigned, MAX_ASSIGNED))
+    for member, stalls in unread:
+        if not members.unread_partitions(group, member):
+            end_stalls(group, stalls, at)
+            member.set_state(MembershipState.OUT, at)

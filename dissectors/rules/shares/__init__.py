@@ -1,0 +1,1 @@
+"""Share groups (KIP-932): acquired records, acknowledgements, deliveries and share sessions."""

@@ -1,0 +1,184 @@
+"""Q001: an acknowledgement that is refused, because the member has no lock on the records any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas.codes import Error
+from dissectors.trackers.acquired_records import (
+    APIS,
+    Acknowledged,
+    AcknowledgeType,
+    AcquiredRecords,
+    Acquisition,
+    EndedAcquisition,
+    SharePartition,
+    acknowledgements,
+    refused_places,
+)
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.partitions import label
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import named_client
+from dissectors.trackers.triggers import FrameFlags
+
+_DONE = {
+    AcknowledgeType.GAP: "skipped",
+    AcknowledgeType.ACCEPT: "accepted",
+    AcknowledgeType.RELEASE: "released",
+    AcknowledgeType.REJECT: "rejected",
+}
+
+
+@rule(
+    "Q001",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=APIS,
+    only=FrameFlags.REFUSED,
+    needs=(AcquiredRecords,),
+    since="0.1",
+    blame="client",
+)
+def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that members of a share group acknowledge records while they have them, and once.
+
+    ## Why it matters
+    A member has acquired records until their acquisition lock runs out (share.record.lock.duration.ms, 30 s by
+    default). Then the broker delivers them again, to any member, and refuses the acknowledgement with
+    INVALID_RECORD_STATE: the records are processed twice, and each time their delivery count grows, until they are
+    archived.
+
+    ## Usual cause
+    An application that works longer on the records of one poll than the lock lasts, or that acknowledges a record
+    twice. The sentence has how long the member had the records, when the lock ran out, and who has them now.
+
+    ## Example
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    < {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 1}]}]}]}
+    +4s
+    2> ShareFetch v1 {"group_id": "g", "member_id": "b", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    2< {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}]}]}]}
+    +1s
+    > ShareAcknowledge v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 1, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "acknowledgement_batches":
+      [{"first_offset": 5, "last_offset": 9, "acknowledge_types": [1]}]}]}]}
+    < {"responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "error_code": 121}]}]}
+    ```
+
+    ## Looks alike
+    An acknowledgement in time:
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    < {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 1}]}]}]}
+    +2s
+    > ShareAcknowledge v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 1, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "acknowledgement_batches":
+      [{"first_offset": 5, "last_offset": 9, "acknowledge_types": [1]}]}]}]}
+    < {"responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    ```
+    A lock that was renewed (KIP-1222), so that something else is wrong; E001 has the error then:
+    ```story
+    > ShareFetch v2 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    < {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 1}]}]}]}
+    +2s
+    > ShareAcknowledge v2 {"group_id": "g", "member_id": "a", "share_session_epoch": 1, "is_renew_ack": true, "topics":
+      [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "acknowledgement_batches":
+      [{"first_offset": 5, "last_offset": 9, "acknowledge_types": [4]}]}]}]}
+    < {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0}]}]}
+    +2s
+    > ShareAcknowledge v2 {"group_id": "g", "member_id": "a", "share_session_epoch": 2, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "acknowledgement_batches":
+      [{"first_offset": 5, "last_offset": 9, "acknowledge_types": [1]}]}]}]}
+    < {"responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "error_code": 121}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-932%3A+Queues+for+Kafka
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-1222%3A+Acquisition+lock+timeout+renewal+in+share+consumer+explicit+mode
+    """
+    message, request = event.message, event.request
+    if message is None or request is None:
+        return
+    refused = refused_places(message.body)
+    asked, tracker = request.message.body, connection.run.state(AcquiredRecords)
+    group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+    for each in acknowledgements(asked):
+        partition = tracker.partitions.get((group, each.place))
+        if partition is None or refused.get(each.place) != Error.INVALID_RECORD_STATE:
+            continue
+        if reason := _reason(each, partition, member, event.at):
+            yield Problem(
+                f"{message.api} of {named_client(connection)} was refused for {_offsets(each)} of "
+                f"{label(each.place, connection)} in share group {group!r} (INVALID_RECORD_STATE): {reason}",
+                **locate(message, *_path(event, each)),
+                hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
+                "(AcknowledgeType.RENEW, KIP-1222), or raise the group's share.record.lock.duration.ms"
+                if "ran out" in reason
+                else "acknowledge each record once",
+                cause=group,
+            )
+
+
+def _reason(refused: Acknowledged, partition: SharePartition, member: str, at: int) -> str:
+    """Why a member does not have records that it acknowledges; empty if that is unknown."""
+    held = [each for each in partition.held if each.covers(refused.first, refused.last)]
+    ended = [each for each in partition.ended if each.acquisition.covers(refused.first, refused.last)]
+    own = [each for each in ended if each.acquisition.member == member]
+    if own and own[-1].by is not None:
+        return f"it had {_DONE.get(own[-1].by, 'acknowledged')} them {duration(at - own[-1].at)} before"
+    # An application acknowledges the oldest delivery: a client may have got the records again meanwhile.
+    done = max((place for place, each in enumerate(own) if each.by is not None), default=-1)
+    mine = [each.acquisition for each in own[done + 1 :]] + [each for each in held if each.member == member]
+    if not mine:
+        other = next(iter(held), None)
+        return f"{other.client} has them since {duration(at - other.at)}, not this member" if other else ""
+    until = mine[0].until
+    if until is None or until > at:
+        return ""
+    return (
+        f"its lock ran out {duration(at - until)} before, {duration(until - mine[0].at)} after it got them; "
+        f"{_since(held, mine[0], ended, at)}"
+    )
+
+
+def _since(held: list[Acquisition], late: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
+    """Who has got the records since, as the end of a sentence."""
+    latest = held[-1] if held else None
+    if latest is not None and latest is not late:
+        who = "they were delivered to it again" if latest.member == late.member else f"{latest.client} has got them"
+        return f"{who} {duration(at - latest.at)} before (delivery {latest.deliveries})"
+    others = [each for each in ended if each.acquisition.at > late.at]
+    if others:
+        return f"{others[-1].acquisition.client} has got them since (delivery {others[-1].acquisition.deliveries})"
+    return "nobody has got them since"
+
+
+def _offsets(refused: Acknowledged) -> str:
+    alone = refused.first == refused.last
+    return f"offset {refused.first}" if alone else f"offsets {refused.first} to {refused.last}"
+
+
+def _path(event: ResponseReceived, refused: Acknowledged) -> tuple[str | int, ...]:
+    """The path of the error code in the response."""
+    assert event.message is not None
+    for i, topic in enumerate(event.message.body.get("responses") or ()):
+        for j, row in enumerate(topic.get("partitions") or ()):
+            if ((topic.get("topic_id") or ""), row.get("partition_index", 0)) == refused.place:
+                field = "acknowledge_error_code" if "acknowledge_error_code" in row else "error_code"
+                return ("responses", i, "partitions", j, field)
+    return ()

@@ -1,0 +1,106 @@
+"""Q002: a member of a share group does not acknowledge records before their lock runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.rules import rule
+from dissectors.trackers.acquired_records import AcquiredRecords
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.partitions import label
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import named_client
+from dissectors.trackers.triggers import FrameFlags
+
+
+@rule(
+    "Q002",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("ShareFetch",),
+    only=FrameFlags.IRREGULAR,
+    needs=(AcquiredRecords,),
+    since="0.1",
+    blame="client",
+)
+def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that members of a share group acknowledge records before their lock runs out.
+
+    ## Why it matters
+    When the acquisition lock runs out (share.record.lock.duration.ms, 30 s by default), the broker delivers the records
+    again: they are processed twice, and their delivery count grows, until they are archived.
+
+    ## Usual cause
+    An application that works longer on the records of one poll than the lock lasts, that hangs, or that forgets to
+    acknowledge some records in explicit mode. A member whose connection has ended is not reported.
+
+    Reported when the records are delivered again.
+
+    ## Example
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    < {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 1}]}]}]}
+    +4s
+    2> ShareFetch v1 {"group_id": "g", "member_id": "b", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    2< {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}]}]}]}
+    ```
+
+    ## Looks alike
+    Records that were released, and those of a member that has gone:
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    < {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 1}]}]}]}
+    +1s
+    > ShareAcknowledge v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 1, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "acknowledgement_batches":
+      [{"first_offset": 5, "last_offset": 9, "acknowledge_types": [2]}]}]}]}
+    < {"responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    2> ShareFetch v1 {"group_id": "g", "member_id": "b", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    2< {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}]}]}]}
+    ```
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    < {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 1}]}]}]}
+    close
+    +4s
+    2> ShareFetch v1 {"group_id": "g", "member_id": "b", "share_session_epoch": 0, "topics": [{"topic_id":
+      "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0}]}]}
+    2< {"acquisition_lock_timeout_ms": 3000, "responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions":
+       [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}]}]}]}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-932%3A+Queues+for+Kafka
+    """
+    message, request = event.message, event.request
+    if message is None or request is None:
+        return
+    group = request.message.body.get("group_id") or ""
+    for place, before, now in connection.run.state(AcquiredRecords).redelivered:
+        if before.until is None or before.until > event.at:
+            continue  # the broker has released them early: it ended the session
+        held = duration(before.until - before.at)
+        same = now.member == before.member
+        to = "again to it" if same else f"to {named_client(connection)}"
+        yield Problem(
+            f"{before.client} did not acknowledge offsets {before.first} to {before.last} of "
+            f"{label(place, connection)} in share group {group!r} within their lock of {held}: they were delivered "
+            f"{to}, {duration(event.at - before.at)} after it got them (delivery {now.deliveries})",
+            hint="process fewer records per poll (max.poll.records), renew the locks meanwhile "
+            "(AcknowledgeType.RENEW, KIP-1222), acknowledge every record, or raise the group's "
+            "share.record.lock.duration.ms",
+            cause=before.client,
+            once_per=(group, before.client),
+        )

@@ -1,0 +1,136 @@
+"""Q004: a share session that the broker does not have, or whose epoch it does not expect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dissectors.connections.events import ResponseReceived
+from dissectors.findings import Problem, Severity
+from dissectors.messages.locate import locate
+from dissectors.rules import rule
+from dissectors.schemas import error_name
+from dissectors.schemas.codes import Error
+from dissectors.trackers.acquired_records import APIS, AcquiredRecords, ShareSession
+from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import named_client
+from dissectors.trackers.triggers import FrameFlags
+
+_ERRORS = (Error.SHARE_SESSION_NOT_FOUND, Error.INVALID_SHARE_SESSION_EPOCH)
+_FINAL = -1
+_HIGHEST = (1 << 31) - 1
+
+
+@rule(
+    "Q004",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=APIS,
+    only=FrameFlags.REFUSED,
+    needs=(AcquiredRecords,),
+    since="0.1",
+    blame="client",
+)
+def share_session_refused(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+    """Checks that members of a share group and brokers agree on the epoch of their share session.
+
+    ## Why it matters
+    A share session belongs to a member and a broker. Each request of the session has the next epoch: 0 opens it, -1
+    closes it. After SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH the member must open a new session, and the
+    acknowledgements in the refused request are lost: the records are delivered again.
+
+    ## Usual cause
+    A client that sends another epoch than the next one, continues a session after it has closed it, or on a new
+    connection; two clients with the same member id; or a broker that has restarted, or has evicted the session because
+    it has more than group.share.max.share.sessions. The sentence says which: kproxy knows the epochs of the session.
+
+    A session that a member continues on a new connection has severity info: clients open a new one then.
+
+    ## Example
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": []}
+    < {"acquisition_lock_timeout_ms": 30000, "responses": []}
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 2, "topics": []}
+    < {"error_code": 123}
+    ```
+    The broker has lost the session:
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": []}
+    < {"acquisition_lock_timeout_ms": 30000, "responses": []}
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 1, "topics": []}
+    < {"error_code": 122}
+    ```
+
+    ## Looks alike
+    The session is closed, and opened again:
+    ```story
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": []}
+    < {"acquisition_lock_timeout_ms": 30000, "responses": []}
+    > ShareAcknowledge v1 {"group_id": "g", "member_id": "a", "share_session_epoch": -1, "topics": []}
+    < {"responses": []}
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": []}
+    < {"acquisition_lock_timeout_ms": 30000, "responses": []}
+    > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 1, "topics": []}
+    < {"acquisition_lock_timeout_ms": 30000, "responses": []}
+    ```
+
+    ## Sources
+    https://cwiki.apache.org/confluence/display/KAFKA/KIP-932%3A+Queues+for+Kafka
+    """
+    message, request = event.message, event.request
+    if message is None or request is None:
+        return
+    code, asked = message.body.get("error_code"), request.message.body
+    if code not in _ERRORS:
+        return
+    group, member, epoch = (
+        asked.get("group_id") or "",
+        asked.get("member_id") or "",
+        asked.get("share_session_epoch", 0),
+    )
+    sessions = connection.run.state(AcquiredRecords).sessions
+    known = sessions.get((connection.connection_id, group, member))
+    other = next(
+        (each for key, each in reversed(sessions.items()) if key[1:] == (group, member) and each is not known), None
+    )
+    reason, blame, severity = _reason(epoch, known, other, event.at, midstream=connection.midstream)
+    if reason:
+        yield Problem(
+            f"{message.api} of {named_client(connection)} in share group {group!r} was refused with "
+            f"{error_name(code)}: {reason}",
+            **locate(message, "error_code"),
+            hint="open a new share session with ShareFetch and epoch 0, then add 1 with each request of the session"
+            if blame == "client"
+            else "check whether the broker restarted, and its group.share.max.share.sessions",
+            blame=blame,
+            severity=severity,
+            cause=group,
+        )
+
+
+def _reason(
+    epoch: int, known: ShareSession | None, other: ShareSession | None, at: int, *, midstream: bool
+) -> tuple[str, str, Severity]:
+    """Why a session with this epoch is refused, whose fault it is, and how bad; `other` is on another connection."""
+    if known is None:
+        if other is not None:
+            since = duration(at - other.at)
+            text = (
+                f"it sent epoch {epoch} on a new connection, after epoch {other.epoch} on another one {since} before; "
+                "the session ended with that connection"
+            )
+            return text, "client", Severity.INFO
+        if midstream:
+            return "", "client", Severity.INFO
+        return f"it sent epoch {epoch}, but has opened no session on this connection", "client", Severity.WARNING
+    since = duration(at - known.at)
+    if known.epoch == _FINAL:
+        return f"it sent epoch {epoch}, but had closed its session {since} before", "client", Severity.WARNING
+    following = 1 if known.epoch == _HIGHEST else known.epoch + 1
+    if epoch in (following, _FINAL):
+        if other is not None and other.at >= known.at:
+            text = f"{other.client} used the same member id {duration(at - other.at)} before (epoch {other.epoch})"
+            return text, "client", Severity.WARNING
+        text = f"epoch {epoch} continues the session, whose epoch {known.epoch} the broker accepted {since} before"
+        return f"{text}: it has lost the session", "broker", Severity.WARNING
+    return f"it sent epoch {epoch}, but the next one is {following}", "client", Severity.WARNING

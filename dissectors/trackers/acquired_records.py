@@ -1,0 +1,363 @@
+"""AcquiredRecords: which member of a share group has acquired which records, until when, and what became of them.
+
+Sources: KIP-932, KIP-1222, Kafka's SharePartition.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from dissectors.bounded import BoundedDict
+from dissectors.connections.events import BytesSkipped, ConnectionEnded, ResponseReceived
+from dissectors.limits import Limit
+from dissectors.trackers import tracker
+from dissectors.trackers.partitions import TopicPartition
+from dissectors.trackers.state import ConnectionState
+from dissectors.trackers.transactions import named_client
+from dissectors.trackers.triggers import FrameFlags, Trigger
+
+#: Kafka's default of share.delivery.count.limit.
+DELIVERIES: Final = Limit("deliveries", 5, "deliveries", "records have been delivered so often, and never again")
+
+APIS: Final = ("ShareFetch", "ShareAcknowledge")
+
+_MOST_PARTITIONS = 2_000
+_MOST_SESSIONS = 10_000
+_MOST_HELD = 200
+_MOST_ENDED = 100
+_MOST_PENDING = 20
+
+#: The most ranges of a partition in one frame that are followed. With more acknowledgements, all is forgotten.
+_MOST_RANGES = 50
+_EVERYTHING = 1 << 63
+_UNKNOWN = -1
+
+_MS = 1_000_000
+_FINAL_EPOCH = -1
+#: The bodies of a request and its response.
+_Bodies: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+_IRREGULAR = FrameFlags.IRREGULAR.value
+
+
+class AcknowledgeType(IntEnum):
+    """What a member does with a record."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+_TYPES: Final[Mapping[int, AcknowledgeType]] = {each.value: each for each in AcknowledgeType}
+
+
+@dataclass(slots=True, eq=False)
+class Acquisition:
+    """Records `first` to `last` that a member acquired at `at` (ns) for the `deliveries`-th time.
+
+    Its lock runs out at `until` (ns), None if that is unknown. `client` is the member's name. `gone`: the connection
+    that acquired them has ended.
+    """
+
+    first: int
+    last: int
+    member: str
+    client: str
+    connection_id: str
+    deliveries: int
+    at: int
+    until: int | None
+    gone: bool = False
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether it has any record of a range."""
+        return self.first <= last and first <= self.last
+
+
+class EndedAcquisition(NamedTuple):
+    """An acquisition that ended at `at` (ns), by an acknowledgement, or because its lock ran out (None)."""
+
+    acquisition: Acquisition
+    by: AcknowledgeType | None
+    at: int
+
+
+class Acknowledged(NamedTuple):
+    """Records of a partition that a request acknowledges in the same way."""
+
+    place: TopicPartition
+    first: int
+    last: int
+    type: int
+
+
+class Redelivery(NamedTuple):
+    """Records that a member got although another acquisition of them was not acknowledged."""
+
+    place: TopicPartition
+    before: Acquisition
+    now: Acquisition
+
+
+@dataclass(slots=True)
+class SharePartition:
+    """The records of a partition that members of a group have, and the latest that they had.
+
+    `pending` are those that were released, or whose lock ran out, after so many deliveries that they may be archived.
+    """
+
+    held: list[Acquisition] = field(default_factory=list)
+    ended: deque[EndedAcquisition] = field(default_factory=lambda: deque(maxlen=_MOST_ENDED))
+    pending: list[EndedAcquisition] = field(default_factory=list)
+    members: BoundedDict[str, None] = field(default_factory=lambda: BoundedDict(_MOST_ENDED))
+
+    def take(self, first: int, last: int) -> list[Acquisition]:
+        """Remove a range from what is held; what was removed."""
+        taken: list[Acquisition] = []
+        kept: list[Acquisition] = []
+        for each in self.held:
+            if each.first > last or first > each.last:
+                kept.append(each)
+                continue
+            taken.append(replace(each, first=max(first, each.first), last=min(last, each.last)))
+            if each.first < first:
+                kept.append(replace(each, last=first - 1))
+            if last < each.last:
+                kept.append(replace(each, first=last + 1))
+        self.held = kept[-_MOST_HELD:]
+        return taken
+
+    def end(self, taken: Iterable[Acquisition], by: AcknowledgeType | None, at: int) -> None:
+        """Note how acquisitions have ended."""
+        self.ended.extend(EndedAcquisition(each, by, at) for each in taken)
+
+
+@dataclass(slots=True)
+class ShareSession:
+    """The share session of a member on a connection: its last epoch that succeeded, -1 if it was closed, and when."""
+
+    epoch: int
+    at: int
+    client: str
+
+
+@tracker(
+    events=(ResponseReceived,),
+    apis=APIS,
+    also=(Trigger((BytesSkipped, ConnectionEnded)),),
+    flags=FrameFlags.IRREGULAR,
+)
+class AcquiredRecords:
+    """The acquired records of all share groups of a run, and their share sessions.
+
+    `redelivered` and `archived` are about the latest response, which is flagged as irregular if there are any.
+    """
+
+    def __init__(self) -> None:
+        self.partitions: BoundedDict[tuple[str, TopicPartition], SharePartition] = BoundedDict(_MOST_PARTITIONS)
+        self.sessions: BoundedDict[tuple[str, str, str], ShareSession] = BoundedDict(_MOST_SESSIONS)
+        self.redelivered: list[Redelivery] = []
+        self.archived: list[tuple[TopicPartition, EndedAcquisition]] = []
+        self.most_deliveries: BoundedDict[str, int] = BoundedDict(_MOST_PARTITIONS)
+        self._pending: set[tuple[str, TopicPartition]] = set()
+
+    def observe(self, event: ResponseReceived | BytesSkipped | ConnectionEnded, connection: ConnectionState) -> None:
+        """Observe a response, lost bytes, or the end of a connection."""
+        if isinstance(event, BytesSkipped):
+            self.partitions.clear()  # what was lost may have acquired or acknowledged anything
+            self._pending.clear()
+            return
+        if isinstance(event, ConnectionEnded):
+            self._closed(connection)
+            return
+        if self.redelivered or self.archived:
+            self.redelivered, self.archived = [], []
+        message, request = event.message, event.request
+        if message is None or request is None or message.body.get("error_code"):
+            return
+        asked = request.message.body
+        group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+        epoch = asked.get("share_session_epoch", 0)
+        key = connection.connection_id, group, member
+        session = self.sessions.touch(key, lambda: ShareSession(epoch, event.at, named_client(connection)))
+        session.epoch, session.at = epoch, event.at
+        self._acknowledge((asked, message.body), event.at, connection)
+        if message.api == "ShareFetch":
+            self._acquire((asked, message.body), (request.at, event.at), connection)
+        if epoch == _FINAL_EPOCH:
+            self._release(group, member)
+        if self.redelivered or self.archived:
+            connection.flags |= _IRREGULAR
+
+    def _closed(self, connection: ConnectionState) -> None:
+        closed = connection.connection_id
+        for partition in self.partitions.values():
+            for each in partition.held:
+                if each.connection_id == closed:
+                    each.gone = True
+
+    def _release(self, group: str, member: str) -> None:
+        """A member has ended its session: the broker releases what it has acquired."""
+        for (owner, _), partition in self.partitions.items():
+            if owner == group:
+                partition.held = [each for each in partition.held if each.member != member]
+
+    def _acknowledge(self, bodies: _Bodies, at: int, connection: ConnectionState) -> None:
+        asked, body = bodies
+        refused, lock_ms = refused_places(body), body.get("acquisition_lock_timeout_ms") or 0
+        group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+        for each in acknowledgements(asked):
+            key = group, each.place
+            partition = self.partitions.get(key)
+            if partition is None or each.place in refused:
+                continue
+            taken = partition.take(each.first, each.last)
+            if (by := _TYPES.get(each.type)) is None:
+                partition.ended.clear()
+                partition.pending.clear()
+                continue
+            if by is AcknowledgeType.RENEW:
+                for renewed in taken:
+                    if renewed.member == member and lock_ms:
+                        renewed.until = at + lock_ms * _MS
+                partition.held += taken
+                continue
+            partition.end(taken, by, at)
+            if by is AcknowledgeType.RELEASE:
+                self._may_be_archived(key, taken, at, connection)
+
+    def _may_be_archived(
+        self, key: tuple[str, TopicPartition], taken: Iterable[Acquisition], at: int, connection: ConnectionState
+    ) -> None:
+        most = self._most(key[0], connection)
+        pending = self.partitions[key].pending
+        by = AcknowledgeType.RELEASE
+        pending += [EndedAcquisition(each, by, at) for each in taken if each.deliveries >= most]
+        del pending[:-_MOST_PENDING]
+        if pending:
+            self._pending.add(key)
+
+    def _most(self, group: str, connection: ConnectionState) -> float:
+        """After so many deliveries, records of a group may be archived: no fewer than were observed."""
+        return max(connection.run.limit(DELIVERIES), self.most_deliveries.get(group, 0))
+
+    def _acquire(self, bodies: _Bodies, times: tuple[int, int], connection: ConnectionState) -> None:
+        (asked, body), (asked_at, at) = bodies, times
+        group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+        lock_ms = body.get("acquisition_lock_timeout_ms") or 0
+        until = at + lock_ms * _MS if lock_ms else None
+        client = named_client(connection)
+        highest: dict[TopicPartition, int] = {}
+        for topic in body.get("responses") or ():
+            for row in topic.get("partitions") or ():
+                if not (ranges := row.get("acquired_records")):
+                    continue
+                place = topic.get("topic_id") or "", row.get("partition_index", 0)
+                partition = self.partitions.touch((group, place), SharePartition)
+                partition.members[member] = None
+                for each in ranges[:_MOST_RANGES]:
+                    first, last = each.get("first_offset", 0), each.get("last_offset", 0)
+                    deliveries = each.get("delivery_count", 1)
+                    now = Acquisition(first, last, member, client, connection.connection_id, deliveries, at, until)
+                    self._acquired(place, partition, now)
+                    highest[place] = max(highest.get(place, -1), last)
+                    if deliveries > self.most_deliveries.get(group, 0):
+                        self.most_deliveries[group] = deliveries
+                    if deliveries >= self._most(group, connection):
+                        self._pending.add((group, place))
+        if self._pending:
+            self._find_archived(asked_at, (group, member), highest, connection)
+
+    def _acquired(self, place: TopicPartition, partition: SharePartition, now: Acquisition) -> None:
+        before = partition.take(now.first, now.last)
+        partition.end(before, None, now.at)
+        for each in before:
+            if now.deliveries > each.deliveries and not each.gone:
+                self.redelivered.append(Redelivery(place, each, now))
+        partition.held.append(now)
+        if partition.pending:  # it was not archived after all
+            partition.pending = [each for each in partition.pending if not each.acquisition.covers(now.first, now.last)]
+
+    def _find_archived(
+        self,
+        asked_at: int,
+        by: tuple[str, str],
+        highest: Mapping[TopicPartition, int],
+        connection: ConnectionState,
+    ) -> None:
+        """Records that this response should have had: the broker delivers the lowest offsets first.
+
+        `by` is the group and the member that asked at `asked_at`, `highest` the highest offset of each partition.
+        """
+        most = self._most(by[0], connection)
+        for key in [each for each in self._pending if each[0] == by[0]]:
+            partition, place = self.partitions.get(key), key[1]
+            last = [each for each in partition.held if each.deliveries >= most] if partition is not None else []
+            if partition is None or not (partition.pending or last):
+                self._pending.discard(key)
+                continue
+            if by[1] not in partition.members or (highest and place not in highest):
+                continue  # it may not have asked for this partition, or others filled the response
+            for each in last:
+                if each.until is not None and each.until <= asked_at:
+                    ended = partition.take(each.first, each.last)
+                    partition.end(ended, None, each.until)
+                    partition.pending.append(EndedAcquisition(each, None, each.until))
+            passed = highest.get(place)
+            found = [
+                each
+                for each in partition.pending
+                if asked_at >= each.at and (passed is None or passed > each.acquisition.last)
+            ]
+            self.archived += ((place, each) for each in found)
+            partition.pending = [each for each in partition.pending if each not in found]
+
+
+def refused_places(body: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """The partitions whose acknowledgements a response refuses, with the error."""
+    refused = {}
+    for topic in body.get("responses") or ():
+        for row in topic.get("partitions") or ():
+            code = row.get("acknowledge_error_code") if "acknowledge_error_code" in row else row.get("error_code")
+            if code:
+                refused[topic.get("topic_id") or "", row.get("partition_index", 0)] = code
+    return refused
+
+
+def acknowledgements(asked: Mapping[str, Any]) -> Iterator[Acknowledged]:
+    """The acknowledgements of a request, in ranges with one type; all of a partition as one range if there are many."""
+    for topic in asked.get("topics") or ():
+        for row in topic.get("partitions") or ():
+            if batches := row.get("acknowledgement_batches"):
+                place = topic.get("topic_id") or "", row.get("partition_index", 0)
+                merged = _merged(each for batch in batches for each in _ranges(place, batch))
+                yield from merged if len(merged) <= _MOST_RANGES else [Acknowledged(place, 0, _EVERYTHING, _UNKNOWN)]
+
+
+def _ranges(place: TopicPartition, batch: Mapping[str, Any]) -> Iterator[Acknowledged]:
+    first, last = batch.get("first_offset", 0), batch.get("last_offset", 0)
+    types: Sequence[int] = batch.get("acknowledge_types") or ()
+    if len(types) == 1:
+        yield Acknowledged(place, first, last, types[0])
+    else:
+        for offset, each in enumerate(types[: last - first + 1], first):
+            yield Acknowledged(place, offset, offset, each)
+
+
+def _merged(ranges: Iterable[Acknowledged]) -> list[Acknowledged]:
+    """Adjacent ranges of one type as one; no more than one above the limit."""
+    merged: list[Acknowledged] = []
+    for each in ranges:
+        if merged and each.type == merged[-1].type and each.first == merged[-1].last + 1:
+            merged[-1] = merged[-1]._replace(last=each.last)
+        elif len(merged) > _MOST_RANGES:
+            break
+        else:
+            merged.append(each)
+    return merged
