@@ -108,6 +108,8 @@ class FrameLines:
         # Attributes that are usually None are set below: each keyword argument takes time.
         if (principal := ends.principal) is not None:
             line.principal = principal
+        if message.client_instance_id is not None:
+            line.client_instance_id = message.client_instance_id
         if self._facts:
             has = summary.facts_in(message)
             if has.topics:
@@ -178,6 +180,8 @@ class FrameLines:
         )
         if (principal := ends.principal) is not None:
             line.principal = principal
+        if request.message.client_instance_id is not None:
+            line.client_instance_id = request.message.client_instance_id
         if event.damaged or message.opaque:
             line.not_decoded = event.damaged or message.opaque
         if not self._facts:

@@ -157,6 +157,7 @@ class _FrameLine(_Line, kw_only=True):
     api_version: int | None = None
     correlation_id: int | None = None
     client_id: str | None = None
+    client_instance_id: str | None = None
     principal: str | None = None
     size: int
     offset: int
@@ -179,6 +180,8 @@ class RequestLine(_FrameLine, tag="request", kw_only=True):
     """A request frame. `not_decoded` is why its body was not decoded; `body` needs `--detail full`, `frame` raw.
 
     `principal` is who the client has logged in as over SASL (``User:alice``), from the response that accepts it on.
+    `client_id` is that of the connection's first request if a later one leaves it out, `client_instance_id` the UUID of
+    the client's process from the first request header v3 of the connection on (KIP-1313).
     `generation_id` is the group's generation, or the member's epoch (KIP-848, KIP-932). `software_name` and
     `software_version` are the client's, on ApiVersions from version 3 on (KIP-511).
     """
