@@ -13,6 +13,7 @@ from dissectors.embedded import redaction
 from dissectors.findings import Finding
 from dissectors.messages import summary
 from dissectors.messages.message import Message
+from dissectors.schemas.codes import ApiKey
 from dissectors.trackers.brokers import endpoints
 from dissectors.trackers.state import API_VERSIONS, RunState
 from kproxy.inspection.event_lines import Ends, finding_entry
@@ -32,6 +33,8 @@ from kproxy.trace.timestamps import timestamp
 
 if TYPE_CHECKING:
     from kproxy.inspection.record_values import DecodedRecords, RecordValues
+
+PRODUCE = ApiKey.PRODUCE
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -208,7 +211,9 @@ class FrameLines:
         # A Produce has its records in the request, a Fetch in the response.
         topics = asked.topics
         if has.topics and not (topics and topics[0].bytes is not None):
-            topics = self._topics(message, request.message) or topics
+            topics = self._topics(message, request.message, event.at) or topics
+        elif topics and message.api_key == PRODUCE and message.well_formed:
+            topics = _with_base_offsets(topics, message.body)
         if topics:
             line.topics = topics
         if message.replaced_by is not None:
@@ -248,8 +253,8 @@ class FrameLines:
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
-    def _topics(self, message: Message, request: Message | None = None) -> list[TopicEntry]:
-        topics = summary.topics(message, request, make=TopicEntry)
+    def _topics(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
+        topics = summary.topics(message, request, at=at, make=TopicEntry)
         for entry in topics:
             if not entry.topic and entry.topic_id:
                 entry.topic = self._run_state.topic_names.get(entry.topic_id)
@@ -271,6 +276,27 @@ class FrameLines:
         is_masked = self._record_values is not None and self._record_values.may_mask(message)
         if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
+
+
+def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:
+    """The topics of a Produce request with the offsets that its response assigns."""
+    answered = {
+        topic.get("name") or topic.get("topic_id"): {
+            each["index"]: each["base_offset"] if each["base_offset"] >= 0 else None
+            for each in topic["partition_responses"] or ()
+        }
+        for topic in body.get("responses") or ()
+    }
+    made = []
+    for entry in topics:
+        if (found := answered.get(entry.topic) or answered.get(entry.topic_id)) is not None:
+            offsets = [found.get(number) for number in entry.partitions]
+            if offsets.count(None) < len(offsets):
+                made.append(copy(entry))  # the request's line has it, too
+                made[-1].offsets = offsets
+                continue
+        made.append(entry)
+    return made
 
 
 def _add_software(line: RequestLine | ResponseLine, body: dict[str, Any]) -> None:

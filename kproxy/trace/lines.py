@@ -31,6 +31,10 @@ class TopicEntry(Struct, omit_defaults=True):
     `bytes`, `records` and `batches` count the record data of the topic in this frame and, for a response, in its
     request; `partition_bytes` are the bytes of each of `partitions`, `compression` the codecs (none, gzip, snappy, lz4,
     zstd). `lag` of a Fetch response: records between the last one read and the high watermark, over its partitions.
+
+    Of each of `partitions` in a response: `offsets` has the base offset of the first record batch, as the broker has
+    assigned it (Produce) or returns it (Fetch); `ages_ms` the time from the timestamp of its first record to a Fetch
+    response, by the producer's clock or, with `append_time`, by the broker's. Null if there is no batch of format 2.
     """
 
     topic: str | None = None
@@ -42,6 +46,9 @@ class TopicEntry(Struct, omit_defaults=True):
     compression: list[str] = []
     partition_bytes: list[int] = []
     lag: int | None = None
+    offsets: list[int | None] = []
+    ages_ms: list[int | None] = []
+    append_time: bool = False
 
 
 class RepeatEntry(Struct):
