@@ -32,6 +32,7 @@ from dissectors.messages.message import Message, read_head, read_request, read_r
 from dissectors.sasl import gssapi
 from dissectors.schemas.codes import ApiKey
 from dissectors.wire.limits import MAX_FRAME_BYTES
+from dissectors.wire.primitives import RESERVED_UUIDS
 
 PRODUCE = ApiKey.PRODUCE
 SASL_HANDSHAKE = ApiKey.SASL_HANDSHAKE
@@ -125,6 +126,9 @@ class Connection:
         )
         self._in_flight = _InFlight()
         self._replacements: dict[Direction, tuple[int, bytes]] = {}  # offset of the frame, and what was sent instead
+        # Of the first request that has them: later ones leave them out (KIP-1313).
+        self._client_id: str | None = None
+        self._client_instance_id: str | None = None
         self._raw_sasl = False
         self._begun = midstream  # a request was received
         self._tokens = 0  # raw SASL tokens that wait for the server's
@@ -276,6 +280,14 @@ class Connection:
             return
         if self._replacements and (sent := self._replacement(Direction.REQUEST, frame)) is not None:
             message.replaced_by = read_request(sent)
+        header = message.header
+        if header.get("client_id") is None:
+            message.connection_client_id = self._client_id
+        elif self._client_id is None and _decodes(message):
+            self._client_id = header["client_id"]
+        if "client_instance_id" in header and self._client_instance_id is None:
+            self._learn_instance(message)
+        message.client_instance_id = self._client_instance_id
         answered = message.api_key != PRODUCE or message.body.get("acks") != 0
         request = RequestReceived(at, frame.offset, frame.size, message, answered, frame.damaged)
         events.append(request)
@@ -284,6 +296,11 @@ class Connection:
         if message.api_key == SASL_HANDSHAKE and message.version == 0 and message.error is None:
             # Switch before the response arrives: if it is lost, the password must still not be read as a request.
             self._set_raw_sasl(True)
+
+    def _learn_instance(self, message: Message) -> None:
+        written: str = message.header["client_instance_id"]
+        if written not in RESERVED_UUIDS and _decodes(message):
+            self._client_instance_id = written
 
     def _response(self, frame: Frame, at: int, events: list[Event]) -> None:
         correlation_id = int.from_bytes(frame.data[4:8], "big", signed=True)

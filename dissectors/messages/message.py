@@ -144,6 +144,10 @@ class Message(Struct):
     tree: Tree | None = None
     #: The steps that judging it may still take.
     steps_left: int = MOST_STEPS
+    #: Of a request whose client id is null: that of its connection (KIP-1313).
+    connection_client_id: str | None = None
+    #: Of a request: the instance of the client, from the first request header v3 of its connection on (KIP-1313).
+    client_instance_id: str | None = None
 
     def spend(self, steps: int) -> None:
         """Take steps from those that judging this message may take.
@@ -168,8 +172,9 @@ class Message(Struct):
 
     @property
     def client_id(self) -> str | None:
-        """The client id in the header of a request."""
-        return self.header.get("client_id")
+        """The client id of a request. If the one in its header is null, that of its connection (KIP-1313)."""
+        written: str | None = self.header.get("client_id")
+        return self.connection_client_id if written is None else written
 
     @property
     def trailing(self) -> int:

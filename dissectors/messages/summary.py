@@ -13,10 +13,15 @@ from dissectors import schemas
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import fetch_offsets, records_path, topic_records
 from dissectors.records import outline
+from dissectors.records.formats import CONTROL, DELETE_HORIZON, TIMESTAMP_TYPE
+from dissectors.records.record_checks import BatchSpan
 from dissectors.wire.layout import Field, Layout, cached_on_owner
 
 _PARTITION_FIELDS = ("partition_index", "partition", "index", "partition_id", "partitions", "partition_indexes")
 _GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
+
+#: The bytes of a batch before what its length counts.
+BATCH_START = 12
 
 #: The largest integer in a trace; sums of values from the wire must not exceed it.
 _MOST = (1 << 63) - 1
@@ -33,6 +38,11 @@ class TopicFacts(NamedTuple):
     (counted as in `dissectors.records.outline`) and `partition_bytes`, parallel to `partitions`, are set for messages
     that carry record data. `lag` is set for Fetch responses: the number of records between the end of the response and
     the high watermark, summed over the partitions; None if it cannot be determined.
+
+    Of a response with record data, `offsets` and `ages_ms` are parallel to `partitions`, None without a complete batch
+    of format 2: the base offset of the first batch, and the time from the timestamp of its first record to the
+    response. `append_time`: the timestamps are the broker's (LogAppendTime), not the producer's. Batches of transaction
+    markers have no age.
     """
 
     name: str | None
@@ -44,6 +54,9 @@ class TopicFacts(NamedTuple):
     compression: Sequence[str] = ()
     partition_bytes: Sequence[int] = ()
     lag: int | None = None
+    offsets: Sequence[int | None] = ()
+    ages_ms: Sequence[int | None] = ()
+    append_time: bool = False
 
 
 class ErrorField(NamedTuple):
@@ -55,23 +68,28 @@ class ErrorField(NamedTuple):
 
 
 @overload
-def topics(message: Message, request: Message | None = None) -> list[TopicFacts]: ...
+def topics(message: Message, request: Message | None = None, *, at: int = 0) -> list[TopicFacts]: ...
 
 
 @overload
-def topics(message: Message, request: Message | None = None, *, make: Callable[..., TopicT]) -> list[TopicT]: ...
+def topics(
+    message: Message, request: Message | None = None, *, at: int = 0, make: Callable[..., TopicT]
+) -> list[TopicT]: ...
 
 
-def topics(message: Message, request: Message | None = None, *, make: Callable[..., Any] = TopicFacts) -> list[Any]:
+def topics(
+    message: Message, request: Message | None = None, *, at: int = 0, make: Callable[..., Any] = TopicFacts
+) -> list[Any]:
     """The topics in a message, in wire order; a topic that occurs twice is returned twice.
 
     For a response, `request` is its request: the lag of a Fetch response without records is counted from the fetch
-    offset. `make` gets the values of `TopicFacts` and makes each topic.
+    offset. `at` is its time (ns), from which ages are counted. `make` gets the values of `TopicFacts` and makes each
+    topic.
     """
     if message.layout is None:
         return []
     if records_path(message.layout) is not None:
-        return _topics_with_records(message, request, make)
+        return _topics_with_records(message, request, at, make)
     found: list[Any] = []
     for reader in _topic_readers(message.layout):
         reader(message.body, found, make)
@@ -228,7 +246,9 @@ def _topic_reader(one: Field, name: str | None, fields: dict[str, Field]) -> Top
     return read
 
 
-def _topics_with_records(message: Message, request: Message | None, make: Callable[..., TopicT]) -> list[TopicT]:
+def _topics_with_records(
+    message: Message, request: Message | None, at: int, make: Callable[..., TopicT]
+) -> list[TopicT]:
     """The topics of a message with record data. The request's partitions are read only if needed."""
     offsets: dict[tuple[str, int], int] | None = None
     has_ends = not message.is_request  # high watermarks
@@ -237,6 +257,7 @@ def _topics_with_records(message: Message, request: Message | None, make: Callab
         numbers: list[int] = []
         sizes: list[int] = []
         codecs: list[str] = []
+        firsts: list[BatchSpan | None] = []
         total = records = batches = 0
         lag: int | None = None
         for number, row, data, batch in partitions:
@@ -254,6 +275,7 @@ def _topics_with_records(message: Message, request: Message | None, make: Callab
                 continue
             numbers.append(number)
             sizes.append(size)
+            firsts.append(batch)
             if has_ends and (end := row.get("high_watermark", -1)) >= 0 and not row.get("error_code"):
                 if following is None:
                     if offsets is None:
@@ -263,8 +285,38 @@ def _topics_with_records(message: Message, request: Message | None, make: Callab
                     lag = (lag or 0) + (end - following if end > following else 0)
         if lag is not None and lag > _MOST:
             lag = _MOST
-        found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
+        if batches and has_ends:
+            times = _times(firsts, sizes, at)
+            found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag, *times))
+        else:
+            found.append(make(topic, topic_id, numbers, total, records, batches, codecs, sizes, lag))
     return found
+
+
+def _times(
+    firsts: Sequence[BatchSpan | None], sizes: Sequence[int], at: int
+) -> tuple[list[int | None], list[int | None], bool]:
+    """`offsets`, `ages_ms` and `append_time` of the first batches of partitions, of which one may be complete."""
+    offsets: list[int | None] = []
+    ages: list[int | None] = []
+    is_append_time = False
+    for batch, size in zip(firsts, sizes, strict=True):
+        offset = age = None
+        if batch is not None and 0 < batch.batch_length <= size - BATCH_START:
+            offset, attributes = batch.base_offset, batch.attributes
+            # The base timestamp of a batch with append time is still the producer's.
+            is_append_time = attributes & TIMESTAMP_TYPE != 0
+            time = batch.max_timestamp if is_append_time else batch.base_timestamp
+            if at and time >= 0 and not attributes & (CONTROL | DELETE_HORIZON):
+                age = at // 1_000_000 - time
+        offsets.append(offset)
+        ages.append(age)
+    # Lists of null would only lengthen the lines.
+    return _unless_null(offsets), _unless_null(ages), is_append_time
+
+
+def _unless_null(values: list[int | None]) -> list[int | None]:
+    return values if values.count(None) < len(values) else []
 
 
 def _index_of(field: Field) -> str | None:

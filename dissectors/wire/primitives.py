@@ -52,6 +52,10 @@ def write_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+#: The uuids that Kafka reserves and never creates: zero and one.
+RESERVED_UUIDS = frozenset({"AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"})
+
+
 @functools.lru_cache(maxsize=8192)
 def uuid_text(raw: bytes) -> str:
     """Sixteen bytes as Kafka prints a uuid: URL-safe base64 without padding."""

@@ -54,6 +54,7 @@ class ClientConnection(asyncio.Protocol):
         self._room.set()
         self._ended = False
         self._patience: asyncio.Timeout | None = None
+        self._client_id: str | None = None
         self.session = ClientSession("")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -141,6 +142,7 @@ class ClientConnection(asyncio.Protocol):
             return
         try:
             head, start = read_head(frame)
+            head = self._with_client_id(head)
             handler = self._handler(head)
             if handler is None:
                 return
@@ -186,6 +188,14 @@ class ClientConnection(asyncio.Protocol):
             self.transport.writelines(response.frames)
         if response.close:
             self.close()
+
+    def _with_client_id(self, head: Head) -> Head:
+        """The head with the client id of the connection if its own is null (KIP-1313)."""
+        if head.client_id is None:
+            return head._replace(client_id=self._client_id)
+        if self._client_id is None:
+            self._client_id = head.client_id
+        return head
 
     async def _call_handler(self, handler: Callable[[Request], Any], head: Head, body: Mapping[str, Any]) -> Any:
         server = self._server

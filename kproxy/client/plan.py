@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 from dissectors import schemas
 from dissectors.edits import EditError
 from dissectors.edits.notation import EditMaker, edit_of
+from dissectors.wire.primitives import uuid_text
 from kproxy.client.assignments import assign, from_json
 from kproxy.client.request import API_WORD, CLIENT_ID, ClientRequest, api_of, body_layout
 from kproxy.client.versions import Advertised, newest
@@ -113,16 +115,23 @@ def encoded(
 ) -> list[bytes]:
     """The frames. Without the broker's versions, the newest that kproxy knows are used.
 
+    The first one introduces the client, with an instance id if its header has one; later ones with such a header leave
+    both out (KIP-1313).
+
     Raises:
         UserError: See `PlannedRequest.at` and `kproxy.client.versions.newest`.
     """
     number = next_correlation_id or itertools.count(1).__next__
-    frames = []
+    frames: list[bytes] = []
     for each in planned:
         version = each.version
         if version is None:
             version = newest(each.api, served) if served else each.api.max_version
-        frames.append(each.at(version).frame(number(), client_id))
+        request = each.at(version)
+        if not frames:
+            frames.append(request.frame(number(), client_id, uuid_text(uuid.uuid4().bytes)))
+        else:
+            frames.append(request.frame(number(), None if request.omits_client_id else client_id))
     return frames
 
 

@@ -19,6 +19,8 @@ from kproxy.filters.errors import nearest
 
 #: The header's ``client_id``, unless the user gives another.
 CLIENT_ID: Final = "kproxy"
+#: The version of the request header from which on only the first request of a connection has the client id.
+_FIRST_ONLY: Final = 3
 #: ``API`` or ``API:VERSION`` in a command line.
 API_WORD: Final = re.compile(r"(\w+)(?::(\d{1,4}))?")
 
@@ -35,29 +37,36 @@ class ClientRequest:
     values: Mapping[str, Any]
     edit: EditMaker | None = None
 
-    def frame(self, correlation_id: int, client_id: str | None = CLIENT_ID) -> bytes:
-        """The frame with its length prefix.
+    def frame(
+        self, correlation_id: int, client_id: str | None = CLIENT_ID, client_instance_id: str | None = None
+    ) -> bytes:
+        """The frame with its length prefix. A header before version 3 leaves the client instance id out.
 
         Raises:
             UserError: A value does not fit its type, or the edit does not fit the request.
         """
         header = layout("RequestHeader", schemas.header_versions(self.api.key, self.version)[0])
         body = body_layout(self.api, self.version)
-        values = {
-            "header": {
-                "request_api_key": self.api.key,
-                "request_api_version": self.version,
-                "correlation_id": correlation_id,
-                "client_id": client_id,
-            },
-            "body": self._defaults(body) | dict(self.values),
+        head = {
+            "request_api_key": self.api.key,
+            "request_api_version": self.version,
+            "correlation_id": correlation_id,
+            "client_id": client_id,
         }
+        if client_instance_id is not None and any(one.name == "client_instance_id" for one in header.tagged):
+            head["client_instance_id"] = client_instance_id
+        values = {"header": head, "body": self._defaults(body) | dict(self.values)}
         try:
             return write(self.edit(body) if self.edit else None, frame_layout(header, body), values)
         except EditError as error:
             raise UserError(f"--edit: {error}") from None
         except EncodeError as error:
             raise UserError(f"{self.api.name} v{self.version}: {error}") from None
+
+    @property
+    def omits_client_id(self) -> bool:
+        """Whether it leaves the client id out if it is not the first request of its connection (KIP-1313)."""
+        return schemas.header_versions(self.api.key, self.version)[0] >= _FIRST_ONLY
 
     def _defaults(self, body: Layout) -> dict[str, Any]:
         if self.api.key != ApiKey.API_VERSIONS or not body.fields:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kproxy.inspection.record_values import DecodedRecords, RecordValues
 
 FETCH, WRITE_TXN_MARKERS = ApiKey.FETCH.value, ApiKey.WRITE_TXN_MARKERS.value
+PRODUCE = ApiKey.PRODUCE
 
 #: APIs whose responses name the cluster and its brokers.
 _NAME_CLUSTER = ("Metadata", "DescribeCluster")
@@ -112,6 +113,8 @@ class FrameLines:
         # Attributes that are usually None are set below: each keyword argument takes time.
         if (principal := ends.principal) is not None:
             line.principal = principal
+        if message.client_instance_id is not None:
+            line.client_instance_id = message.client_instance_id
         if self._facts:
             has = summary.facts_in(message)
             if has.topics:
@@ -186,6 +189,8 @@ class FrameLines:
         )
         if (principal := ends.principal) is not None:
             line.principal = principal
+        if request.message.client_instance_id is not None:
+            line.client_instance_id = request.message.client_instance_id
         if event.damaged or message.opaque:
             line.not_decoded = event.damaged or message.opaque
         if not self._facts:
@@ -215,7 +220,9 @@ class FrameLines:
         # A Produce has its records in the request, a Fetch in the response.
         topics = asked.topics
         if has.topics and not (topics and topics[0].bytes is not None):
-            topics = self._topics(message, request.message) or topics
+            topics = self._topics(message, request.message, event.at) or topics
+        elif topics and message.api_key == PRODUCE and message.well_formed:
+            topics = _with_base_offsets(topics, message.body)
         if topics:
             line.topics = topics
         if message.replaced_by is not None:
@@ -255,8 +262,8 @@ class FrameLines:
         assert isinstance(event, ResponseReceived)  # without a request, only the header is known
         return event.size.to_bytes(4, "big") + event.correlation_id.to_bytes(4, "big", signed=True)
 
-    def _topics(self, message: Message, request: Message | None = None) -> list[TopicEntry]:
-        topics = summary.topics(message, request, make=TopicEntry)
+    def _topics(self, message: Message, request: Message | None = None, at: int = 0) -> list[TopicEntry]:
+        topics = summary.topics(message, request, at=at, make=TopicEntry)
         for entry in topics:
             if not entry.topic and entry.topic_id:
                 entry.topic = self._run_state.topic_names.get(entry.topic_id)
@@ -278,6 +285,27 @@ class FrameLines:
         is_masked = self._record_values is not None and self._record_values.may_mask(message)
         if self.with_frame and not is_masked:
             line.frame = base64.b64encode(redaction.redacted_frame(message)).decode("ascii")
+
+
+def _with_base_offsets(topics: list[TopicEntry], body: dict[str, Any]) -> list[TopicEntry]:
+    """The topics of a Produce request with the offsets that its response assigns."""
+    answered = {
+        topic.get("name") or topic.get("topic_id"): {
+            each["index"]: each["base_offset"] if each["base_offset"] >= 0 else None
+            for each in topic["partition_responses"] or ()
+        }
+        for topic in body.get("responses") or ()
+    }
+    made = []
+    for entry in topics:
+        if (found := answered.get(entry.topic) or answered.get(entry.topic_id)) is not None:
+            offsets = [found.get(number) for number in entry.partitions]
+            if offsets.count(None) < len(offsets):
+                made.append(copy(entry))  # the request's line has it, too
+                made[-1].offsets = offsets
+                continue
+        made.append(entry)
+    return made
 
 
 def _add_software(line: RequestLine | ResponseLine, body: dict[str, Any]) -> None:

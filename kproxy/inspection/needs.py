@@ -20,13 +20,13 @@ FINDING_COLUMNS: Final = (_columns(FindingLine, StallLine) - _FRAME) | {"finding
 _HEADS: Final = frozenset(
     {
         "v", "ts", "connection_id", "note", "marked", "client", "server", "api", "api_key", "api_version",
-        "correlation_id", "client_id", "principal", "size", "offset", "request_offset", "request_ts", "latency_us",
-        "request_size", "not_decoded",
+        "correlation_id", "client_id", "client_instance_id", "principal", "size", "offset", "request_offset",
+        "request_ts", "latency_us", "request_size", "not_decoded",
     }
 )  # fmt: skip
 _FACTS: Final = _FRAME - _HEADS - FINDING_COLUMNS
 #: Columns of frames for which a frame must be decoded. Even values of headers may change with a diagnosis.
-_DECODED: Final = _FACTS | {"correlation_id", "client_id", "not_decoded"}
+_DECODED: Final = _FACTS | {"correlation_id", "client_id", "client_instance_id", "not_decoded"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,10 @@ class TopicEntry(Struct, omit_defaults=True):
     `bytes`, `records` and `batches` count the record data of the topic in this frame and, for a response, in its
     request; `partition_bytes` are the bytes of each of `partitions`, `compression` the codecs (none, gzip, snappy, lz4,
     zstd). `lag` of a Fetch response: records between the last one read and the high watermark, over its partitions.
+
+    Of each of `partitions` in a response: `offsets` has the base offset of the first record batch, as the broker has
+    assigned it (Produce) or returns it (Fetch); `ages_ms` the time from the timestamp of its first record to a Fetch
+    response, by the producer's clock or, with `append_time`, by the broker's. Null if there is no batch of format 2.
     """
 
     topic: str | None = None
@@ -42,6 +46,9 @@ class TopicEntry(Struct, omit_defaults=True):
     compression: list[str] = []
     partition_bytes: list[int] = []
     lag: int | None = None
+    offsets: list[int | None] = []
+    ages_ms: list[int | None] = []
+    append_time: bool = False
 
 
 class MarkerEntry(Struct, omit_defaults=True):
@@ -185,6 +192,7 @@ class _FrameLine(_Line, kw_only=True):
     api_version: int | None = None
     correlation_id: int | None = None
     client_id: str | None = None
+    client_instance_id: str | None = None
     principal: str | None = None
     size: int
     offset: int
@@ -212,6 +220,8 @@ class RequestLine(_FrameLine, tag="request", kw_only=True):
     """A request frame. `not_decoded` is why its body was not decoded; `body` needs `--detail full`, `frame` raw.
 
     `principal` is who the client has logged in as over SASL (``User:alice``), from the response that accepts it on.
+    `client_id` is that of the connection's first request if a later one leaves it out, `client_instance_id` the UUID of
+    the client's process from the first request header v3 of the connection on (KIP-1313).
     `generation_id` is the group's generation, or the member's epoch (KIP-848, KIP-932). `software_name` and
     `software_version` are the client's, on ApiVersions from version 3 on (KIP-511).
 

@@ -7,7 +7,9 @@ from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
 
 
-def request(api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1, client_id: str = "test") -> bytes:
+def request(
+    api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1, client_id: str | None = "test"
+) -> bytes:
     """A request frame with its length prefix."""
     found = api_by_name(api)
     assert found is not None

@@ -5,6 +5,8 @@
     +250ms                                               time passes (us, ms, s, m); each frame takes 1 ms by itself
     < {"brokers": [], "topics": []}                      the response to the oldest request that waits
     2> as rdkafka Heartbeat v4 {...}                     connection 2, with that client id (else "app")
+    > as app@AAAAAAAAAAAAAAAAAAAAKg OffsetDelete v1 {}   with a client instance id (header v3, not released yet)
+    > as null Heartbeat v4 {...}                         without a client id
     2> #7 Heartbeat v4 {...}                             with that correlation id (else they count up from 1)
     2< #7 {...}                                          the response with that correlation id
     < as ApiVersions v0 {...}                            written in the layout of another version
@@ -181,7 +183,7 @@ class Teller:
             "request_api_key": key,
             "request_api_version": version,
             "correlation_id": talk.correlation_id,
-            "client_id": found["client"] or "app",
+            **_client(found["client"] or "app"),
         }
         if not (key == 0 and body.get("acks") == 0):
             talk.in_flight.append((talk.correlation_id, known, version))
@@ -197,6 +199,12 @@ class Teller:
             raise ValueError(f"no request {correlation_id} waits: say how the response is written, as Api vN")
         header = {"correlation_id": correlation_id}
         return _written(known.response_header, header, known.response, json.loads(found["body"] or "{}"), found["edit"])
+
+
+def _client(name: str) -> dict[str, str | None]:
+    client_id, _, instance = name.partition("@")
+    made: dict[str, str | None] = {"client_id": None if client_id == "null" else client_id}
+    return {**made, "client_instance_id": instance} if instance else made
 
 
 def _written(header: Layout, head: dict[str, Any], body: Layout, values: dict[str, Any], edit: str | None) -> bytes:

@@ -36,6 +36,11 @@ ERRORS: Final[JudgementsByApi] = {
         "the client must repeat ApiVersions with a version that the response lists, or version 0",
         patience=5.0,
     ),
+    ("ApiVersions", Error.REBOOTSTRAP_REQUIRED): transient(
+        "the address leads to another broker or cluster than the client expects (KIP-1242)",
+        "check what the broker's advertised name resolves to, and load balancers between them",
+        fields=("cluster_id", "node_id"), patience=10.0,
+    ),
     **_each(
         _DESCRIBE_GROUPS, Error.GROUP_ID_NOT_FOUND,
         routine("the group does not exist, or is of another type", "check the group id", patience=30.0),

@@ -118,9 +118,9 @@ ERRORS: Final[Judgements] = {
     Error.INVALID_VOTER_KEY: final("the voter's key does not match its log directory", _LOG, blame="broker"),
     Error.DUPLICATE_VOTER: final("the voter is in the quorum already", "nothing, if it should be", harm=Harm.NONE),
     Error.VOTER_NOT_FOUND: final("the voter is not in the quorum", "check the id and directory id of the voter"),
-    Error.REBOOTSTRAP_REQUIRED: final(
-        "the client uses metadata of another cluster (KIP-1102)",
-        "the client must start again from bootstrap.servers; check whether an address leads to another cluster",
-        harm=Harm.DATA,
+    Error.REBOOTSTRAP_REQUIRED: routine(
+        "the server sends the client back to its bootstrap servers (KIP-1102)",
+        "if it happens again and again, check that bootstrap.servers leads to the brokers that the client is to use",
+        patience=10.0,
     ),
 }  # fmt: skip

@@ -50,6 +50,7 @@ OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
     Error.COORDINATOR_NOT_AVAILABLE: ("S023",),
     Error.NOT_COORDINATOR: ("S022",),
     Error.NOT_CONTROLLER: ("S040",),
+    Error.REBOOTSTRAP_REQUIRED: ("S079",),
     Error.ILLEGAL_GENERATION: ("S016", "S020", "S078"),
     Error.UNKNOWN_MEMBER_ID: ("S015", "S016", "S078"),
     Error.REBALANCE_IN_PROGRESS: ("S078",),

@@ -36,9 +36,10 @@ class ConnectionSummary:
 
     `client_ids` are the first eight seen; `more_client_ids` is true if there were others. `versions` are the versions
     used, by API. `sasl` is the state of the login: ``asked`` (started), ``done`` (no step failed) or ``failed``, with
-    `sasl_error`; `principal` is the authenticated client. `refusals` counts responses with an error, `errors`
-    responses by error. `throttled` counts responses, `throttled_ms` is their sum. `unanswered` is set when the
-    connection ends. `repeated` counts repeats of findings already reported, here or elsewhere; `findings` the others.
+    `sasl_error`; `principal` is the authenticated client, `client_instance_id` its process (KIP-1313).
+    `refusals` counts responses with an error, `errors` responses by error. `throttled` counts responses,
+    `throttled_ms` is their sum. `unanswered` is set when the connection ends. `repeated` counts repeats of findings
+    already reported, here or elsewhere; `findings` the others.
     """
 
     connection_id: str
@@ -54,6 +55,7 @@ class ConnectionSummary:
     sasl: str | None
     sasl_error: str | None
     principal: str | None
+    client_instance_id: str | None
     opened_at: int | None
     first_at: int
     last_at: int

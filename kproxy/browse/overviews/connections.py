@@ -47,6 +47,7 @@ class _State:
     sasl: str | None = None
     sasl_error: str | None = None
     principal: str | None = None
+    client_instance_id: str | None = None
     versions: set[tuple[str, int]] = field(default_factory=set)
     waiting: dict[int, _Waiting] = field(default_factory=dict)  # by row, the oldest first
     frames: FrameFigures[Histogram] = field(default_factory=new_figures)
@@ -150,6 +151,8 @@ class ConnectionsOverview:
         state.frames.add_response(line)
         if line.principal is not None:
             state.principal = line.principal[:MAX_NAME_LENGTH]
+        if line.client_instance_id is not None:
+            state.client_instance_id = line.client_instance_id[:MAX_NAME_LENGTH]
         for request in requests:
             state.waiting.pop(request, None)
         if line.throttle_time_ms is not None and line.throttle_time_ms > 0:
@@ -195,6 +198,7 @@ class ConnectionsOverview:
             sasl=state.sasl,
             sasl_error=state.sasl_error,
             principal=state.principal,
+            client_instance_id=state.client_instance_id,
             opened_at=state.first_at if opened else None,
             first_at=state.first_at,
             last_at=state.last_at,

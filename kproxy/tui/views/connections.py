@@ -112,6 +112,7 @@ class ConnectionView(OverviewView[ConnectionSummary]):
             ("software", safe(f"{item.software_name or ''} {item.software_version or ''}".strip())),
             ("login", safe(f"{item.sasl} {item.sasl_error or ''}".strip()) if item.sasl else ""),
             ("principal", safe(item.principal or "")),
+            ("client instance", safe(item.client_instance_id or "")),
             ("oldest request", safe(waiting) + timestamp(oldest.since) if oldest else ""),
             ("late", safe(f"{late.wait}: {late.why}") if late is not None else ""),
             ("versions used", "  ".join(versions)),

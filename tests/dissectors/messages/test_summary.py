@@ -66,7 +66,9 @@ def test_the_topics_of_a_produce_come_with_their_records() -> None:
 
 def test_a_topic_may_be_named_by_its_id_alone() -> None:
     body = {"responses": [{"topic_id": TOPIC_ID, "partitions": [{"partition_index": 2, "records": BATCH}]}]}
-    assert topics(answered("Fetch", 13, body)) == [TopicFacts(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], 0)]
+    assert topics(answered("Fetch", 13, body)) == [
+        TopicFacts(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], 0, [0], [])
+    ]
 
 
 def test_topics_without_record_data_have_no_bytes() -> None:
@@ -214,7 +216,7 @@ def test_no_lag_is_larger_than_what_a_trace_can_hold() -> None:
 def test_a_share_fetch_has_no_high_watermark_and_no_lag() -> None:
     part = {"partition_index": 2, "records": BATCH}
     message = answered("ShareFetch", 1, {"responses": [{"topic_id": TOPIC_ID, "partitions": [part]}]})
-    assert topics(message) == [TopicFacts(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], None)]
+    assert topics(message) == [TopicFacts(None, TOPIC_ID, [2], 61, 3, 1, ["none"], [61], None, [0], [])]
 
 
 def test_record_data_of_a_partition_without_its_number_counts_all_the_same() -> None:
@@ -222,7 +224,56 @@ def test_record_data_of_a_partition_without_its_number_counts_all_the_same() -> 
     first, second = message.body["responses"][0]["partitions"]
     del second["partition_index"]
     second["records"] = BATCH
-    assert topics(message) == [TopicFacts("t", None, [first["partition_index"]], 61, 3, 1, ["none"], [0], None)]
+    assert topics(message) == [TopicFacts("t", None, [first["partition_index"]], 61, 3, 1, ["none"], [0], None, [], [])]
+
+
+def facts_of(*batches: bytes, at_ms: int = 1_000_500) -> TopicFacts:
+    parts = [{"partition_index": number, "high_watermark": 9, "records": each} for number, each in enumerate(batches)]
+    message = answered("Fetch", 4, {"responses": [{"topic": "t", "partitions": parts}]})
+    [found] = topics(message, at=at_ms * 1_000_000 + 999_999)
+    return found
+
+
+def batch(offset: int, *timestamps: int, **more: Any) -> bytes:
+    records = [{"value": b"v", "timestamp": each} for each in timestamps]
+    return encode([{"base_offset": offset, "records": records, **more}])
+
+
+def test_the_first_record_of_each_partition_has_an_offset_and_an_age() -> None:
+    two = batch(40, 1_000_000, 1_000_400) + batch(42, 1_000_499)
+    found = facts_of(two, b"", batch(7, 1_000_501))
+    assert found.offsets == [40, None, 7]
+    assert found.ages_ms == [500, None, -1]  # the producer's clock is ahead
+    assert not found.append_time
+
+
+def test_with_append_time_the_age_is_that_by_the_broker() -> None:
+    data = bytearray(batch(40, 900_000))
+    data[22] |= 8  # the timestamp type
+    data[35:43] = (1_000_300).to_bytes(8, "big")  # the broker sets the maximum only
+    found = facts_of(bytes(data))
+    assert (found.offsets, found.ages_ms, found.append_time) == ([40], [200], True)
+
+
+@pytest.mark.parametrize("attributes", [0x20, 0x40])
+def test_markers_and_delete_horizons_have_no_age(attributes: int) -> None:
+    data = bytearray(batch(40, 1_000_000))
+    data[22] |= attributes
+    found = facts_of(bytes(data), batch(7, 1_000_000))
+    assert found.offsets == [40, 7]
+    assert found.ages_ms == [None, 500]
+
+
+def test_a_batch_that_is_cut_off_or_has_no_timestamp_has_none() -> None:
+    found = facts_of(batch(40, 1_000_000)[:-1], batch(7, -1))
+    assert found.offsets == [None, 7]
+    assert found.ages_ms == []
+
+
+def test_requests_have_neither() -> None:
+    body = {"topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch(0, 1_000_000)}]}]}
+    [found] = topics(asked("Produce", 9, body), at=1)
+    assert (found.offsets, found.ages_ms) == ((), ())
 
 
 @given(

@@ -2,12 +2,17 @@
 
 import inspect
 import re
+from contextlib import nullcontext
 
 import pytest
 
 from dissectors import rules
 from dissectors.hexdump import unhex
+from tests import unreleased_schemas
 from tests.kproxy.stories import findings
+
+#: Rules about requests that no release has yet.
+_UNRELEASED = {"V021": unreleased_schemas.header_v3}
 
 _BLOCK = re.compile(r"```(hex request|hex response|story)\n(.*?)```", re.DOTALL)
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -26,16 +31,18 @@ def stories(page: str, section: str) -> list[str]:
 def test_the_examples_on_the_page_fire_the_rule(rule: rules.Rule) -> None:
     told = stories(rule.page, "Example")
     assert told
-    for story in told:
-        assert findings(story, rule.code), story
+    with _UNRELEASED.get(rule.code, nullcontext)():
+        for story in told:
+            assert findings(story, rule.code), story
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
 def test_what_looks_alike_stays_silent(rule: rules.Rule) -> None:
     told = stories(rule.page, "Looks alike")
     assert told
-    for story in told:
-        assert not findings(story, rule.code), story
+    with _UNRELEASED.get(rule.code, nullcontext)():
+        for story in told:
+            assert not findings(story, rule.code), story
 
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)

@@ -18,7 +18,7 @@ from tests.kproxy.frames import request
 class Asking:
     """A client with a connection to each node; `broker` is who it asks, over TLS with `tls`."""
 
-    def __init__(self, broker: Broker, client_id: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, broker: Broker, client_id: str | None, tls: ssl.SSLContext | None = None) -> None:
         self.broker = broker
         self.tls = tls
         self.client_id = client_id

@@ -65,3 +65,16 @@ async def test_the_most_specific_quota_applies() -> None:
             quotas.alter(entity, {key: float(number), "consumer_byte_rate": 99.0})
             assert quotas.applying("alice", "app", key) == (who, number)
         assert quotas.applying("bob", "other", "request_percentage") is None
+
+
+async def test_a_request_without_a_client_id_is_one_of_the_first_request() -> None:
+    async with asked(topics={"t": 1}) as ask:
+        limit(ask, "producer_byte_rate", WINDOW_S + MUTED_S)
+        await ask("ApiVersions", 0)
+        named, ask.client_id = ask.client_id, None
+        assert (await ask("Produce", 9, produced(ask, DATA)))["throttle_time_ms"] == round(1000 * MUTED_S)
+        nameless = ask.another()
+        nameless.client_id = None
+        assert (await nameless("Produce", 9, produced(ask, DATA)))["throttle_time_ms"] == 0
+        await nameless.hang_up()
+        assert named == "test"

@@ -1,0 +1,95 @@
+"""Who sends the requests of a connection, of which only the first may say it (KIP-1313)."""
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from dissectors.connections.connection import Connection
+from dissectors.connections.events import Direction, RequestReceived
+from dissectors.hexdump import unhex
+from dissectors.messages.message import Message, api_layouts
+from dissectors.wire.encode import encode
+from tests.unreleased_schemas import header_v3
+
+INSTANCE = "q83vASNFZ4mrze8BI0VniQ"
+
+#: Written by hand from the schemas, with spaces between the fields.
+FIRST = unhex("""
+    00 00 00 21              # length
+    00 47 00 01              # GetTelemetrySubscriptions v1
+    00 00 00 01              # correlation_id
+    00 03 61 70 70           # client_id "app", an int16 string in each version
+    01 00 10                 # one tag: 0, of 16 bytes
+    ab cd ef 01 23 45 67 89 ab cd ef 01 23 45 67 89
+    00                       # the body's tag buffer: the instance is not in it any more
+""")  # fmt: skip
+LATER = unhex("00 00 00 0c  00 47 00 01  00 00 00 02  ff ff  00  00")
+OLDER_HEADER = unhex("00 00 00 0c  00 0c 00 00  00 00 00 03  ff ff  00 00")  # Heartbeat v0, cut short
+
+
+@pytest.fixture(autouse=True)
+def schemas() -> Iterator[None]:
+    with header_v3():
+        yield
+
+
+def requests(*frames: bytes, midstream: bool = False) -> list[Message]:
+    connection = Connection(midstream=midstream)
+    events = [event for frame in frames for event in connection.receive_data(Direction.REQUEST, frame, at=0)]
+    return [event.message for event in events if isinstance(event, RequestReceived)]
+
+
+def test_the_first_request_says_it_for_the_connection() -> None:
+    first, later, older = requests(FIRST, LATER, OLDER_HEADER)
+    assert first.header["client_instance_id"] == INSTANCE
+    assert "client_id" in later.header
+    assert later.header["client_id"] is None
+    assert [each.client_id for each in (first, later, older)] == ["app", "app", "app"]
+    assert [each.client_instance_id for each in (first, later, older)] == [INSTANCE] * 3
+    assert first.well_formed
+    assert later.well_formed
+
+
+def test_another_connection_knows_nothing_of_it() -> None:
+    requests(FIRST)
+    [later] = requests(LATER)
+    assert later.client_id is None
+    assert later.client_instance_id is None
+
+
+def test_a_request_that_says_it_is_somebody_else_keeps_its_own_name() -> None:
+    other = FIRST.replace(b"app", b"web")
+    _, second, third = requests(FIRST, other, LATER)
+    assert second.client_id == "web"
+    assert third.client_id == "app"
+
+
+@pytest.mark.parametrize("reserved", ["00" * 16, "00" * 15 + "01"])
+def test_a_reserved_id_is_none(reserved: str) -> None:
+    wrong = FIRST[:20] + bytes.fromhex(reserved) + FIRST[36:]
+    first, second = requests(wrong, FIRST)
+    assert first.client_instance_id is None
+    assert second.client_instance_id == INSTANCE
+
+
+def test_what_does_not_decode_introduces_nobody() -> None:
+    too_long = struct.pack(">i", len(FIRST) - 4 + 1) + FIRST[4:] + b"\0"
+    _, later = requests(too_long, LATER)
+    assert later.client_id is None
+    assert later.client_instance_id is None
+
+
+def test_it_is_encoded_as_by_hand_and_left_out_if_not_given() -> None:
+    known = api_layouts(71, 1)
+    assert known is not None
+    head = {"request_api_key": 71, "request_api_version": 1, "correlation_id": 1, "client_id": "app"}
+    assert encode(known.request_header, {**head, "client_instance_id": INSTANCE}) == FIRST[4:-1]
+    # As Kafka's RequestHeaderTest says: without the id, it is as long as version 2: 11 bytes if the name is empty.
+    assert len(encode(known.request_header, {**head, "client_id": ""})) == 11
+
+
+def test_released_versions_keep_their_header() -> None:
+    known = api_layouts(47, 0)
+    assert known is not None
+    assert known.request_header.tagged == ()

@@ -1,0 +1,51 @@
+"""Lines of Produce and Fetch responses have the offsets of their batches, so that readers can pair both ends."""
+
+from kproxy.trace.lines import RequestLine, ResponseLine, TopicEntry
+from tests.kproxy.stories import BEGIN, MS, told
+
+AT_MS = BEGIN // MS
+PRODUCED = '{"records": [{"records": [{"value": "v", "timestamp": %d}]}]}' % AT_MS  # noqa: UP031
+
+
+def entries(text: str, api: str) -> list[list[TopicEntry]]:
+    lines = told(text)
+    return [line.topics for line in lines if isinstance(line, ResponseLine) and line.api == api]
+
+
+def test_a_produce_response_has_the_offsets_that_the_broker_assigned() -> None:
+    parts = f'{{"index": 3, {PRODUCED[1:]}, {{"index": 1, {PRODUCED[1:]}'
+    lines = told(f"""
+        > Produce v9 {{"acks": -1, "topic_data": [{{"name": "a", "partition_data": [{parts}]}},
+          {{"name": "b", "partition_data": [{PRODUCED}]}}]}}
+        < {{"responses": [{{"name": "b", "partition_responses": [{{"base_offset": -1, "error_code": 7}}]}},
+          {{"name": "a", "partition_responses": [
+            {{"index": 1, "base_offset": 70}}, {{"index": 3, "base_offset": 5}}]}}]}}
+    """)
+    [asked] = [line for line in lines if isinstance(line, RequestLine)]
+    [answer] = [line for line in lines if isinstance(line, ResponseLine)]
+    assert [each.partitions for each in answer.topics] == [[3, 1], [0]]
+    assert [each.offsets for each in answer.topics] == [[5, 70], []]
+    assert [each.bytes for each in answer.topics] == [each.bytes for each in asked.topics]
+    assert [each.offsets for each in asked.topics] == [[], []]
+
+
+def test_topics_without_a_name_are_found_by_their_id() -> None:
+    topic = "q83vASNFZ4mrze8BI0VniQ"
+    [[entry]] = entries(f"""
+        > Produce v13 {{"acks": -1, "topic_data": [{{"topic_id": "{topic}", "partition_data": [{PRODUCED}]}}]}}
+        < {{"responses": [{{"topic_id": "{topic}", "partition_responses": [{{"base_offset": 12}}]}}]}}
+    """, "Produce")  # fmt: skip
+    assert entry.offsets == [12]
+
+
+def test_a_fetch_response_has_the_age_of_what_it_brings() -> None:
+    [[entry], [empty]] = entries(f"""
+        > Fetch v4 {{"topics": [{{"topic": "t", "partitions": [{{"partition": 2, "fetch_offset": 9}}]}}]}}
+        +2s
+        < {{"responses": [{{"topic": "t", "partitions": [{{"partition_index": 2, "high_watermark": 20, "records":
+          [{{"base_offset": 9, "records": [{{"value": "v", "timestamp": {AT_MS}}}]}}]}}]}}]}}
+        > Fetch v4 {{"topics": [{{"topic": "t", "partitions": [{{"partition": 2, "fetch_offset": 10}}]}}]}}
+        < {{"responses": [{{"topic": "t", "partitions": [{{"partition_index": 2, "high_watermark": 20}}]}}]}}
+    """, "Fetch")  # fmt: skip
+    assert (entry.offsets, entry.ages_ms, entry.append_time) == ([9], [2003], False)
+    assert (empty.offsets, empty.ages_ms) == ([], [])
