@@ -29,7 +29,9 @@ class GroupTopic(Protocol):
 
     topic: str | None
     topic_id: str | None
-    partitions: Sequence[int]
+
+    @property
+    def partitions(self) -> Sequence[int]: ...
 
 
 class GroupFrame(Protocol):
