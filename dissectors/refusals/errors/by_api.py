@@ -117,11 +117,11 @@ ERRORS: Final[JudgementsByApi] = {
         harm=Harm.DATA,
     ),
     # Fetch, ListOffsets
-    ("Fetch", Error.CORRUPT_MESSAGE): transient(
+    ("Fetch", Error.CORRUPT_MESSAGE): final(
         "the broker cannot read a batch: its log has a corrupt record",
         "check the broker's disk and log for the damaged segment; let it replicate from another broker, or move the "
         "consumer past the offset",
-        fields=("fetch_offset",), patience=1.5,
+        blame="broker", fields=("fetch_offset",), harm=Harm.DATA,
     ),
     ("Fetch", Error.KAFKA_STORAGE_ERROR): transient(
         "the broker cannot read the partition's log directory",
