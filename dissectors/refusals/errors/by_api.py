@@ -52,9 +52,6 @@ ERRORS: Final[JudgementsByApi] = {
             fields=("client_instance_id",),
         ),
     ),
-    ("DescribeTopicPartitions", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
-        "the topic does not exist", "create it, or correct its name in the client", harm=Harm.NONE
-    ),
     ("OffsetFetch", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
         "the coordinator does not know the topic; Kafka's returns this only to version 0",
         "check the topic's name in the client, and whether it was deleted; from version 1 on, the broker should return "
