@@ -18,7 +18,7 @@ from kproxy.control.protocol import LateResponse
 from kproxy.inspection.event_lines import excerpt
 from kproxy.outputs.findings import confidence_text, excerpt_bytes, sentence
 from kproxy.trace.formatting import RANK, duration, safe, size
-from kproxy.trace.lines import FindingEntry, FindingLine, ResponseLine
+from kproxy.trace.lines import FindingEntry, FindingLine, RepeatedFinding, ResponseLine
 from kproxy.tui.hex_view import HexView
 from kproxy.tui.styled_text import in_full, painted, shortened
 from kproxy.tui.tree import FieldTree
@@ -269,6 +269,8 @@ def _text_of(exchange: Exchange | None, request: FrameDetail | None, response: F
     found = [_with_bytes(each, detail) for detail in (response, request) if detail for each in detail.findings]
     for finding in sorted(found, key=lambda each: -RANK.get(each.severity, 0)):
         text.append_text(in_full(finding, width) if width else _short(finding))
+    for repeat in exchange.repeats:
+        text.append_text(_repeated(repeat, exchange.line.connection_id))
     if isinstance(exchange.event, FindingLine):
         event = exchange.event
         for name, text_of_field in (
@@ -325,6 +327,17 @@ def _short(finding: FindingEntry) -> Text:
     if finding.hint:
         text.append("  hint: ", "dim").append(f"{safe(finding.hint)}\n")
     return text
+
+
+def _repeated(repeat: RepeatedFinding, connection_id: str) -> Text:
+    """Return what a frame repeats, and where it was reported."""
+    where = f"connection {repeat.connection_id or connection_id}"
+    if repeat.offset is not None:
+        where = (
+            f"byte {repeat.offset} of the {f'{repeat.direction} stream' if repeat.direction else 'stream'} of {where}"
+        )
+    again = f"{repeat.code} again"
+    return painted([(again, repeat.severity), (f"  reported first at {where}; ! or view 6 has it", "dim")]).append("\n")
 
 
 def _with_bytes(finding: FindingEntry, detail: FrameDetail) -> FindingEntry:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from dissectors.connections.events import RESTARTED
 from dissectors.findings import Severity
-from kproxy.trace.lines import CloseLine, FindingLine, Line, OpenLine, ResponseLine, StallLine
+from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, OpenLine, ResponseLine, StallLine
 from kproxy.verdict.cause import Cause
 
 #: Limit of what is kept, so that a trace cannot fill the memory.
@@ -59,6 +60,9 @@ class Lasting:
         elif isinstance(line, StallLine):
             if line.until is not None and line.ts != self._cut_off_at:
                 self._end(self._groups.pop((line.group_id, line.connection_id, line.request_offset), ()))
+        elif isinstance(line, GapLine):
+            if not line.connection_id and line.reason.startswith(RESTARTED):  # who followed the groups has failed
+                self._end_groups()
         elif isinstance(line, OpenLine | CloseLine):
             causes = [each for causes in self._requests.pop(line.connection_id, {}).values() for each in causes]
             if isinstance(line, CloseLine) and line.how in _STILL_OPEN:
@@ -83,8 +87,12 @@ class Lasting:
             cause.lasting -= 1
         self._count -= len(causes)
 
-    def _end_all(self) -> None:
-        self._end(self._kept)
+    def _end_groups(self) -> None:
         for causes in self._groups.values():
             self._end(causes)
+        self._groups.clear()
+
+    def _end_all(self) -> None:
+        self._end(self._kept)
+        self._end_groups()
         self.close()

@@ -57,9 +57,6 @@ ERRORS: Final[JudgementsByApi] = {
             fields=("client_instance_id",),
         ),
     ),
-    ("DescribeTopicPartitions", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
-        "the topic does not exist", "create it, or correct its name in the client", harm=Harm.NONE
-    ),
     ("OffsetFetch", Error.UNKNOWN_TOPIC_OR_PARTITION): final(
         "the coordinator does not know the topic; Kafka's returns this only to version 0",
         "check the topic's name in the client, and whether it was deleted; from version 1 on, the broker should return "
@@ -122,11 +119,11 @@ ERRORS: Final[JudgementsByApi] = {
         harm=Harm.DATA,
     ),
     # Fetch, ListOffsets
-    ("Fetch", Error.CORRUPT_MESSAGE): transient(
+    ("Fetch", Error.CORRUPT_MESSAGE): final(
         "the broker cannot read a batch: its log has a corrupt record",
         "check the broker's disk and log for the damaged segment; let it replicate from another broker, or move the "
         "consumer past the offset",
-        fields=("fetch_offset",), patience=1.5,
+        blame="broker", fields=("fetch_offset",), harm=Harm.DATA,
     ),
     ("Fetch", Error.KAFKA_STORAGE_ERROR): transient(
         "the broker cannot read the partition's log directory",

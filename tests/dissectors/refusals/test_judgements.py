@@ -19,6 +19,7 @@ FINAL_ALTHOUGH_RETRIABLE = {
     Error.ELECTION_NOT_NEEDED,
     ("DeleteTopics", Error.UNKNOWN_TOPIC_OR_PARTITION),
     ("DeleteTopics", Error.UNKNOWN_TOPIC_ID),
+    ("Fetch", Error.CORRUPT_MESSAGE),  # the segment stays damaged until another broker leads
     *((api, error) for api, error in by_api.ERRORS if error == Error.UNKNOWN_TOPIC_OR_PARTITION and api != "Metadata"),
 }
 

@@ -187,3 +187,13 @@ def test_retries_after_different_errors_are_counted_apart() -> None:
     each = ['> FindCoordinator v2 {"key": "g"}', '< {"error_code": 15}', '> FindCoordinator v2 {"key": "g"}',
             '< {"error_code": 14}']  # fmt: skip
     assert messages(each * 20, "S050") == []
+
+
+@pytest.mark.parametrize(("error", "is_found"), [(0, True), (15, False)])
+def test_connections_that_a_client_opens_again_because_it_is_refused_are_no_habit(error: int, is_found: bool) -> None:
+    story = "rule C018:connections=3\n" + "".join(
+        f'open {n} client=10.0.0.9:5000{n}\n{n}> SyncGroup v3 {{"group_id": "g"}}\n{n}< {{"error_code": {error}}}\n'
+        f"{n} close by=client how=fin\n"
+        for n in range(1, 5)
+    )
+    assert bool(findings(story, "C018")) is is_found

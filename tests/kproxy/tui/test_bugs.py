@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from kproxy.tui.hex_view import HexView
 from tests.kproxy.browse.sessions import session_of_capture
+from tests.kproxy.captures_made import CAPTURES
 from tests.kproxy.test_bug_captures import BUGS, FOUND
 from tests.kproxy.tui.screens import press, running, segments, text
 
@@ -46,3 +47,14 @@ def marked(pilot: Pilot[None]) -> str:
 def test_no_bug_is_left_out() -> None:
     everything = {path.name.partition("--")[0] for path in BUGS.glob("*.pcap.gz")} - {"none"}
     assert {name.partition("--")[0] for name in EACH} == everything
+
+
+async def test_a_frame_that_repeats_a_finding_says_where_it_was_reported() -> None:
+    session = session_of_capture(CAPTURES / "metadata-v1-throttle-first.pcap.gz")
+    async with running(session, LARGE) as pilot:
+        await press(pilot, "G", "k")
+        shown = " ".join(text(pilot).split())
+        assert (
+            "L005 again reported first at byte 98 of the stream of connection metadata-v1-throttle-first.pcap.gz-0"
+            in shown
+        )

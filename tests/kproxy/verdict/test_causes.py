@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.trace.lines import FORMAT, CloseLine, FindingLine, OpenLine, RepeatedFinding, RepeatEntry, StallLine
+from dissectors.connections.events import BEHIND, RESTARTED
+from kproxy.trace.lines import (
+    FORMAT,
+    CloseLine,
+    FindingLine,
+    GapLine,
+    OpenLine,
+    RepeatedFinding,
+    RepeatEntry,
+    StallLine,
+)
 from kproxy.verdict import folding
 from kproxy.verdict import lasting as lasting_module
 from kproxy.verdict.as_json import cause_as_json
@@ -82,6 +92,14 @@ def test_what_lasts_when_the_observation_ends_does_so_in_the_verdict(how: str) -
     assert [cause.lasting for cause in collected(other, *ended, another_run).sorted_causes()] == [1, 1]
     over.ts = "2026-01-01T00:00:09.000000Z"
     assert [cause.lasting for cause in collected(other, *ended).sorted_causes()] == [0, 1]
+
+
+def test_nobody_follows_a_stall_after_a_restart_of_the_inspector() -> None:
+    found, _ = stall()
+    gap = GapLine(v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=f"{RESTARTED}: nothing")
+    behind = GapLine(v=FORMAT, ts=TS, connection_id="", direction="both", bytes=0, reason=BEHIND)
+    assert [cause.lasting for cause in collected(found, behind).verdict()] == [1]
+    assert [cause.lasting for cause in collected(found, gap).verdict()] == [0]
 
 
 def test_what_lasts_at_the_end_of_an_input_is_not_ended_by_another_one() -> None:
