@@ -11,10 +11,13 @@ from dissectors.trackers.versions import client_key
 
 MAX_SERVED = 20_000
 
-#: APIs that clients use before their actual work.
+#: APIs that clients use before their actual work, or beside it (telemetry).
 DISCOVERY_APIS = frozenset(
-    {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE}
-)
+    {
+        ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE,
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY,
+    }
+)  # fmt: skip
 
 #: Server, client id, API key and version.
 Kind: TypeAlias = tuple[str, str | None, int, int]

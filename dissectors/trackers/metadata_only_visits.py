@@ -18,7 +18,7 @@ from dissectors.trackers.versions import client_key
 MAX_CLIENTS = 10_000
 
 #: The number of such connections to remember for a client at a server.
-REMEMBERED = 10
+REMEMBERED = 100
 
 
 @tracker(

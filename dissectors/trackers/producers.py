@@ -42,12 +42,13 @@ class SequenceGap(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A Produce request and its outcome.
+    """A Produce request of the connection `sender`, and its outcome.
 
     `departs`: the response is not in the layout of its version, so the client cannot decode it.
     """
 
     at: int
+    sender: str = ""
     answered: bool = False
     departs: bool = False
     refused: dict[TopicPartition, int] = field(default_factory=dict)
@@ -138,9 +139,13 @@ class Producers:
         return None
 
     def accepted_since(self, server: str, place: TopicPartition, attempt: Attempt) -> int:
-        """The number of other batches without a producer id that were sent to a partition after one, and accepted."""
+        """The number of batches without a producer id that its connection sent after this one, and were accepted."""
         return sum(
-            each.at > attempt.at and each.answered and not each.departs and place not in each.refused
+            each.at > attempt.at
+            and each.sender == attempt.sender
+            and each.answered
+            and not each.departs
+            and place not in each.refused
             for (at_server, of, _, _), each in self._plain.items()
             if of == place and at_server == server
         )
@@ -150,7 +155,7 @@ class Producers:
         if message.api != "Produce":
             connection.run.state(OpenTransactions).observe(event, connection)
             return
-        event.attempt = attempt = Attempt(event.at)
+        event.attempt = attempt = Attempt(event.at, connection.connection_id)
         server = connection.server
         for i, topic in enumerate(topic_records(message)):
             name = topic.key

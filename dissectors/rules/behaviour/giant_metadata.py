@@ -9,14 +9,15 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.rules import rule
+from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-GIANT = 1 << 20
-
-#: Reported after this many responses within this time (ns). Clients refresh every five or ten minutes anyway.
-TIMES = 3
-WITHIN = 1800 * 1_000_000_000
+GIANT = Limit("bytes", 1 << 20, "bytes", "Metadata responses about all topics have at least so many bytes")
+TIMES = Limit("responses", 3, "responses", "so many of them to a client")
+#: Clients refresh every five or ten minutes anyway.
+WITHIN = Limit("within", 1800, "s", "within this time")
 
 MAX_CLIENTS = 1_000
 
@@ -34,7 +35,19 @@ class _GiantResponses:
     by_client: BoundedDict[tuple[str, str | None], _Responses] = field(default_factory=lambda: BoundedDict(MAX_CLIENTS))
 
 
-@rule("S010", severity=Severity.WARNING, events=(ResponseReceived,), apis=("Metadata",), since="0.1", blame="client")
+@rule(
+    "S010",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    apis=("Metadata",),
+    limits=(
+        GIANT,
+        TIMES,
+        WITHIN,
+    ),
+    since="0.1",
+    blame="client",
+)
 def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client does not repeatedly fetch Metadata of all topics if that exceeds 1 MB each time.
 
@@ -75,7 +88,12 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     https://github.com/IBM/sarama/issues/274
     """
     message = event.message
-    if event.size < GIANT or message is None or event.request is None or event.request_body is None:
+    if (
+        event.size < connection.run.limit(GIANT)
+        or message is None
+        or event.request is None
+        or event.request_body is None
+    ):
         return
     requested = event.request_body.get("topics")
     if requested is not None and (
@@ -86,10 +104,10 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     responses = connection.run.state(_GiantResponses).by_client.touch(
         (host_of(connection.client), client_id), lambda: _Responses(event.at)
     )
-    if event.at - responses.since > WITHIN:
+    if event.at - responses.since > connection.run.limit(WITHIN) * SECOND:
         responses.since, responses.count = event.at, 0
     responses.count += 1
-    if responses.count >= TIMES:
+    if responses.count >= connection.run.limit(TIMES):
         yield Problem(
             f"client {client_id!r} requested Metadata of all {len(message.body['topics'])} topics {responses.count} "
             f"times in {(event.at - responses.since) / 1e9:.0f} s, which is {event.size / 1e6:.1f} MB each time",

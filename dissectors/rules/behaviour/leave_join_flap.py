@@ -8,13 +8,14 @@ from dissectors.bounded import BoundedDict
 from dissectors.connections.addresses import host_of
 from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.trackers.members import Members
 from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-_THRESHOLD = 5
-_MAX_PAUSE = 60 * SECOND
+FLAPS = Limit("times", 5, "times", "a client leaves its group and rejoins it so often in a row", 2)
+PAUSE = Limit("pause", 60, "s", "each time within this time")
 _MAX_MEMBERSHIP = 600 * SECOND
 _MAX_CLIENTS = 10_000
 
@@ -32,6 +33,10 @@ class _DepartedClients:
     events=(RequestReceived, ResponseReceived),
     apis=("LeaveGroup", "JoinGroup"),
     needs=(Members,),
+    limits=(
+        FLAPS,
+        PAUSE,
+    ),
     since="0.1",
     blame="client",
 )
@@ -100,10 +105,10 @@ def leave_join_flap(event: RequestReceived | ResponseReceived, connection: Conne
     if joined is None or joined.joined_at != event.at:  # an existing member rejoined
         return
     at, flaps = clients.pop((joined.group, *client), (0, 0))
-    if event.at - at > _MAX_PAUSE:
+    if event.at - at > connection.run.limit(PAUSE) * SECOND:
         return
     joined.flaps = flaps + 1
-    if joined.flaps >= _THRESHOLD:
+    if joined.flaps >= connection.run.limit(FLAPS):
         yield Problem(
             f"client {connection.client_id!r} at {client[0]} left group {joined.group!r} and rejoined it "
             f"{joined.flaps} times in a row: the group rebalances each time",

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.trackers.granted_generations import GrantedGenerations
 from dissectors.trackers.groups import MAX_GROUPS, MisledGroups
+from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 
-#: Reported for this many generations within this time (ns). A rolling restart of ten members stays below.
-GENERATIONS = 20
-WITHIN = 60 * 1_000_000_000
+#: A rolling restart of ten members stays below.
+GENERATIONS = Limit("generations", 20, "generations", "a group goes through so many", 2)
+WITHIN = Limit("within", 60, "s", "within this time")
 
 
 class _Generations:
@@ -35,6 +37,10 @@ class _Generations:
     events=(ResponseReceived,),
     apis=("JoinGroup", "SyncGroup"),
     needs=(GrantedGenerations, MisledGroups),
+    limits=(
+        GENERATIONS,
+        WITHIN,
+    ),
     since="0.1",
     blame="client",
 )
@@ -95,11 +101,11 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
         return
     baselines = generations.baselines
     first, since = baselines.get(group, (generation, event.at))
-    if generation < first or event.at - since > WITHIN:
+    if generation < first or event.at - since > connection.run.limit(WITHIN) * SECOND:
         first, since = generation, event.at
         generations.assigned.pop(group, None)
     baselines[group] = (first, since)
-    if generation - first >= GENERATIONS:
+    if generation - first >= connection.run.limit(GENERATIONS):
         baselines[group] = (generation, event.at)
         if generations.assigned.pop(group, None) is False:
             return  # not a member that leaves, but members that get no assignment

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import LONG_POLLS, duration
 from dissectors.trackers.in_flight import describe
+from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: How long a request may wait behind another (ns).
-MAX_WAIT = 1_000_000_000
+MAX_WAIT = Limit("wait", 1, "s", "a request waits so long behind a Fetch, JoinGroup or SyncGroup", 0.1)
 
 
 @dataclass(slots=True)
@@ -26,7 +27,15 @@ class _Blocking:
     api: str = ""
 
 
-@rule("C011", severity=Severity.WARNING, events=(ResponseReceived,), only=FrameFlags.SLOW, since="0.1", blame="client")
+@rule(
+    "C011",
+    severity=Severity.WARNING,
+    events=(ResponseReceived,),
+    only=FrameFlags.SLOW,
+    limits=(MAX_WAIT,),
+    since="0.1",
+    blame="client",
+)
 def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that no request waits 1 s or more behind a Fetch, JoinGroup or SyncGroup on its connection.
 
@@ -69,7 +78,11 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     https://github.com/dpkp/kafka-python/issues/1748
     """
     request, message = event.request, event.message
-    if request is None or message is None or (event.at - request.at < MAX_WAIT and message.api not in LONG_POLLS):
+    if (
+        request is None
+        or message is None
+        or (event.at - request.at < connection.run.limit(MAX_WAIT) * SECOND and message.api not in LONG_POLLS)
+    ):
         return
     if message.api in LONG_POLLS:
         blocking = connection.state(_Blocking)
@@ -77,7 +90,7 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     else:
         blocking = connection.state(_Blocking)
         waited = blocking.at - request.at
-        if blocking.requested_at <= request.at and waited >= MAX_WAIT:
+        if blocking.requested_at <= request.at and waited >= connection.run.limit(MAX_WAIT) * SECOND:
             yield Problem(
                 f"{describe(request)} waited {duration(waited)} behind a {blocking.api}, which may block on the server",
                 hint="use a separate connection for blocking requests (Fetch, JoinGroup, SyncGroup), or a shorter wait",

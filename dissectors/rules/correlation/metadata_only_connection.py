@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.trackers.answered_apis import AnsweredApis
 from dissectors.trackers.metadata_only_visits import MetadataOnlyVisits
@@ -13,8 +14,8 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
 
-#: Reported after this many consecutive connections, over at least this time (ns).
-THRESHOLD, MIN_DURATION = 5, 30 * SECOND
+CONNECTIONS = Limit("connections", 5, "connections", "so many in a row of a client only look up brokers", 2)
+OVER = Limit("over", 30, "s", "over at least this time")
 
 
 @rule(
@@ -22,6 +23,10 @@ THRESHOLD, MIN_DURATION = 5, 30 * SECOND
     severity=Severity.INFO,
     events=(ConnectionEnded,),
     needs=(AnsweredApis, MetadataOnlyVisits),
+    limits=(
+        CONNECTIONS,
+        OVER,
+    ),
     since="0.1",
 )
 def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
@@ -98,11 +103,12 @@ def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState
     ## Sources
     https://kafka.apache.org/documentation/#brokerconfigs_advertised.listeners
     """
-    visits = connection.run.state(MetadataOnlyVisits).row
-    if len(visits) < THRESHOLD or event.at - visits[0] < MIN_DURATION:
+    run = connection.run
+    visits = run.state(MetadataOnlyVisits).row
+    if len(visits) < run.limit(CONNECTIONS) or event.at - visits[0] < run.limit(OVER) * SECOND:
         return
     client = client_key(connection)
-    if connection.run.state(AnsweredApis).last_work_at(client):
+    if run.state(AnsweredApis).last_work_at(client):
         return
     host, client_id = client
     yield Problem(

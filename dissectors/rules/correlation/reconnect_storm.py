@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import ConnectionEnded
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.rules.refusals.refused_repeatedly import is_refused
 from dissectors.trackers.allowed_waits import duration
@@ -14,11 +15,18 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.versions import client_key
 
-#: Reported after this many consecutive connections within this time (ns).
-THRESHOLD, MAX_DURATION = REMEMBERED, 30 * SECOND
+CONNECTIONS = Limit("connections", 10, "connections", "so many in a row of a client only look up brokers", 2)
+WITHIN = Limit("within", 30, "s", "within this time")
 
 
-@rule("C017", severity=Severity.WARNING, events=(ConnectionEnded,), needs=(MetadataOnlyVisits,), since="0.1")
+@rule(
+    "C017",
+    severity=Severity.WARNING,
+    events=(ConnectionEnded,),
+    needs=(MetadataOnlyVisits,),
+    limits=(CONNECTIONS, WITHIN),
+    since="0.1",
+)
 def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a client does not open connection after connection without doing any work.
 
@@ -131,12 +139,15 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     https://github.com/confluentinc/librdkafka/issues/5088
     """
     visits = connection.run.state(MetadataOnlyVisits).row
-    if len(visits) < THRESHOLD or event.at - visits[0] > MAX_DURATION or is_refused(connection):
+    count = min(int(connection.run.limit(CONNECTIONS)), REMEMBERED)
+    if len(visits) < count or event.at - visits[-count] > connection.run.limit(WITHIN) * SECOND:
+        return
+    if is_refused(connection):
         return  # librdkafka connects again after each refusal of a coordinator
     host, client_id = client_key(connection)
     yield Problem(
-        f"client {client_id!r} at {host} opened and closed {len(visits)} connections to {connection.server} within"
-        f" {duration(event.at - visits[0])} but only looked up brokers on them",
+        f"client {client_id!r} at {host} opened and closed {count} connections to {connection.server} within"
+        f" {duration(event.at - visits[-count])} but only looked up brokers on them",
         hint="check how the client handles the last response on them, and whether it can reach the addresses that"
         " Metadata advertises",
         cause=f"{host} {client_id}",

@@ -6,17 +6,19 @@ from collections.abc import Iterator
 
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import allowed_ms, duration
 from dissectors.trackers.in_flight import InFlight, describe
 from dissectors.trackers.rebalance_timeouts import RebalanceTimeouts
+from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
 _MS = 1_000_000
 
-#: How long the server may work on a request (ns), not counting the waits that the protocol defines.
-MAX_DURATION = 5000 * _MS
+#: The waits that the protocol defines are not counted. Responses after less than a second are not examined.
+MAX_DURATION = Limit("duration", 5, "s", "the server works on a request for longer than this", 1)
 
 #: How much later than max_wait_ms the response to a fetch may come (ns) before that is info.
 MAX_DELAY = 1500 * _MS
@@ -28,6 +30,7 @@ MAX_DELAY = 1500 * _MS
     events=(ResponseReceived,),
     only=FrameFlags.SLOW,
     needs=(InFlight, RebalanceTimeouts),
+    limits=(MAX_DURATION,),
     since="0.1",
     blame="broker",
 )
@@ -77,7 +80,8 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-219+-+Improve+quota+communication
     """
     request, message = event.request, event.message
-    if request is None or message is None or event.at - request.at <= MAX_DURATION:
+    most = connection.run.limit(MAX_DURATION) * SECOND
+    if request is None or message is None or event.at - request.at <= most:
         return
     flight = connection.state(InFlight)
     if not flight.awaited:
@@ -87,11 +91,11 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     took = event.at - flight.started_at
     over = took - (allowed + throttled) * _MS
     is_late = over > MAX_DELAY and message.api in ("Fetch", "ShareFetch")
-    if over > MAX_DURATION or is_late:
+    if over > most or is_late:
         allowance = f", of which the request allows {duration(allowed * _MS)}" if allowed else ""
         yield Problem(
             f"the response to {describe(request)} took {duration(took)}{allowance}",
             hint="check the broker's load (request queue, disk, garbage collection) and the network to it",
-            severity=None if over > MAX_DURATION else Severity.INFO,
-            cause=str(message.version) if over > MAX_DURATION else f"{message.version} late",
+            severity=None if over > most else Severity.INFO,
+            cause=str(message.version) if over > most else f"{message.version} late",
         )

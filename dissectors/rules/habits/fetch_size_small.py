@@ -9,6 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
 from dissectors.messages.message import Message
 from dissectors.messages.topic_records import topic_records
+from dissectors.records import outline
 from dissectors.rules import rule
 from dissectors.rules.helpers.clients import named
 from dissectors.trackers.allowed_waits import duration
@@ -117,7 +118,7 @@ def _fullness(message: Message, most: int) -> tuple[int, bool]:
         for records in topic.partitions:
             if records.data and records.batch is not None:
                 size += len(records.data)
-                end = records.batch.base_offset + records.batch.last_offset_delta + 1
-                more = records.row.get("high_watermark", -1) > end
+                end = outline(records.data, records.batch).next_offset
+                more = end is not None and records.row.get("high_watermark", -1) > end
                 is_full = is_full or (more and 2 * len(records.data) >= most)
     return size, is_full

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import ResponseReceived
+from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.embedded.consumer import subscription
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
@@ -124,13 +124,13 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
 @rule(
     "H018",
     severity=Severity.INFO,
-    events=(ResponseReceived,),
+    events=(RequestReceived, ResponseReceived),
     apis=("JoinGroup",),
     limits=(ASSIGNORS,),
     since="0.1",
     blame="client",
 )
-def assignors_differ(event: ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
+def assignors_differ(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Reports consumer groups whose members have different assignors for several generations.
 
     ## Why it matters
@@ -168,12 +168,15 @@ def assignors_differ(event: ResponseReceived, connection: ConnectionState) -> It
     ## Sources
     https://kafka.apache.org/documentation/#consumerconfigs_partition.assignment.strategy
     """
-    message, asked, run = event.message, event.request_body, connection.run
+    message, run = event.message, connection.run
+    known = run.state(_Assignors)
+    if isinstance(event, RequestReceived):
+        _remember(event.message.body, event.message.body, known)
+        return
+    asked = event.request_body
     if message is None or asked is None or message.body.get("error_code"):
         return
-    name, known = asked.get("group_id") or "", run.state(_Assignors)
-    names = tuple(each.get("name") or "" for each in asked.get("protocols") or ())
-    known[name, message.body.get("member_id") or ""] = names
+    _remember(asked, message.body, known)  # a new member gets its id with the response
     found = _led(event)
     if found is None:
         return
@@ -191,6 +194,11 @@ def assignors_differ(event: ResponseReceived, connection: ConnectionState) -> It
             hint="set the same partition.assignment.strategy in all members, in the same order",
             cause=group,
         )
+
+
+def _remember(asked: dict[str, Any], member: dict[str, Any], known: _Assignors) -> None:
+    names = tuple(each.get("name") or "" for each in asked.get("protocols") or ())
+    known[asked.get("group_id") or "", member.get("member_id") or ""] = names
 
 
 def _led(event: ResponseReceived) -> tuple[str, int, list[dict[str, Any]]] | None:

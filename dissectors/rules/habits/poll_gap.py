@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dissectors.bounded import BoundedDict
-from dissectors.connections.events import RequestReceived
+from dissectors.connections.events import RequestReceived, ResponseReceived
 from dissectors.findings import Problem, Severity
 from dissectors.limits import Limit
+from dissectors.messages.topic_records import topic_records
+from dissectors.records import outline
 from dissectors.rules import rule
 from dissectors.rules.helpers.clients import named
 from dissectors.trackers.allowed_waits import duration
@@ -19,17 +21,22 @@ from dissectors.trackers.versions import client_key
 
 SHARE = Limit("share", 80, "%", "a consumer sends no fetch for this share of its max.poll.interval.ms")
 GAPS = Limit("gaps", 2, "times", "so many times in a row")
+RECORDS = Limit("records", 500, "records", "each after responses with at most so many records: those of one poll")
 
 _MOST_CLIENTS = 10_000
 _MS = 1_000_000
 
 
 class _Consumer:
-    """A client's group, its max.poll.interval.ms (ns), and its long gaps in a row."""
+    """A client's group, its max.poll.interval.ms (ns), and its long gaps in a row.
+
+    `records` are those that it got since it last sent a fetch, None while nobody counts them: before its first gap.
+    """
 
     def __init__(self, group: str, interval: int) -> None:
         self.group, self.interval = group, interval
         self.gaps = 0
+        self.records: int | None = None
 
 
 class _Consumers(BoundedDict[tuple[str, str | None], _Consumer]):
@@ -45,13 +52,16 @@ class _Consumers(BoundedDict[tuple[str, str | None], _Consumer]):
     events=(RequestReceived,),
     apis=("Fetch",),
     only=FrameFlags.IRREGULAR,
-    also=(Trigger((RequestReceived,), ("JoinGroup",)),),
+    also=(
+        Trigger((RequestReceived,), ("JoinGroup",)),
+        Trigger((ResponseReceived,), ("Fetch",), only=FrameFlags.SUBSCRIBED),  # once there was a gap
+    ),
     needs=(ConnectionsByClient, Fetches),
-    limits=(SHARE, GAPS),
+    limits=(SHARE, GAPS, RECORDS),
     since="0.1",
     blame="client",
 )
-def poll_gap(event: RequestReceived, connection: ConnectionState) -> Iterator[Problem]:
+def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionState) -> Iterator[Problem]:
     """Checks that a consumer polls well before `max.poll.interval.ms` is over.
 
     ## Why it matters
@@ -61,8 +71,9 @@ def poll_gap(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     ## Usual cause
     Slow work on the records of a poll, such as a call for each of 500 records.
 
-    kproxy sees fetches, not polls: Java clients send fetches only while they poll, librdkafka also meanwhile, so that
-    only `max.poll.interval.ms` itself shows there. A consumer that pauses its partitions sends none, either.
+    kproxy sees fetches, not polls: Java clients send fetches only while they poll, librdkafka also meanwhile. A
+    response with many records is enough for several polls (`max.poll.records` is 500 by default), so only gaps after
+    smaller ones count.
 
     ## Example
     ```story
@@ -74,6 +85,10 @@ def poll_gap(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
       "records": [{"base_offset": 1, "records": [{"value": "v"}]}]}]}]}
     +52s
     > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 2}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 3,
+      "records": [{"base_offset": 2, "records": [{"value": "v"}]}]}]}]}
+    +52s
+    > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 3}]}]}
     ```
 
     ## Looks alike
@@ -98,6 +113,10 @@ def poll_gap(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     """
     run, client = connection.run, client_key(connection)
     consumers = run.state(_Consumers)
+    if isinstance(event, ResponseReceived):
+        if (reader := consumers.get(client)) is not None and reader.records is not None:
+            reader.records += _records(event)
+        return
     if event.message.api == "JoinGroup":
         body = event.message.body
         interval = body.get("rebalance_timeout_ms", 0) * _MS
@@ -110,11 +129,19 @@ def poll_gap(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
     others = run.state(ConnectionsByClient).others(connection)
     last = max((each.state(Fetches).answered_at for each in (connection, *others)), default=0)
     gap, interval = event.at - last, known_consumer.interval
-    if not last or gap * 100 < interval * run.limit(SHARE):
+    is_long = last > 0 and gap * 100 >= interval * run.limit(SHARE)
+    records = known_consumer.records
+    if records is not None:
+        known_consumer.records = 0
+    if not is_long:
         if gap > interval // 10:
             known_consumer.gaps = 0
         return
-    if gap >= interval:
+    if records is None:
+        known_consumer.records = 0
+        run.subscribe("H013", api="Fetch")
+        return
+    if gap >= interval or records > run.limit(RECORDS):
         return
     known_consumer.gaps += 1
     if known_consumer.gaps >= run.limit(GAPS):
@@ -125,3 +152,15 @@ def poll_gap(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
             hint="process fewer records per poll (max.poll.records) or faster, or raise max.poll.interval.ms",
             cause=known_consumer.group,
         )
+
+
+def _records(event: ResponseReceived) -> int:
+    """The number of records in a response."""
+    if event.message is None:
+        return 0
+    return sum(
+        outline(records.data, records.batch).records
+        for topic in topic_records(event.message)
+        for records in topic.partitions
+        if records.data
+    )

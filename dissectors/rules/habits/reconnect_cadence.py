@@ -34,11 +34,15 @@ _HINTS = {
 
 @dataclass(slots=True)
 class _Lives:
-    """Connections in a row that the same side ended: the shortest and longest time (ns) that they existed."""
+    """Connections in a row that the same side ended: the shortest and longest time (ns) that they existed.
+
+    `ended_at` is when the last of them ended: those that were open at the same time are not in a row.
+    """
 
     by: str
     shortest: int
     longest: int
+    ended_at: int = 0
     count: int = 0
 
 
@@ -143,11 +147,13 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
         return
     clients, key = run.state(_Clients), (*client_key(connection), connection.server)
     row = clients.touch(key, lambda: _Lives(event.by or "", life, life))
+    if connection.opened_at < row.ended_at:
+        return
     shortest, longest = min(row.shortest, life), max(row.longest, life)
     if row.by != event.by or (longest - shortest) * 100 > longest * run.limit(DIFFERENCE):
-        clients[key] = _Lives(event.by, life, life, 1)
+        clients[key] = _Lives(event.by, life, life, event.at, 1)
         return
-    row.shortest, row.longest = shortest, longest
+    row.shortest, row.longest, row.ended_at = shortest, longest, event.at
     row.count += 1
     if row.count >= run.limit(CONNECTIONS):
         del clients[key]

@@ -24,9 +24,13 @@ FLUSH_RATE = Limit(
 #: What a linger time should collect, and the default of Kafka 4.0.
 _COLLECTED, _LINGER_MS = 5, 5
 
-#: A producer that awaits each response sends almost all requests when it awaits none, and soon after the last response:
-#: half of the time or more it waits, or the mean time until it sends again is less than this (ns).
-_ALONE, _BUSY, _SOON = 0.9, 0.5, 1_000_000
+#: A producer that awaits each response sends almost all requests when it awaits none.
+_ALONE = 0.9
+#: It surely flushes if it waits for half of the time or more, or if the mean time until it sends again is at most the
+#: first one (ns); and probably up to the second one: without a flush, a record waits for the linger time.
+_BUSY, _AT_ONCE, _AFTER_LINGER = 0.5, 1_000_000, 7_000_000
+
+_FLUSH = "do not flush or wait for the result after each record: send several, then wait once"
 
 #: Frames that arrive together have the same time.
 _SHORTEST = 1_000_000
@@ -103,18 +107,18 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
         return
     ns = max(window.ns, _SHORTEST)
     rate = window.requests * SECOND / ns / window.places
-    is_soon = window.idle_ns <= max((1 - _BUSY) * ns, _SOON * window.requests)
-    waits = window.alone >= _ALONE * (window.singles - 1) and is_soon
-    if rate < connection.run.limit(FLUSH_RATE if waits else RATE):
+    waits = window.alone >= _ALONE * (window.singles - 1)
+    flushes = waits and window.idle_ns <= max((1 - _BUSY) * ns, _AT_ONCE * window.requests)
+    is_soon = waits and (flushes or window.idle_ns <= _AFTER_LINGER * window.requests)
+    if rate < connection.run.limit(FLUSH_RATE if is_soon else RATE):
         return
     places = f"to {window.places} partition{'s' if window.places > 1 else ''}"
     linger = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
+    collect = f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more"
     how = ", each sent only after the response to the one before" if waits else ""
     yield Problem(
         f"{named(connection)} sent {window.singles} of {window.requests} Produce requests within {duration(ns)} with"
         f" one record each, {places}{how}",
-        hint="do not flush or wait for the result after each record: send several, then wait once"
-        if waits
-        else f"let the producer collect records: linger.ms={linger} would collect {_COLLECTED} or more",
+        hint=_FLUSH if flushes else f"{_FLUSH}; if it does not, {collect}" if waits else collect,
         cause="flush" if waits else "linger",
     )

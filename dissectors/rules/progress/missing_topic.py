@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict
 from dissectors.connections.events import ResponseReceived
 from dissectors.findings import Problem, Severity
+from dissectors.limits import Limit
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
 from dissectors.schemas.codes import Error
 from dissectors.trackers.allowed_waits import duration
+from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.trackers.versions import client_key, client_text
 
-#: Reported after this many responses over this time (ns): a topic that is being created takes a moment.
-THRESHOLD = 5
-MIN_DURATION = 5_000_000_000
+RESPONSES = Limit("responses", 5, "responses", "a client gets so many that a topic does not exist")
+#: A topic that is being created takes a moment.
+OVER = Limit("over", 5, "s", "over at least this time", 0)
 
 #: Responses are counted together if they are at most this far apart (ns).
 _MAX_GAP = 30_000_000_000
@@ -51,6 +53,10 @@ class _MissingTopics(BoundedDict[tuple[tuple[str, str | None], str], _Missing]):
     events=(ResponseReceived,),
     apis=("Metadata",),
     only=FrameFlags.REFUSED,
+    limits=(
+        RESPONSES,
+        OVER,
+    ),
     since="0.1",
     blame="client",
 )
@@ -106,7 +112,8 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
     message = event.message
     if message is None or message.diagnosis is not None or event.request is None:
         return
-    missing = connection.run.state(_MissingTopics)
+    run = connection.run
+    missing = run.state(_MissingTopics)
     for index, topic in enumerate(message.body.get("topics") or ()):
         name = (topic.get("name") or "")[:MAX_NAME_LENGTH]
         if topic.get("error_code") != _UNKNOWN_TOPIC or not name:
@@ -116,7 +123,7 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
             known = missing[key] = _Missing(event.at, event.at)
         known.times, known.last = known.times + 1, event.at
         lasting = known.last - known.since
-        if known.times < THRESHOLD or lasting < MIN_DURATION:
+        if known.times < run.limit(RESPONSES) or lasting < run.limit(OVER) * SECOND:
             continue
         yield Problem(
             f"topic {name!r} does not exist: Metadata answered {client_text(connection)} so {known.times} times within "

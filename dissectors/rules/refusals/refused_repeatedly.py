@@ -9,6 +9,7 @@ from typing import NamedTuple
 from dissectors.bounded import BoundedDict
 from dissectors.connections.events import DeadlinePassed, ResponseReceived
 from dissectors.findings import ConcernedRequest, Problem, Severity
+from dissectors.limits import Limit
 from dissectors.messages.locate import locate
 from dissectors.refusals import Nature
 from dissectors.rules import rule
@@ -30,8 +31,8 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.triggers import FrameFlags
 
-#: Refusals in a row for one target, or of all requests of the API if each has another target.
-_IN_A_ROW = 3
+IN_A_ROW = Limit("refusals", 3, "refusals", "a client gets so many in a row for a partition, group or topic", 2)
+#: Refusals of all requests of the API, if each has another target.
 _OF_ALL = 5
 #: Two refusals that took this long each (ns) are as many as others.
 _SLOW = 5 * SECOND
@@ -40,8 +41,7 @@ _GAP = 30 * SECOND
 _GAP_OF_FETCH = 5 * SECOND
 #: The next attempt may come this much later (ns), and is counted then.
 _GRACE = SECOND
-#: A refusal that lasts this long (ns) is an error.
-_LASTING = 15 * SECOND
+LASTING = Limit("lasting", 15, "s", "they are an error if they last so long, before that a warning")
 #: The rule observes successes of an API until there was no refusal for this long (ns).
 _OBSERVED = 60 * SECOND
 
@@ -109,6 +109,7 @@ class _Streaks:
     severity=Severity.WARNING,
     events=(ResponseReceived, DeadlinePassed),
     only=FrameFlags.REFUSED,
+    limits=(IN_A_ROW, LASTING),
     since="0.1",
 )
 def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: ConnectionState) -> Iterator[Problem]:
@@ -180,10 +181,10 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
             if streak is None and len(errors) >= _MOST_ERRORS:
                 continue
             streak = errors[code] = _Streak(event.at, event.at, requests=1)
-        lasting, due = _count(streak, refused, event)
+        lasting, due = _count(streak, refused, event, int(connection.run.limit(IN_A_ROW)))
         if not lasting or has_owner_spoken(lasting[0], connection, since=streak.first):
             continue
-        severity = _severity(streak, lasting[0], event.at)
+        severity = _severity(streak, lasting[0], event.at, connection)
         problem = _problem(event, streak, lasting, severity, connection)
         if due <= event.at:
             connection.met("E002", (key, code))
@@ -247,7 +248,9 @@ def _note_success(
         del streaks.of[key]
 
 
-def _count(streak: _Streak, refused: list[ReturnedError], event: ResponseReceived) -> tuple[list[ReturnedError], int]:
+def _count(
+    streak: _Streak, refused: list[ReturnedError], event: ResponseReceived, in_a_row: int
+) -> tuple[list[ReturnedError], int]:
     """Count a response in a streak; the refusals that are reported, and when (ns): now, or unless they end before.
 
     A client that waits longer and longer between its attempts may have none at that time.
@@ -267,7 +270,7 @@ def _count(streak: _Streak, refused: list[ReturnedError], event: ResponseReceive
             target.first, target.times = event.at, 0
         target.last = event.at
         target.times += 1
-        needed = 2 if event.at - event.request.at >= _SLOW else _IN_A_ROW
+        needed = 2 if event.at - event.request.at >= _SLOW else in_a_row
         first = streak.first if streak.is_total else target.first
         if streak.is_total or target.times >= needed:
             lasting.append((first + most, each))
@@ -280,9 +283,9 @@ def _gap(api: str) -> int:
     return _GAP_OF_FETCH if api in ("Fetch", "ShareFetch") else _GAP
 
 
-def _severity(streak: _Streak, refusal: ReturnedError, at: int) -> Severity:
+def _severity(streak: _Streak, refusal: ReturnedError, at: int, connection: ConnectionState) -> Severity:
     is_transient = refusal.judgement.nature is Nature.TRANSIENT
-    if is_transient and at - streak.first >= _LASTING:
+    if is_transient and at - streak.first >= connection.run.limit(LASTING) * SECOND:
         return Severity.ERROR
     if streak.severity is not None:
         return streak.severity

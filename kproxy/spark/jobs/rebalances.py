@@ -43,9 +43,9 @@ def rebalances(lines: DataFrame) -> DataFrame:
     """
     events = group_events(lines).where(F.col("own"))
     found = _generations(events).unionByName(_epochs(events))
-    until = Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-(WITHIN // 1000), 0)
+    until = Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
     a_minute = F.col("generation") - F.min("generation").over(until)
-    rows = found.withColumn("a_minute", a_minute).withColumn("storm", F.col("a_minute") >= GENERATIONS)
+    rows = found.withColumn("a_minute", a_minute).withColumn("storm", F.col("a_minute") >= GENERATIONS.default)
     return (
         rows.withColumn("most", F.max("a_minute").over(Window.partitionBy("group_id")))
         .orderBy(F.desc("most"), "group_id", "since_us", "generation")

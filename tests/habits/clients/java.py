@@ -1,0 +1,42 @@
+"""Java: `Habits.java` plays the variants in one JVM."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.habits.table import BAD, FIXED, HABITS, JAVA, client_id
+from tests.peers.kafka import RELEASES, class_path
+from tests.peers.processes import dies_with_us
+from tests.peers.toolchains import absent, cache
+
+_SOURCE = Path(__file__).with_name("Habits.java")
+_SECONDS = 150
+#: Variants that run at the same time: most of them wait.
+AT_ONCE = 8
+
+
+def missing() -> str | None:
+    """Why it cannot run here, or None."""
+    return absent("java", "javac", "mvn")
+
+
+def start(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> subprocess.Popen[str]:
+    """Begin to play both variants of each habit, so many at the same time."""
+    built, path = cache() / "habits-java", class_path(RELEASES[0])
+    compile_ = ["javac", "-nowarn", "-Xlint:none", "-cp", path, "-d", str(built), str(_SOURCE)]
+    subprocess.run(compile_, check=True, timeout=120)
+    names = [client_id(habit, which, JAVA) for habit in habits if JAVA in HABITS[habit].clients
+             for which in (BAD, FIXED)]  # fmt: skip
+    command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m",
+               "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", f"{built}:{path}", "Habits", bootstrap,
+               str(at_once), *names]  # fmt: skip
+    return subprocess.Popen(
+        dies_with_us(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def finish(playing: subprocess.Popen[str]) -> None:
+    """Wait until all have been played."""
+    printed, _ = playing.communicate(timeout=_SECONDS)
+    assert playing.returncode == 0, printed

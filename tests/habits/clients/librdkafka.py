@@ -1,0 +1,432 @@
+"""The bad and the fixed variant of each habit, with librdkafka."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.habits.clients.java import AT_ONCE
+from tests.habits.table import BAD, FIXED, HABITS, LIBRDKAFKA, client_id
+
+kafka = pytest.importorskip("confluent_kafka")
+admin = pytest.importorskip("confluent_kafka.admin")
+
+SECONDS = 30
+RECORDS = 250
+TEXT = json.dumps([{"customer": number, "status": "delivered"} for number in range(200)]).encode()
+LINGER = {"linger.ms": 50}
+SAFE = {"enable.idempotence": True}
+EARLIEST = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+#: What the clients write and read: topics and their partitions.
+TOPICS = {"orders": 1, "spread": 6, "filled": 1, "backlog": 1, "flow": 1, "other": 1}
+Config = dict[str, Any]
+Variant = Callable[[Config], None]
+
+
+def run_all(bootstrap: str, habits: list[str], *, at_once: int = AT_ONCE) -> None:
+    """Play both variants of each habit, so many at the same time."""
+    common = {"bootstrap.servers": bootstrap, "log_level": 0}
+    with ThreadPoolExecutor(at_once) as pool:
+        playing = [
+            pool.submit(variant, common | {"client.id": client_id(habit, which, LIBRDKAFKA)})
+            for habit in habits
+            if LIBRDKAFKA in HABITS[habit].clients
+            for which, variant in zip((BAD, FIXED), VARIANTS[habit], strict=True)
+        ]
+        for each in playing:
+            each.result()
+
+
+class Scenery:
+    """Topics, records in them, and a producer that goes on writing to `flow` until it is closed."""
+
+    def __init__(self, bootstrap: str) -> None:
+        common = {"bootstrap.servers": bootstrap, "client.id": "scenery"} | SAFE
+        for name, partitions in TOPICS.items():
+            create(common, name, partitions)
+        self._producer = kafka.Producer(common | {"batch.num.messages": 1, "acks": "all"})
+        for number in range(RECORDS):
+            self._producer.produce("filled", b"v")
+            self._producer.produce("backlog", b"%d" % number * 200)
+            self._producer.produce("orders", b"v")
+        assert self._producer.flush(SECONDS) == 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._flow)
+        self._thread.start()
+
+    def _flow(self) -> None:
+        while not self._stop.wait(0.02):
+            self._producer.produce("flow", b"v")
+            self._producer.poll(0)
+
+    def close(self) -> None:
+        """Stop writing."""
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(SECONDS)
+
+
+def create(common: Config, topic: str, partitions: int = 1, config: dict[str, str] | None = None) -> None:
+    client = admin.AdminClient(common)
+    client.create_topics([admin.NewTopic(topic, partitions, 1, config=config or {})])[topic].result(SECONDS)
+
+
+def produce(
+    config: Config, *, records: int = RECORDS, value: bytes = b"v", flush_each: bool = False, topic: str = "orders",
+    key: Callable[[int], bytes | None] = lambda _: None, pause: float = 0.0,
+) -> Variant:  # fmt: skip
+    def run(common: Config) -> None:
+        producer = kafka.Producer(common | config)
+        for number in range(records):
+            producer.produce(topic, b"%d " % number + value, key(number))
+            if flush_each:
+                producer.flush(SECONDS)
+            elif number % 100 == 99:
+                producer.poll(0)
+            time.sleep(pause)
+        producer.flush(SECONDS)
+
+    return run
+
+
+def several(variant: Variant, times: int, pause: float = 0) -> Variant:
+    def run(common: Config) -> None:
+        for _ in range(times):
+            variant(common)
+            time.sleep(pause)
+
+    return run
+
+
+def open_producers(count: int, config: Config) -> Variant:
+    """Producers that are all open at the same time."""
+
+    def run(common: Config) -> None:
+        producers = [kafka.Producer(common | config) for _ in range(count)]
+        for each in producers:
+            each.produce("orders", b"v", partition=0)
+        for each in producers:
+            assert each.flush(SECONDS) == 0
+
+    return run
+
+
+def limited(size: int) -> Variant:
+    """Batches for a topic of 20,000 bytes at most."""
+
+    def run(common: Config) -> None:
+        topic = f"limited-{common['client.id']}"
+        create(common, topic, config={"max.message.bytes": "20000"})
+        produce(SAFE, topic=topic, value=b"v" * size, records=4, flush_each=True)(common)
+
+    return run
+
+
+def compacted(key: bytes | None, value: bytes | None) -> Variant:
+    def run(common: Config) -> None:
+        topic = f"compacted-{common['client.id']}"
+        create(common, topic, config={"cleanup.policy": "compact"})
+        producer = kafka.Producer(common)
+        for _ in range(5):
+            producer.produce(topic, value, key)
+            producer.flush(SECONDS)
+
+    return run
+
+
+def transactions(count: int, *, abort: bool = False, seconds: float = 0) -> Variant:
+    def run(common: Config) -> None:
+        own = {"transactional.id": common["client.id"], "transaction.timeout.ms": 2000}
+        producer = kafka.Producer(common | own)
+        producer.init_transactions(SECONDS)
+        for _ in range(count):
+            producer.begin_transaction()
+            producer.produce("orders", b"v", partition=0)
+            producer.flush(SECONDS)
+            time.sleep(seconds)
+            if abort:
+                producer.abort_transaction(SECONDS)
+            else:
+                producer.commit_transaction(SECONDS)
+
+    return run
+
+
+def consumer(common: Config, topic: str, config: Config | None = None) -> Any:
+    own = {"group.id": common["client.id"]} | EARLIEST | (config or {})
+    made = kafka.Consumer(common | own)
+    made.subscribe([topic])
+    return made
+
+
+def consume(*, commit: str, config: Config | None = None, seconds: float = 0.0) -> Variant:
+    """A consumer of `RECORDS` records; `commit`: after each record, once per poll, or also with nothing read."""
+
+    def run(common: Config) -> None:
+        reader = consumer(common, "filled", config)
+        read = 0
+        while read < RECORDS:
+            messages = reader.consume(1 if commit == "record" else 100, timeout=1)
+            for message in messages:
+                assert message.error() is None
+            read += len(messages)
+            if messages:
+                reader.commit(asynchronous=False)
+        for _ in range(150 if commit == "always" else 0):
+            reader.consume(1, timeout=0.001)
+            reader.commit(asynchronous=False, offsets=reader.position(reader.assignment()))
+        if seconds:
+            reader.consume(1, timeout=seconds)
+        reader.close()
+
+    return run
+
+
+def follow(topic: str, seconds: float, config: Config, *, commit_every: float = 0) -> Variant:
+    """A consumer that polls for so long after its first record."""
+
+    def run(common: Config) -> None:
+        reader = consumer(common, topic, config)
+        begun = wait_for_record(reader)
+        committed = begun
+        while time.monotonic() < begun + seconds:
+            reader.poll(0.05)
+            if commit_every and time.monotonic() > committed + commit_every:
+                reader.commit(asynchronous=False)
+                committed = time.monotonic()
+        reader.close()
+
+    return run
+
+
+def wait_for_record(reader: Any) -> float:
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        message = reader.poll(0.1)
+        if message is not None and message.error() is None:
+            return time.monotonic()
+    raise TimeoutError("no record")
+
+
+def restarts(count: int, config: Config) -> Variant:
+    """A consumer that is closed when it has read a record, and made again."""
+
+    def run(common: Config) -> None:
+        for number in range(count):
+            reader = consumer(common, "filled", config | {"client.id": common["client.id"]})
+            wait_for_record(reader)
+            reader.close()
+            time.sleep(0.1 * (1 + number % 3))
+
+    return run
+
+
+def joining(count: int, config: Config) -> Variant:
+    """A group of one consumer that stays and one that comes and goes."""
+
+    def run(common: Config) -> None:
+        first = consumer(common, "spread", config | {"client.id": f"{common['client.id']}-first"})
+        is_over = threading.Event()
+
+        def poll() -> None:
+            while not is_over.is_set():
+                first.poll(0.05)
+
+        polling = threading.Thread(target=poll)
+        polling.start()
+        for number in range(count):
+            second = consumer(common, "spread", config | {"client.id": f"{common['client.id']}-{number}"})
+            wait_for_assignment(second)
+            second.close()
+            time.sleep(0.2)
+        is_over.set()
+        polling.join()
+        first.close()
+
+    return run
+
+
+def wait_for_assignment(reader: Any) -> None:
+    end = time.monotonic() + SECONDS
+    while not reader.assignment():
+        reader.poll(0.05)
+        assert time.monotonic() < end, "no partitions"
+
+
+def pair(one: tuple[str, Config], other: tuple[str, Config]) -> Variant:
+    """Two members of a group, each with its topic and configuration."""
+
+    def run(common: Config) -> None:
+        readers = [consumer(common, topic, config) for topic, config in (one, other)]
+        end = time.monotonic() + 6
+        while time.monotonic() < end:
+            for each in readers:
+                each.poll(0.05)
+        for each in readers:
+            each.close()
+
+    return run
+
+
+def beside(group: str) -> Variant:
+    """A group with a member, and a consumer with a partition of its own choice that commits."""
+
+    def run(common: Config) -> None:
+        member = consumer(common, "filled", {"client.id": f"{common['client.id']}-member"})
+        wait_for_record(member)
+        other = kafka.Consumer(common | EARLIEST | {"group.id": group.format(common["client.id"])})
+        other.assign([kafka.TopicPartition("filled", 0, 0)])
+        for number in range(8):
+            other.poll(0.2)
+            with suppress(kafka.KafkaException):  # the coordinator refuses it
+                other.commit(offsets=[kafka.TopicPartition("filled", 0, number)], asynchronous=False)
+        for each in (other, member):
+            each.close()
+
+    return run
+
+
+def commit_at(*offsets: int) -> Variant:
+    def run(common: Config) -> None:
+        reader = consumer(common, "filled")
+        wait_for_record(reader)
+        for each in offsets:
+            reader.commit(offsets=[kafka.TopicPartition("filled", 0, each)], asynchronous=False)
+        reader.close()
+
+    return run
+
+
+def begin_at(offset: int) -> Variant:
+    def run(common: Config) -> None:
+        own = {"group.id": common["client.id"], "auto.offset.reset": "latest", "enable.auto.commit": False}
+        reader = kafka.Consumer(common | own)
+        reader.assign([kafka.TopicPartition("filled", 0, offset)])
+        reader.consume(RECORDS, timeout=2)
+        reader.close()
+
+    return run
+
+
+def poll(topic: str, seconds: float = 9) -> Variant:
+    """A consumer that waits for records of a topic until an error has lasted, or for a moment if there is none."""
+
+    def run(common: Config) -> None:
+        reader = consumer(common, topic, {"allow.auto.create.topics": False})
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            message = reader.poll(0.1)
+            if message is not None and message.error() is None:
+                break
+        reader.close()
+
+    return run
+
+
+def metadata(count: int, *, new_client: bool = False) -> Variant:
+    def run(common: Config) -> None:
+        client = kafka.Producer(common)
+        for _ in range(count):
+            client.list_topics("orders", timeout=SECONDS)
+            if new_client:
+                client = kafka.Producer(common)
+        if not new_client:
+            client.produce("orders", b"v", partition=0)
+            client.flush(SECONDS)
+
+    return run
+
+
+def ask(count: int) -> Variant:
+    def run(common: Config) -> None:
+        reader = kafka.Consumer(common | EARLIEST | {"group.id": common["client.id"]})
+        for _ in range(count):
+            reader.committed([kafka.TopicPartition("filled", 0)], timeout=SECONDS)
+        reader.close()
+
+    return run
+
+
+def default_id(common: Config) -> None:
+    del common["client.id"]
+    open_producers(2, {})(common)
+
+
+def same_key(number: int) -> bytes:
+    return b"unknown" if number % 20 else b"%d" % number
+
+
+def own_key(number: int) -> bytes:
+    return b"%d" % number
+
+
+SESSION = {"session.timeout.ms": 3000, "max.poll.interval.ms": 10_000}
+HASTY = {"retry.backoff.ms": 1, "retry.backoff.max.ms": 1, "message.send.max.retries": 40}
+ONE_BATCH_EACH = {"linger.ms": 0, "batch.num.messages": 1}
+COOPERATIVE = {"partition.assignment.strategy": "cooperative-sticky"}
+RANGE = {"partition.assignment.strategy": "range"}
+HUGE = {
+    "fetch.max.bytes": 1 << 30,
+    "fetch.message.max.bytes": 1_000_000_000,
+    "receive.message.max.bytes": (1 << 30) + 512,
+}
+#: By habit: the bad variant and the fixed one.
+VARIANTS: dict[str, tuple[Variant, Variant]] = {
+    "client-per-message": (several(produce({}, records=1), 25), produce({}, records=25)),
+    "producer-per-task": (open_producers(24, SAFE), open_producers(1, SAFE)),
+    "flush-each": (produce({}, flush_each=True), produce(LINGER)),
+    "no-linger": (produce(ONE_BATCH_EACH, records=600), produce(LINGER, records=600)),
+    "no-compression": (produce(LINGER, value=TEXT), produce(LINGER | {"compression.type": "lz4"}, value=TEXT)),
+    "acks-0": (produce({"acks": 0} | ONE_BATCH_EACH, records=400), produce({"acks": "all"} | LINGER, records=400)),
+    "acks-1-beside-all": (produce({"acks": 1}, records=60, flush_each=True),
+                          produce(SAFE, records=60, flush_each=True)),
+    "no-idempotence": (produce({}, records=60, flush_each=True), produce(SAFE, records=60, flush_each=True)),
+    "in-flight": (produce(ONE_BATCH_EACH, records=90), produce(ONE_BATCH_EACH | SAFE, records=90)),
+    "retry-reorders": (produce(ONE_BATCH_EACH, records=90), produce(SAFE | LINGER, records=90)),
+    "key-skew": (produce(SAFE | LINGER, records=2000, topic="spread", key=same_key),
+                 produce(SAFE | LINGER, records=2000, topic="spread", key=own_key)),
+    "near-limit": (limited(18_000), limited(9_000)),
+    "keyless": (compacted(None, b"v"), compacted(b"k", b"v")),
+    "empty-value": (compacted(b"k", b""), compacted(b"k", None)),
+    "aborts": (transactions(6, abort=True), transactions(6)),
+    "long-transaction": (transactions(1, seconds=1.8), transactions(1, seconds=0.5)),
+    "auto-create": (produce({}, records=1, topic="made-by-librdkafka"), produce({}, records=1)),
+    "commit-each": (consume(commit="record"), consume(commit="poll")),
+    "commit-nothing": (consume(commit="always"), consume(commit="poll")),
+    "rare-commits": (follow("flow", 9, SESSION | {"session.timeout.ms": 1500, "heartbeat.interval.ms": 400},
+                            commit_every=2),
+                     follow("flow", 4, SESSION | {"heartbeat.interval.ms": 800}, commit_every=0.5)),
+    "busy-poll": (consume(commit="poll", config={"fetch.wait.max.ms": 1}, seconds=8),
+                  consume(commit="poll", seconds=2)),
+    "min-bytes": (follow("flow", 4, {"fetch.min.bytes": 100_000, "fetch.wait.max.ms": 100}), follow("flow", 3, {})),
+    "small-fetches": (follow("backlog", 3, {"fetch.message.max.bytes": 1000}), follow("backlog", 1, {})),
+    "huge-fetches": (follow("filled", 0, HUGE), follow("filled", 0, {})),
+    "few-heartbeats": (follow("flow", 8, SESSION | {"heartbeat.interval.ms": 1300}),
+                       follow("flow", 4, SESSION | {"heartbeat.interval.ms": 500})),
+    "not-static": (restarts(4, {}), restarts(1, {})),
+    "consumer-per-message": (restarts(7, {}), consume(commit="poll")),
+    "eager": (joining(3, RANGE), joining(3, COOPERATIVE)),
+    "subscriptions": (pair(("filled", RANGE), ("other", RANGE)), pair(("filled", RANGE), ("filled", RANGE))),
+    "assignors": (pair(("filled", RANGE), ("filled", {"partition.assignment.strategy": "roundrobin,range"})),
+                  pair(("filled", RANGE), ("filled", RANGE))),
+    "manual-commits": (beside("{}"), beside("{}-own")),
+    "commit-back": (commit_at(20, 10), commit_at(10, 20)),
+    "reset-to-the-end": (begin_at(100_000), begin_at(0)),
+    "missing-topic": (poll("nowhere"), poll("filled")),
+    "default-id": (default_id, open_producers(2, {})),
+    "many-connections": (open_producers(25, {}), open_producers(1, {})),
+    "cadence": (several(produce({}, records=4, flush_each=True, pause=0.3), 7),
+                produce({}, records=16, flush_each=True, pause=0.3)),
+    "metadata-storm": (metadata(80), metadata(1)),
+    "metadata-only": (metadata(12, new_client=True), metadata(12)),
+    "same-question": (ask(40), ask(2)),
+    "throttled": (produce({}, records=5, flush_each=True), produce({}, records=5, flush_each=True)),
+    "no-backoff": (produce(HASTY, records=1), produce({}, records=1)),
+}  # fmt: skip

@@ -1,0 +1,169 @@
+"""Each habit with librdkafka and Kafka's Java client: kproxy names the bad variant, and not the fixed one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.habits.table import BAD, CLIENTS, DEFAULT_IDS, FIXED, HABITS, client_id
+from tests.peers.kafka import RELEASES, Kafka
+from tests.peers.kafka import missing as no_kafka
+from tests.peers.proxy import Proxy
+from tests.peers.trace import read_lines
+
+pytestmark = pytest.mark.peers
+
+librdkafka = pytest.importorskip("tests.habits.clients.librdkafka", exc_type=ImportError)
+
+from tests.habits.clients import java  # noqa: E402
+
+Reported = dict[str, dict[str, str]]
+CASES = [(habit, client) for client in CLIENTS for habit in HABITS if client in HABITS[habit].clients]
+#: What is played before real Kafka, too: what needs no fault of the broker, and no tiny timeouts.
+REAL = (
+    "client-per-message", "flush-each", "acks-1-beside-all", "key-skew", "near-limit", "commit-each", "small-fetches",
+    "assignors", "manual-commits", "reset-to-the-end", "many-connections", "same-question",
+)  # fmt: skip
+
+
+def limits() -> list[str]:
+    return [f"--rule={habit.limits}" for habit in HABITS.values() if habit.limits]
+
+
+def broker_options() -> list[str]:
+    """Options of the built-in broker: short sessions, no delay before the first rebalance, and its quirks."""
+    settings = {"group.min.session.timeout.ms": "1000", "group.initial.rebalance.delay.ms": "0"}
+    quirks = [
+        habit.quirk.format(client=client_id(name, BAD, client))
+        for name, habit in HABITS.items()
+        for client in habit.clients
+        if habit.quirk
+    ]
+    return [f"--config={name}={value}" for name, value in settings.items()] + [f"--quirk={each}" for each in quirks]
+
+
+def play(proxy: Proxy, habits: list[str]) -> Reported:
+    """Play both variants of habits; what kproxy says of each, by client id and code."""
+    scenery = librdkafka.Scenery(proxy.bootstrap)
+    try:
+        alone = [each for each in habits if HABITS[each].alone]
+        java.finish(java.start(proxy.bootstrap, alone, at_once=1))
+        librdkafka.run_all(proxy.bootstrap, alone, at_once=1)
+        together = [each for each in habits if each not in alone]
+        playing = java.start(proxy.bootstrap, together)
+        librdkafka.run_all(proxy.bootstrap, together)
+        java.finish(playing)
+    finally:
+        scenery.close()
+    proxy.interrupt()
+    return findings(proxy)
+
+
+def findings(proxy: Proxy) -> Reported:
+    """The findings that name a variant."""
+    ids = {
+        client_id(habit, variant, client): client_id(habit, variant, client)
+        for habit, client in CASES
+        for variant in (BAD, FIXED)
+    } | {default: client_id("default-id", BAD, client) for client, default in DEFAULT_IDS.items()}
+    found: Reported = defaultdict(dict)
+    for line in read_lines(proxy.trace):
+        entries = [line] if line.get("kind") == "finding" else line.get("findings") or []
+        for entry in entries:
+            # of the frame, or else of the sentence, in which the client or its group is the first name
+            sender = line.get("client_id") or next(iter(re.findall("'([^']+)'", entry["message"])), "")
+            of = next((of for name, of in ids.items() if sender == name or sender.startswith(f"{name}-")), sender)
+            found[of][entry["code"]] = entry["message"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """What kproxy says before its built-in broker. One proxy, so that nobody waits for many to start."""
+    if reason := java.missing():
+        pytest.skip(reason)
+    proxy = Proxy(None, tmp_path_factory.mktemp("habits"), "--no-control", *limits(), *broker_options())
+    return play(proxy, [*HABITS])
+
+
+@pytest.mark.parametrize(("habit", "client"), CASES)
+def test_the_bad_variant_is_named(habit: str, client: str, reported: Reported) -> None:
+    assert set(reported[client_id(habit, BAD, client)]) & set(HABITS[habit].codes)
+
+
+@pytest.mark.parametrize(("habit", "client"), CASES)
+def test_the_fixed_variant_is_silent(habit: str, client: str, reported: Reported) -> None:
+    assert reported.get(client_id(habit, FIXED, client), {}) == {}
+
+
+def test_habits_are_never_errors(reported: Reported) -> None:
+    named = {code for habit in HABITS.values() for code in habit.codes if code.startswith("H")}
+    assert len(named) > 18
+    assert len(CASES) > 80
+
+
+def test_a_flush_after_each_record_is_told_from_a_short_linger_time(reported: Reported) -> None:
+    for client in CLIENTS:
+        flushed, hasty = (reported[client_id(habit, BAD, client)]["R026"] for habit in ("flush-each", "no-linger"))
+        assert flushed.endswith("each sent only after the response to the one before")
+        assert "response" not in hasty
+
+
+@pytest.fixture(scope="module")
+def reported_with_kafka(tmp_path_factory: pytest.TempPathFactory) -> Reported:
+    """The same before real Kafka."""
+    if reason := no_kafka() or java.missing():
+        pytest.skip(reason)
+    directory = tmp_path_factory.mktemp("kafka")
+    kafka = Kafka(RELEASES[0], directory / "kafka", {}, {"group.initial.rebalance.delay.ms": "0"})
+    try:
+        proxy = Proxy(kafka.direct, directory, "--advertise", "--no-control", *limits())
+        return play(proxy, [*REAL])
+    finally:
+        kafka.kill()
+
+
+REAL_CASES = [(habit, client) for habit, client in CASES if habit in REAL]
+
+
+@pytest.mark.parametrize(("habit", "client"), REAL_CASES)
+def test_the_bad_variant_is_named_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
+    assert set(reported_with_kafka[client_id(habit, BAD, client)]) & set(HABITS[habit].codes)
+
+
+@pytest.mark.parametrize(("habit", "client"), REAL_CASES)
+def test_the_fixed_variant_is_silent_with_real_kafka(habit: str, client: str, reported_with_kafka: Reported) -> None:
+    assert reported_with_kafka.get(client_id(habit, FIXED, client), {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--inspectors=2"], False),
+        (["--inspectors=2", "--rule=C018:connections=5"], True),
+        (["--config-file=kproxy.toml"], True),
+        (["--config-file=kproxy.toml", "--rule=C018:connections=100"], False),
+    ],
+)
+def test_limits_of_a_live_proxy(
+    options: list[str], found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kproxy.toml").write_text("[rules.C018]\nconnections = 5\n")
+    proxy = Proxy(None, tmp_path, "--no-control", "-q", *options)
+    leak = librdkafka.several(librdkafka.produce({}, records=1), 10)
+    leak({"bootstrap.servers": proxy.bootstrap, "client.id": "leak"})
+    proxy.interrupt()
+    assert ("C018" in proxy.printed) is found
+
+
+if __name__ == "__main__":
+    wanted = sys.argv[1:] or [*HABITS]
+    told = play(Proxy(None, Path(tempfile.mkdtemp()), "--no-control", *limits(), *broker_options()), wanted)
+    json.dump(told, sys.stdout, indent=1)
