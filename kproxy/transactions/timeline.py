@@ -44,11 +44,19 @@ Spans = Callable[[str], Sequence[TransactionSpan]]
 def drawing(rows: Sequence[TransactionRow], chosen: TransactionRow, spans: Spans, now: int) -> Drawing:
     """The timeline of the chosen transactional id, and below it of the others, in the order of the table.
 
-    It begins where the chosen one was first seen. `spans` are those of a row's key.
+    It begins where the first of them was seen, whichever is chosen. `spans` are those of a row's key.
     """
     shown = [chosen, *(each for each in rows if each.key != chosen.key)][:MOST_LANES]
     lanes = [(each.key, each.key) for each in shown]
-    return Drawing(chosen.key, chosen.first_at, now, lanes, "", LEGEND, partial(lay_out, shown, spans, now))
+    return Drawing(
+        "transactions",
+        min(each.first_at for each in shown),
+        now,
+        lanes,
+        "",
+        LEGEND,
+        partial(lay_out, shown, spans, now),
+    )
 
 
 def lay_out(rows: Sequence[TransactionRow], spans: Spans, now: int, window: Window, columns: int) -> Grid:
