@@ -137,7 +137,7 @@ async def test_the_view_of_transactions_leads_to_frames() -> None:
         assert "client: pay-client at 10.0.0.103" in text(pilot)
         await press(pilot, "enter")
         assert session.visible.filter is not None
-        assert str(session.visible.filter) == 'transaction="pay"'
+        assert str(session.visible.filter) == 'transactional_id="pay"'
         await press(pilot, "8", "tab", "0", "L", "enter")
         assert pilot.app.query_one("#exchanges", Table).cursor is not None
 
