@@ -32,8 +32,8 @@ NOT_ENDED: Final = "transaction not ended"
 _ENDS_WITHIN = 20_000 * _MS
 
 
-class TransactionState(StrEnum):
-    """The state of a transaction, by Kafka's names."""
+class TransactionStatus(StrEnum):
+    """The state of a transaction, by the names of Kafka's TransactionState."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -107,15 +107,15 @@ class TransactionalProducer:
         self.groups.clear()
 
     @property
-    def state(self) -> TransactionState:
+    def state(self) -> TransactionStatus:
         """The state of its transaction, as far as it was observed."""
         if self.asked is not None:
-            return TransactionState.PREPARE_COMMIT if self.asked else TransactionState.PREPARE_ABORT
+            return TransactionStatus.PREPARE_COMMIT if self.asked else TransactionStatus.PREPARE_ABORT
         if self.begun_at is not None:
-            return TransactionState.ONGOING
+            return TransactionStatus.ONGOING
         if self.outcome is None:
-            return TransactionState.EMPTY
-        return TransactionState.COMPLETE_COMMIT if self.outcome else TransactionState.COMPLETE_ABORT
+            return TransactionStatus.EMPTY
+        return TransactionStatus.COMPLETE_COMMIT if self.outcome else TransactionStatus.COMPLETE_ABORT
 
     @property
     def expires_at(self) -> int | None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from dissectors.trackers.transactions import TransactionState
+from dissectors.trackers.transactions import TransactionStatus
 
 _MS = 1_000_000
 
@@ -14,7 +14,7 @@ _MS = 1_000_000
 STILL = 20_000 * _MS
 
 
-class Outcome(StrEnum):
+class TransactionOutcome(StrEnum):
     """How a transaction ended, as far as it was observed."""
 
     OPEN = "open"
@@ -31,7 +31,7 @@ class TransactionSpan(Struct):
 
     begun_at: int
     ended_at: int | None
-    outcome: Outcome
+    outcome: TransactionOutcome
     producer_id: int
     producer_epoch: int
     client: str
@@ -62,7 +62,7 @@ class TransactionRow(Struct, frozen=True):
     producer_epoch: int
     client_id: str
     client: str
-    state: TransactionState
+    state: TransactionStatus
     version: int
     timeout_ms: int
     begun_at: int | None
