@@ -233,6 +233,26 @@ def test_a_transaction_that_has_just_ended_is_not_called_hanging() -> None:
     assert "a transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
 
 
+def test_a_transaction_of_an_earlier_epoch_hangs_beside_an_open_one() -> None:
+    newer = BEGIN.replace('epoch": 0', 'epoch": 1')
+    again = INIT.replace('epoch": 0', 'epoch": 1') + COMMIT.replace('epoch": 0', 'epoch": 1') + newer
+    [finding] = findings(INIT + BEGIN + read(6, records=BATCH) + again + "+21s\n" + read(9), "T006")
+    assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
+
+
+def test_a_reader_that_gets_records_all_the_time_shows_it_too() -> None:
+    later = BATCH.replace('"base_offset": 5', '"base_offset": 6').replace('"is_transactional": true, ', "")
+    [finding] = findings(INIT + BEGIN + read(6, records=BATCH) + "+21s\n" + read(9, records=later), "T006")
+    assert "'pay-1'" in finding.message
+
+
+def test_an_offset_that_has_moved_may_stand_still_again() -> None:
+    story = read(6, records=BATCH) + "+5s\n" + read(9).replace('stable_offset": 5', 'stable_offset": 7')
+    story += "+21s\n" + read(12).replace('stable_offset": 5', 'stable_offset": 7')
+    [finding] = findings(story, "T006")
+    assert finding.message.startswith("t[0]: the last stable offset 7 has not moved for 21 s, while 3 records")
+
+
 def test_a_producer_that_was_not_observed_may_still_end_its_transaction() -> None:
     [finding] = findings(READ, "T006")
     assert finding.severity == "info"

@@ -89,6 +89,13 @@ def test_the_state_while_an_end_has_no_answer() -> None:
     assert row(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked, "pay").state is TransactionStatus.PREPARE_COMMIT
 
 
+def test_a_marker_that_comes_before_the_response_is_that_of_the_end() -> None:
+    asked, answer = end("pay", 1, 0, 1, committed=False).split("\n1< ")
+    marker = read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0"))  # version 2: with the next epoch
+    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked + "\n" + marker + "1< " + answer
+    assert outcomes(story) == ["aborted"]
+
+
 def test_a_partition_is_no_longer_held_when_the_offset_has_moved() -> None:
     story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + read(5, 6, batch(1, 0, 5))
     assert row(story, "pay").held
