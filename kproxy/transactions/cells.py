@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from dissectors.trackers.transactions import TransactionStatus
 from kproxy.trace.formatting import duration, safe
-from kproxy.transactions.rows import TransactionRow
+from kproxy.transactions.rows import TransactionRow, TransactionStatus
 
 _STYLES: Final = {TransactionStatus.ONGOING: "warning", TransactionStatus.COMPLETE_COMMIT: "response"}
 

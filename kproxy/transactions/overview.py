@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict, Recent
 from dissectors.error_counts import ErrorCounts
 from dissectors.messages.transaction_facts import APIS
-from dissectors.trackers.transactions import TransactionStatus
 from kproxy.trace.lines import (
     FRAME_LINES,
     CloseLine,
@@ -21,7 +20,7 @@ from kproxy.trace.lines import (
     ResponseLine,
     TopicEntry,
 )
-from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan
+from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan, TransactionStatus
 
 _MOST = 10_000
 _MOST_PARTITIONS = 1_000
@@ -63,7 +62,7 @@ class _History:
 
     @property
     def state(self) -> TransactionStatus:
-        """As in `dissectors.trackers.transactions`."""
+        """The state of its transaction, as far as it was observed."""
         if self.asked is not None:
             return TransactionStatus.PREPARE_COMMIT if self.asked else TransactionStatus.PREPARE_ABORT
         if self.open is not None:

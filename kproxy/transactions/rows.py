@@ -6,12 +6,21 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from dissectors.trackers.transactions import TransactionStatus
-
 _MS = 1_000_000
 
 #: A last stable offset that has not moved for so long (ns) holds a partition: the default of rules T001 and T006.
 STILL = 20_000 * _MS
+
+
+class TransactionStatus(StrEnum):
+    """The state of a transaction, by the names of Kafka's TransactionState."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
 
 
 class TransactionOutcome(StrEnum):

@@ -45,6 +45,13 @@ def test_a_truncated_marker_is_none(cut: int) -> None:
     assert partition_ends(fetched((batch(5) + batch(7, control=COMMIT))[:-cut], 8, 8)).markers == []
 
 
+def test_control_records_that_are_no_markers() -> None:
+    short, torn = batch(5, control=b"\0\0"), bytearray(batch(5, control=COMMIT))
+    torn[61] = torn[62] = torn[63] = torn[64] = torn[65] = 0xFF  # a length of more than 32 bits
+    assert partition_ends(fetched(short + bytes(torn), 9, 9)).markers == []
+    assert partition_ends(read_request(request("Metadata", 1, {"topics": []}))) == ([], [])
+
+
 def test_the_batch_at_the_last_stable_offset_names_the_producer() -> None:
     data = batch(5, -1, transactional=False) + batch(6, 8) + batch(7, 9)
     assert partition_ends(fetched(data, 6, 9)).held == [HeldPartition("t", 0, 6, 9, 8, 3, brought=True)]

@@ -169,6 +169,15 @@ def test_a_refused_newest_producer_is_not_fenced_by_itself() -> None:
     )
 
 
+def test_an_end_without_a_response_is_named() -> None:
+    asked = COMMIT.partition("\n2< ")[0] + "\n"
+    [finding] = findings(INIT + BEGIN + asked + HELD, "T001")
+    assert "of a timeout of 60 s, and its EndTxn (commit) has no response, and its producer has sent" in finding.message
+    refused = COMMIT.replace("2< {}", '2< {"error_code": 51}')
+    [finding] = findings(INIT + BEGIN + refused + HELD, "T001")
+    assert "EndTxn" not in finding.message
+
+
 def test_aborts_in_a_row_are_reported_once() -> None:
     abort = COMMIT.replace("true", "false")
     assert not findings(INIT + 4 * (BEGIN + abort) + BEGIN + COMMIT + 4 * (BEGIN + abort), "T004")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.trackers.transactions import TransactionStatus
 from kproxy.browse.rows.index import time_of
 from kproxy.groups.timeline import Window
 from kproxy.trace.lines import Line
 from kproxy.transactions import TransactionOutcome, TransactionRow, TransactionsOverview
+from kproxy.transactions.rows import TransactionStatus
 from kproxy.transactions.timeline import GLYPHS, LEGEND, drawing
 from tests.kproxy.browse.fed import feed
 from tests.kproxy.stories import told
