@@ -26,7 +26,7 @@ _CONTROL_KEY: Final = struct.Struct(">hh")
 _MARKERS: Final = {number: name == "COMMIT" for number, name in TYPES.items() if name in ("ABORT", "COMMIT")}
 
 
-class Marker(NamedTuple):
+class TransactionMarker(NamedTuple):
     """The end of a transaction in a partition. `topic` is a name or an id; `offset` is None in WriteTxnMarkers."""
 
     topic: str
@@ -56,7 +56,7 @@ class HeldPartition(NamedTuple):
 class PartitionEnds(NamedTuple):
     """What a message shows of the ends of partitions."""
 
-    markers: list[Marker]
+    markers: list[TransactionMarker]
     held: list[HeldPartition]
 
 
@@ -75,7 +75,7 @@ def partition_ends(message: Message) -> PartitionEnds:
 
 
 def _of_fetch(message: Message) -> PartitionEnds:
-    markers: list[Marker] = []
+    markers: list[TransactionMarker] = []
     held: list[HeldPartition] = []
     for topic in topic_records(message):
         for partition, row, data, batch in topic.partitions:
@@ -110,7 +110,7 @@ def batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:
         position = end
 
 
-def _marker(place: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> Marker | None:
+def _marker(place: tuple[str, int], batch: BatchSpan, data: bytes | memoryview | None) -> TransactionMarker | None:
     """The marker in a control batch; None if it has another control record."""
     assert data is not None
     body = bytes(data[batch.start + HEADER.size : min(batch.end, batch.start + HEADER.size + 64)])
@@ -126,14 +126,16 @@ def _marker(place: tuple[str, int], batch: BatchSpan, data: bytes | memoryview |
     committed = _MARKERS.get(_CONTROL_KEY.unpack_from(body, position)[1])
     if committed is None:
         return None
-    return Marker(*place, batch.producer_id, batch.producer_epoch, committed, batch.base_offset)
+    return TransactionMarker(*place, batch.producer_id, batch.producer_epoch, committed, batch.base_offset)
 
 
 def _of_markers(message: Message) -> PartitionEnds:
     if message.api != "WriteTxnMarkers" or not message.is_request or not message.well_formed:
         return _NOTHING
     markers = [
-        Marker(topic["name"], partition, each["producer_id"], each["producer_epoch"], each["transaction_result"])
+        TransactionMarker(
+            topic["name"], partition, each["producer_id"], each["producer_epoch"], each["transaction_result"]
+        )
         for each in message.body.get("markers") or ()
         for topic in each.get("topics") or ()
         for partition in topic.get("partition_indexes") or ()

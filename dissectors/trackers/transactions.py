@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from dissectors import schemas
@@ -30,17 +29,6 @@ SHARE: Final = Limit("share", 75, "%", "a transaction has been open for this sha
 #: After an error that waiting does not end, a transaction is checked once more: a deadline by this name.
 NOT_ENDED: Final = "transaction not ended"
 _ENDS_WITHIN = 20_000 * _MS
-
-
-class TransactionState(StrEnum):
-    """The state of a transaction, by Kafka's names."""
-
-    EMPTY = "Empty"
-    ONGOING = "Ongoing"
-    PREPARE_COMMIT = "PrepareCommit"
-    PREPARE_ABORT = "PrepareAbort"
-    COMPLETE_COMMIT = "CompleteCommit"
-    COMPLETE_ABORT = "CompleteAbort"
 
 
 class FirstRefusal(NamedTuple):
@@ -105,17 +93,6 @@ class TransactionalProducer:
         self.progress = False
         self.partitions.clear()
         self.groups.clear()
-
-    @property
-    def state(self) -> TransactionState:
-        """The state of its transaction, as far as it was observed."""
-        if self.asked is not None:
-            return TransactionState.PREPARE_COMMIT if self.asked else TransactionState.PREPARE_ABORT
-        if self.begun_at is not None:
-            return TransactionState.ONGOING
-        if self.outcome is None:
-            return TransactionState.EMPTY
-        return TransactionState.COMPLETE_COMMIT if self.outcome else TransactionState.COMPLETE_ABORT
 
     @property
     def expires_at(self) -> int | None:

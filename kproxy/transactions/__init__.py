@@ -1,6 +1,6 @@
 """Transactions from trace lines, as rows and as a timeline. Rules follow them in `dissectors.trackers.transactions`."""
 
 from kproxy.transactions.overview import TransactionsOverview
-from kproxy.transactions.rows import HeldRow, Outcome, TransactionRow, TransactionSpan
+from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan
 
-__all__ = ["HeldRow", "Outcome", "TransactionRow", "TransactionSpan", "TransactionsOverview"]
+__all__ = ["HeldRow", "TransactionOutcome", "TransactionRow", "TransactionSpan", "TransactionsOverview"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from dissectors.trackers.transactions import TransactionState
 from kproxy.trace.formatting import duration, safe
-from kproxy.transactions.rows import TransactionRow
+from kproxy.transactions.rows import TransactionRow, TransactionStatus
 
-_STYLES: Final = {TransactionState.ONGOING: "warning", TransactionState.COMPLETE_COMMIT: "response"}
+_STYLES: Final = {TransactionStatus.ONGOING: "warning", TransactionStatus.COMPLETE_COMMIT: "response"}
 
 COLUMNS: Final = (
     "transactional id", "producer", "client", "state", "open", "timeout", "partitions", "commits", "aborts", "fenced",

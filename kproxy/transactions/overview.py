@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from dissectors.bounded import MAX_NAME_LENGTH, BoundedDict, Recent
 from dissectors.error_counts import ErrorCounts
 from dissectors.messages.transaction_facts import APIS
-from dissectors.trackers.transactions import TransactionState
 from kproxy.trace.lines import (
     FRAME_LINES,
     CloseLine,
@@ -21,7 +20,7 @@ from kproxy.trace.lines import (
     ResponseLine,
     TopicEntry,
 )
-from kproxy.transactions.rows import HeldRow, Outcome, TransactionRow, TransactionSpan
+from kproxy.transactions.rows import HeldRow, TransactionOutcome, TransactionRow, TransactionSpan, TransactionStatus
 
 _MOST = 10_000
 _MOST_PARTITIONS = 1_000
@@ -62,34 +61,36 @@ class _History:
     connections: set[str] = field(default_factory=set)
 
     @property
-    def state(self) -> TransactionState:
-        """As in `dissectors.trackers.transactions`."""
+    def state(self) -> TransactionStatus:
+        """The state of its transaction, as far as it was observed."""
         if self.asked is not None:
-            return TransactionState.PREPARE_COMMIT if self.asked else TransactionState.PREPARE_ABORT
+            return TransactionStatus.PREPARE_COMMIT if self.asked else TransactionStatus.PREPARE_ABORT
         if self.open is not None:
-            return TransactionState.ONGOING
+            return TransactionStatus.ONGOING
         if self.outcome is None:
-            return TransactionState.EMPTY
-        return TransactionState.COMPLETE_COMMIT if self.outcome else TransactionState.COMPLETE_ABORT
+            return TransactionStatus.EMPTY
+        return TransactionStatus.COMPLETE_COMMIT if self.outcome else TransactionStatus.COMPLETE_ABORT
 
     def begin(self, line: RequestLine | ResponseLine, row: int, at: int) -> None:
         """Note a transaction, unless one is open."""
         if self.open is None:
             self.partitions, self.groups, self.outcome = {}, {}, None
-            self.open = TransactionSpan(at, None, Outcome.OPEN, self.producer_id, self.epoch, line.client, row, row)
+            self.open = TransactionSpan(
+                at, None, TransactionOutcome.OPEN, self.producer_id, self.epoch, line.client, row, row
+            )
             self.spans.append(self.open)
 
-    def end(self, outcome: Outcome, row: int, at: int) -> None:
+    def end(self, outcome: TransactionOutcome, row: int, at: int) -> None:
         """Note the end of the open transaction."""
         self.asked = None
         if self.open is None:
             return
         self.open.ended_at, self.open.outcome, self.open.end_row = at, outcome, row
         self.longest = max(self.longest, at - self.open.begun_at)
-        self.commits += outcome is Outcome.COMMITTED
-        self.aborts += outcome is Outcome.ABORTED
-        self.fenced += outcome is Outcome.FENCED
-        self.outcome = None if outcome is Outcome.UNKNOWN else outcome is Outcome.COMMITTED
+        self.commits += outcome is TransactionOutcome.COMMITTED
+        self.aborts += outcome is TransactionOutcome.ABORTED
+        self.fenced += outcome is TransactionOutcome.FENCED
+        self.outcome = None if outcome is TransactionOutcome.UNKNOWN else outcome is TransactionOutcome.COMMITTED
         self.open = None
 
     def add(self, topics: Iterable[TopicEntry]) -> None:
@@ -146,7 +147,7 @@ class TransactionsOverview:
                     history.gone_at = at
         elif isinstance(line, GapLine):
             for history in self._of_connection(line.connection_id):
-                history.end(Outcome.UNKNOWN, row, at)
+                history.end(TransactionOutcome.UNKNOWN, row, at)
 
     def _of_connection(self, connection_id: str) -> Iterator[_History]:
         """The histories that a connection is about; all without a connection."""
@@ -183,13 +184,13 @@ class TransactionsOverview:
             return
         if line.api == "InitProducerId":
             recovers = line.connection_id in history.connections
-            history.end(Outcome.ABORTED if recovers else Outcome.FENCED, row, at)
+            history.end(TransactionOutcome.ABORTED if recovers else TransactionOutcome.FENCED, row, at)
             history.connections.clear()
             self._use(history, line, at)
             history.timeout_ms, history.outcome, history.version = line.transaction_timeout_ms or 0, None, 0
             self._set_producer(history, line.producer_id or 0, line.producer_epoch or 0)
         elif line.api == "EndTxn":
-            history.end(Outcome.COMMITTED if line.committed else Outcome.ABORTED, row, at)
+            history.end(TransactionOutcome.COMMITTED if line.committed else TransactionOutcome.ABORTED, row, at)
             history.outcome = line.committed
             self._set_producer(history, line.producer_id or 0, line.producer_epoch or 0)
         elif line.api != "Produce":
@@ -216,7 +217,7 @@ class TransactionsOverview:
                 history.markers += 1
                 opened = history.open
                 if opened is not None and history.asked is None and each.producer_epoch > opened.producer_epoch:
-                    history.end(Outcome.COMMITTED if each.committed else Outcome.FENCED, row, at)
+                    history.end(TransactionOutcome.COMMITTED if each.committed else TransactionOutcome.FENCED, row, at)
 
     def _release(self, line: ResponseLine) -> None:
         """Forget that partitions are held that a response does not show as held."""

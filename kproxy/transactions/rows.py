@@ -6,15 +6,24 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from dissectors.trackers.transactions import TransactionState
-
 _MS = 1_000_000
 
 #: A last stable offset that has not moved for so long (ns) holds a partition: the default of rules T001 and T006.
 STILL = 20_000 * _MS
 
 
-class Outcome(StrEnum):
+class TransactionStatus(StrEnum):
+    """The state of a transaction, by the names of Kafka's TransactionState."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+
+
+class TransactionOutcome(StrEnum):
     """How a transaction ended, as far as it was observed."""
 
     OPEN = "open"
@@ -31,7 +40,7 @@ class TransactionSpan(Struct):
 
     begun_at: int
     ended_at: int | None
-    outcome: Outcome
+    outcome: TransactionOutcome
     producer_id: int
     producer_epoch: int
     client: str
@@ -62,7 +71,7 @@ class TransactionRow(Struct, frozen=True):
     producer_epoch: int
     client_id: str
     client: str
-    state: TransactionState
+    state: TransactionStatus
     version: int
     timeout_ms: int
     begun_at: int | None

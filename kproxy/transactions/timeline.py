@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from kproxy.groups.timeline import CellRow, Drawing, Grid, Mark, Window, round_times
-from kproxy.transactions.rows import STILL, Outcome, TransactionRow, TransactionSpan
+from kproxy.transactions.rows import STILL, TransactionOutcome, TransactionRow, TransactionSpan
 
 #: Most lanes: those of the first rows of the table.
 MOST_LANES: Final = 100
@@ -18,23 +18,23 @@ _NOTHING: Final = ""
 
 GLYPHS: Final[Mapping[str, str]] = {
     _NOTHING: " ",
-    Outcome.OPEN: "━",
+    TransactionOutcome.OPEN: "━",
     _HELD: "░",
     _BEGIN: "B",
-    Outcome.UNKNOWN: "?",
-    Outcome.COMMITTED: "C",
-    Outcome.ABORTED: "A",
-    Outcome.FENCED: "F",
+    TransactionOutcome.UNKNOWN: "?",
+    TransactionOutcome.COMMITTED: "C",
+    TransactionOutcome.ABORTED: "A",
+    TransactionOutcome.FENCED: "F",
 }
 _PRIORITY: Final = {kind: place for place, kind in enumerate(GLYPHS)}
 _MEANINGS: Final = {
     _BEGIN: "begins",
-    Outcome.OPEN: "open",
-    Outcome.COMMITTED: "committed",
-    Outcome.ABORTED: "aborted",
-    Outcome.FENCED: "aborted by the coordinator, or for another producer",
+    TransactionOutcome.OPEN: "open",
+    TransactionOutcome.COMMITTED: "committed",
+    TransactionOutcome.ABORTED: "aborted",
+    TransactionOutcome.FENCED: "aborted by the coordinator, or for another producer",
     _HELD: "holds a partition",
-    Outcome.UNKNOWN: "bytes are missing",
+    TransactionOutcome.UNKNOWN: "bytes are missing",
 }
 LEGEND: Final = tuple(f"{GLYPHS[kind]} {meaning}" for kind, meaning in _MEANINGS.items())
 
@@ -44,11 +44,19 @@ Spans = Callable[[str], Sequence[TransactionSpan]]
 def drawing(rows: Sequence[TransactionRow], chosen: TransactionRow, spans: Spans, now: int) -> Drawing:
     """The timeline of the chosen transactional id, and below it of the others, in the order of the table.
 
-    It begins where the chosen one was first seen. `spans` are those of a row's key.
+    It begins where the first of them was seen, whichever is chosen. `spans` are those of a row's key.
     """
     shown = [chosen, *(each for each in rows if each.key != chosen.key)][:MOST_LANES]
     lanes = [(each.key, each.key) for each in shown]
-    return Drawing(chosen.key, chosen.first_at, now, lanes, "", LEGEND, partial(lay_out, shown, spans, now))
+    return Drawing(
+        "transactions",
+        min(each.first_at for each in shown),
+        now,
+        lanes,
+        "",
+        LEGEND,
+        partial(lay_out, shown, spans, now),
+    )
 
 
 def lay_out(rows: Sequence[TransactionRow], spans: Spans, now: int, window: Window, columns: int) -> Grid:
@@ -76,9 +84,9 @@ def _lane(row: TransactionRow, spans: Sequence[TransactionSpan], now: int, windo
         until = now if span.ended_at is None else span.ended_at
         if span.begun_at >= window.end or until < window.start:
             continue
-        lane.fill(columns_of(span.begun_at, until), Outcome.OPEN, "", span.row)
+        lane.fill(columns_of(span.begun_at, until), TransactionOutcome.OPEN, "", span.row)
         lane.put(window.column(span.begun_at, columns), _BEGIN, "", span.row)
         if span.ended_at is not None:
-            severity = "warning" if span.outcome is Outcome.FENCED else ""
+            severity = "warning" if span.outcome is TransactionOutcome.FENCED else ""
             lane.put(window.column(span.ended_at, columns), span.outcome, severity, span.end_row)
     return lane

@@ -35,6 +35,8 @@ def state_text(producer: TransactionalProducer, at: int, connection: ConnectionS
     begun = producer.begun_at or at
     timeout = f" of a timeout of {duration(producer.timeout_ms * 1_000_000)}" if producer.timeout_ms else ""
     text = f"has been open for {duration(at - begun)}{timeout}"
+    if producer.asked is not None:
+        text += f", and its EndTxn ({'commit' if producer.asked else 'abort'}) has no response"
     if producer.gone_at is not None:
         return f"{text}, and its producer's connections ended {duration(at - producer.gone_at)} ago"
     silent = at - last_sign(producer, connection)

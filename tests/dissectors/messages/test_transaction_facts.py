@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dissectors.messages.message import Message, read_request, read_response
-from dissectors.messages.transaction_facts import HeldPartition, Marker, partition_ends, producer_of
+from dissectors.messages.transaction_facts import HeldPartition, TransactionMarker, partition_ends, producer_of
 from dissectors.records import encode
 from tests.kproxy.frames import request, response
 
@@ -36,13 +36,20 @@ def test_markers_are_read_between_batches() -> None:
         batch(5) + batch(6, 8) + batch(7, control=COMMIT) + batch(8, 8, control=ABORT) + batch(9, control=LEADER_CHANGE)
     )
     ends = partition_ends(fetched(data, 10, 10))
-    assert ends.markers == [Marker("t", 0, 9, 3, True, 7), Marker("t", 0, 8, 3, False, 8)]
+    assert ends.markers == [TransactionMarker("t", 0, 9, 3, True, 7), TransactionMarker("t", 0, 8, 3, False, 8)]
     assert ends.held == []
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
 def test_a_truncated_marker_is_none(cut: int) -> None:
     assert partition_ends(fetched((batch(5) + batch(7, control=COMMIT))[:-cut], 8, 8)).markers == []
+
+
+def test_control_records_that_are_no_markers() -> None:
+    short, torn = batch(5, control=b"\0\0"), bytearray(batch(5, control=COMMIT))
+    torn[61] = torn[62] = torn[63] = torn[64] = torn[65] = 0xFF  # a length of more than 32 bits
+    assert partition_ends(fetched(short + bytes(torn), 9, 9)).markers == []
+    assert partition_ends(read_request(request("Metadata", 1, {"topics": []}))) == ([], [])
 
 
 def test_the_batch_at_the_last_stable_offset_names_the_producer() -> None:
@@ -59,7 +66,10 @@ def test_markers_of_a_coordinator() -> None:
         "topics": [{"name": "t", "partition_indexes": [1, 2]}],
     }  # fmt: skip
     message = read_request(request("WriteTxnMarkers", 1, {"markers": [marker]}))
-    assert partition_ends(message).markers == [Marker("t", 1, 9, 3, True), Marker("t", 2, 9, 3, True)]
+    assert partition_ends(message).markers == [
+        TransactionMarker("t", 1, 9, 3, True),
+        TransactionMarker("t", 2, 9, 3, True),
+    ]
 
 
 def test_whose_transaction_a_request_is_about() -> None:

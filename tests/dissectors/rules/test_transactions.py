@@ -169,6 +169,15 @@ def test_a_refused_newest_producer_is_not_fenced_by_itself() -> None:
     )
 
 
+def test_an_end_without_a_response_is_named() -> None:
+    asked = COMMIT.partition("\n2< ")[0] + "\n"
+    [finding] = findings(INIT + BEGIN + asked + HELD, "T001")
+    assert "of a timeout of 60 s, and its EndTxn (commit) has no response, and its producer has sent" in finding.message
+    refused = COMMIT.replace("2< {}", '2< {"error_code": 51}')
+    [finding] = findings(INIT + BEGIN + refused + HELD, "T001")
+    assert "EndTxn" not in finding.message
+
+
 def test_aborts_in_a_row_are_reported_once() -> None:
     abort = COMMIT.replace("true", "false")
     assert not findings(INIT + 4 * (BEGIN + abort) + BEGIN + COMMIT + 4 * (BEGIN + abort), "T004")
@@ -231,6 +240,26 @@ def test_a_transaction_that_has_just_ended_is_not_called_hanging() -> None:
     [finding] = findings(story, "T006")
     assert "hanging" not in finding.message
     assert "a transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
+
+
+def test_a_transaction_of_an_earlier_epoch_hangs_beside_an_open_one() -> None:
+    newer = BEGIN.replace('epoch": 0', 'epoch": 1')
+    again = INIT.replace('epoch": 0', 'epoch": 1') + COMMIT.replace('epoch": 0', 'epoch": 1') + newer
+    [finding] = findings(INIT + BEGIN + read(6, records=BATCH) + again + "+21s\n" + read(9), "T006")
+    assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0) holds it" in finding.message
+
+
+def test_a_reader_that_gets_records_all_the_time_shows_it_too() -> None:
+    later = BATCH.replace('"base_offset": 5', '"base_offset": 6').replace('"is_transactional": true, ', "")
+    [finding] = findings(INIT + BEGIN + read(6, records=BATCH) + "+21s\n" + read(9, records=later), "T006")
+    assert "'pay-1'" in finding.message
+
+
+def test_an_offset_that_has_moved_may_stand_still_again() -> None:
+    story = read(6, records=BATCH) + "+5s\n" + read(9).replace('stable_offset": 5', 'stable_offset": 7')
+    story += "+21s\n" + read(12).replace('stable_offset": 5', 'stable_offset": 7')
+    [finding] = findings(story, "T006")
+    assert finding.message.startswith("t[0]: the last stable offset 7 has not moved for 21 s, while 3 records")
 
 
 def test_a_producer_that_was_not_observed_may_still_end_its_transaction() -> None:

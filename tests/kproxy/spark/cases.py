@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 
 from kproxy.trace.lines import FindingEntry, FindingLine, RepeatEntry, TopicEntry
 from tests.kproxy.spark.fleet import (
@@ -64,6 +65,10 @@ class Planted:
     throttled_responses: int
     hot_topic: str
     hot_partition: int
+    #: Its last transaction is left open.
+    transactional: str
+    transactional_hour: datetime
+    committed: int
     blind_retries: str
     blind_retries_hour: datetime
     retried: int
@@ -103,6 +108,9 @@ PLANTED = Planted(
     throttled_responses=40,
     hot_topic="clicks",
     hot_partition=5,
+    transactional="ledger",
+    transactional_hour=hour_of(1, 2),
+    committed=8,
     blind_retries="order-writer",
     blind_retries_hour=hour_of(5, 13),
     retried=12,
@@ -122,6 +130,7 @@ def wrong(at: int, hour: datetime, proxies: list[Proxy], random: Random) -> Iter
         (hour == PLANTED.churn_hour, _churn),
         (hour == PLANTED.idle_race_hour, _idle_race),
         (hour == PLANTED.throttled_hour, _throttled),
+        (hour == PLANTED.transactional_hour, _transactional),
         (hour == PLANTED.blind_retries_hour, _blind_retries),
         (hour == PLANTED.findings_hour, _findings),
     ]
@@ -268,6 +277,24 @@ def _throttled(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
             "Produce", at, 3000, size=60_100, asked={"acks": 1}, answered={"throttle_time_ms": wait}, topics=topics
         )
         at += wait * MS
+    yield connection.close(at + SECOND)
+
+
+def _transactional(proxy: Proxy, at: int, random: Random) -> Iterator[Timed]:
+    """A producer that commits transactions, and goes with one open."""
+    connection = Connection(proxy, "10.9.9.1", BROKERS[1], PLANTED.transactional, JAVA)
+    of: dict[str, Any] = {"transactional_id": PLANTED.transactional, "producer_id": 7000, "producer_epoch": 3}
+    yield from connection.hello(at)
+    yield from connection.ask("InitProducerId", at + 10 * MS, transaction_timeout_ms=60_000, **of)
+    for number in range(PLANTED.committed + 1):
+        at += SECOND
+        partition = random.randrange(6)
+        added = [TopicEntry("audit", partitions=[partition])]
+        yield from connection.ask("AddPartitionsToTxn", at, topics=added, **of)
+        topics = [written("audit", partition, 4_000, 20)]
+        yield from connection.ask("Produce", at + 100 * MS, 2000, size=4_100, asked={"acks": -1}, topics=topics, **of)
+        if number < PLANTED.committed:
+            yield from connection.ask("EndTxn", at + 500 * MS, committed=True, **of)
     yield connection.close(at + SECOND)
 
 

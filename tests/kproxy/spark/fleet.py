@@ -25,6 +25,7 @@ Timed = tuple[int, Line]
 _KEYS = {name: known.key for name in (
     "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup",
     "Heartbeat", "LeaveGroup", "SyncGroup", "ApiVersions", "InitProducerId",
+    "AddPartitionsToTxn", "EndTxn",
 ) if (known := schemas.api_by_name(name))}  # fmt: skip
 
 
@@ -40,7 +41,7 @@ class Software:
 JAVA = Software("apache-kafka-java", "3.9.1", {
     "Produce": 11, "Fetch": 16, "ListOffsets": 9, "Metadata": 12, "OffsetCommit": 9, "OffsetFetch": 9,
     "FindCoordinator": 6, "JoinGroup": 9, "Heartbeat": 4, "LeaveGroup": 5, "SyncGroup": 5, "ApiVersions": 4,
-    "InitProducerId": 5,
+    "InitProducerId": 5, "AddPartitionsToTxn": 3, "EndTxn": 3,
 })  # fmt: skip
 LIBRDKAFKA = Software("librdkafka", "2.11.0", {
     "Produce": 10, "Fetch": 16, "ListOffsets": 7, "Metadata": 12, "OffsetCommit": 9, "OffsetFetch": 9,

@@ -231,6 +231,16 @@ def test_the_throttled_client(fleet: Fleet) -> None:
     assert {row["throttled"] for row in rows} == {PLANTED.throttled_responses}
 
 
+def test_the_transaction_that_is_left_open(fleet: Fleet) -> None:
+    left, *committed = fleet.rows("transactions")
+    assert {row["transactional_id"] for row in (left, *committed)} == {PLANTED.transactional}
+    assert (left["outcome"], left["ended_at"]) == ("open", None)
+    assert left["begun_at"] - us(PLANTED.transactional_hour) < 3600 * 1_000_000
+    assert [row["outcome"] for row in committed] == ["committed"] * PLANTED.committed
+    assert {row["records"] for row in committed} == {20}
+    assert {row["timeout_us"] for row in committed} == {60_000_000}
+
+
 def test_the_hot_partition(fleet: Fleet) -> None:
     written = {(row["topic"], row["partition"]) for row in fleet.rows("partitions") if (row["written_skew"] or 0) > 3}
     assert written == {(PLANTED.hot_topic, PLANTED.hot_partition)}

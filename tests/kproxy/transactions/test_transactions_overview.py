@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dissectors.trackers.transactions import TransactionState
 from kproxy.browse.rows.index import time_of
 from kproxy.groups.timeline import Window
 from kproxy.trace.lines import Line
-from kproxy.transactions import Outcome, TransactionRow, TransactionsOverview
+from kproxy.transactions import TransactionOutcome, TransactionRow, TransactionsOverview
+from kproxy.transactions.rows import TransactionStatus
 from kproxy.transactions.timeline import GLYPHS, LEGEND, drawing
 from tests.kproxy.browse.fed import feed
 from tests.kproxy.stories import told
@@ -38,9 +38,9 @@ def test_what_each_transactional_id_has_done() -> None:
     assert [each.key for each in (pay, audit, stuck, unseen)] == ["pay", "audit", "stuck", "(producer 4)"]
     assert (pay.commits, pay.aborts, pay.fenced, pay.producer_epoch, pay.begun_at) == (2, 0, 1, 1, None)
     assert pay.timeout_ms == 60_000
-    assert (audit.commits, audit.aborts, audit.state) == (0, 1, TransactionState.COMPLETE_ABORT)
+    assert (audit.commits, audit.aborts, audit.state) == (0, 1, TransactionStatus.COMPLETE_ABORT)
     assert audit.partitions == (("t", 1),)
-    assert (stuck.state, stuck.partitions, stuck.client_id) == (TransactionState.ONGOING, (("t", 0),), "stuck-client")
+    assert (stuck.state, stuck.partitions, stuck.client_id) == (TransactionStatus.ONGOING, (("t", 0),), "stuck-client")
     assert [(each.topic, each.partition, each.last_stable_offset, each.records) for each in stuck.held] == [
         ("t", 0, 5, 4)
     ]
@@ -50,7 +50,11 @@ def test_what_each_transactional_id_has_done() -> None:
     assert not pay.problem(now)
     spans = found.spans("pay")
     assert [round((each.ended_at or 0) - each.begun_at, -9) // SECOND for each in spans] == [2, 1, 0]
-    assert [each.outcome for each in spans] == [Outcome.COMMITTED, Outcome.COMMITTED, Outcome.FENCED]
+    assert [each.outcome for each in spans] == [
+        TransactionOutcome.COMMITTED,
+        TransactionOutcome.COMMITTED,
+        TransactionOutcome.FENCED,
+    ]
     assert round(pay.longest_ns / SECOND) == 2
 
 
@@ -77,12 +81,19 @@ def test_how_a_transaction_ends(then: str, expected: str) -> None:
 def test_a_fenced_producer_begins_nothing() -> None:
     story = init("pay", 1, 0, 1) + write("pay", 1, 0, 1) + init("pay", 1, 1, 2) + write("pay", 1, 0, 1)
     assert outcomes(story) == ["fenced"]
-    assert row(story, "pay").state is TransactionState.EMPTY
+    assert row(story, "pay").state is TransactionStatus.EMPTY
 
 
 def test_the_state_while_an_end_has_no_answer() -> None:
     asked = end("pay", 1, 0, 1).partition("\n1< ")[0]
-    assert row(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked, "pay").state is TransactionState.PREPARE_COMMIT
+    assert row(init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked, "pay").state is TransactionStatus.PREPARE_COMMIT
+
+
+def test_a_marker_that_comes_before_the_response_is_that_of_the_end() -> None:
+    asked, answer = end("pay", 1, 0, 1, committed=False).split("\n1< ")
+    marker = read(9, 9, batch(1, 0, 5), batch(1, 1, 8, marker="0"))  # version 2: with the next epoch
+    story = init("pay", 1, 0, 1) + begin("pay", 1, 0, 1) + asked + "\n" + marker + "1< " + answer
+    assert outcomes(story) == ["aborted"]
 
 
 def test_a_partition_is_no_longer_held_when_the_offset_has_moved() -> None:

@@ -134,10 +134,10 @@ async def test_the_view_of_transactions_leads_to_frames() -> None:
         assert "holds t[0] for 25.0 s" in seen
         assert "(producer 4)" in seen
         await press(pilot, "o", "c")
-        assert "protocol: version 1" in text(pilot)
+        assert "client: pay-client at 10.0.0.103" in text(pilot)
         await press(pilot, "enter")
         assert session.visible.filter is not None
-        assert str(session.visible.filter) == 'transaction="pay"'
+        assert str(session.visible.filter) == 'transactional_id="pay"'
         await press(pilot, "8", "tab", "0", "L", "enter")
         assert pilot.app.query_one("#exchanges", Table).cursor is not None
 
