@@ -86,3 +86,12 @@ def test_the_stall_lasts_when_another_member_begins_the_epoch() -> None:
     beat(story, 8.1, "c", 3, 0, 1, joins=True)
     beat(story, 8.2, "a", 3)
     assert lost(story, 9).until is None
+
+
+def test_refused_acknowledgements_are_no_refused_commits() -> None:
+    story = two_members((0,), (0,))
+    story.say(4, "a", "ShareAcknowledge", error="INVALID_RECORD_STATE")
+    story.say(5, "a", "ShareAcknowledge", error="KAFKA_STORAGE_ERROR")
+    [stall] = [each for each in story.stalls(6) if each.kind is StallKind.COMMIT_REFUSED]
+    assert stall.error == "KAFKA_STORAGE_ERROR"
+    assert stall.text.endswith("; the acknowledgements are not stored, so these records will be delivered again")
