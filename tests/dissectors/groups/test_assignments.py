@@ -79,6 +79,9 @@ def test_the_stall_ends_when_the_coordinator_begins_an_epoch_for_no_other_reason
     story = two_members((0, 1), (0, 1))
     beat(story, 8.1, "a", 3)
     assert lost(story, 9).until is not None
+    cause = story.view(9).boundaries[-1].cause
+    assert cause is not None
+    assert (cause.by, cause.text) == ("b" + TAIL, "the session of b 5dc891 expired")
 
 
 def test_the_stall_lasts_when_another_member_begins_the_epoch() -> None:
