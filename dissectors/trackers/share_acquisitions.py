@@ -1,4 +1,4 @@
-"""AcquiredRecords: which member of a share group has acquired which records, until when, and what became of them.
+"""ShareAcquisitions: which member of a share group has acquired which records, until when, and what became of them.
 
 Sources: KIP-932, KIP-1222, Kafka's SharePartition.
 """
@@ -106,7 +106,7 @@ class Redelivery(NamedTuple):
 
 
 @dataclass(slots=True)
-class SharePartition:
+class AcquiredPartition:
     """The records of a partition that members of a group have, and the latest that they had.
 
     `pending` are those that were released, or whose lock ran out, after so many deliveries that they may be archived.
@@ -139,7 +139,7 @@ class SharePartition:
 
 
 @dataclass(slots=True)
-class ShareSession:
+class SessionEpoch:
     """The share session of a member on a connection: its last epoch that succeeded, -1 if it was closed, and when."""
 
     epoch: int
@@ -153,15 +153,15 @@ class ShareSession:
     also=(Trigger((BytesSkipped, ConnectionEnded)),),
     flags=FrameFlags.IRREGULAR,
 )
-class AcquiredRecords:
+class ShareAcquisitions:
     """The acquired records of all share groups of a run, and their share sessions.
 
     `redelivered` and `archived` are about the latest response, which is flagged as irregular if there are any.
     """
 
     def __init__(self) -> None:
-        self.partitions: BoundedDict[tuple[str, TopicPartition], SharePartition] = BoundedDict(_MOST_PARTITIONS)
-        self.sessions: BoundedDict[tuple[str, str, str], ShareSession] = BoundedDict(_MOST_SESSIONS)
+        self.partitions: BoundedDict[tuple[str, TopicPartition], AcquiredPartition] = BoundedDict(_MOST_PARTITIONS)
+        self.sessions: BoundedDict[tuple[str, str, str], SessionEpoch] = BoundedDict(_MOST_SESSIONS)
         self.redelivered: list[Redelivery] = []
         self.archived: list[tuple[TopicPartition, EndedAcquisition]] = []
         self.most_deliveries: BoundedDict[str, int] = BoundedDict(_MOST_PARTITIONS)
@@ -185,7 +185,7 @@ class AcquiredRecords:
         group, member = asked.get("group_id") or "", asked.get("member_id") or ""
         epoch = asked.get("share_session_epoch", 0)
         key = connection.connection_id, group, member
-        session = self.sessions.touch(key, lambda: ShareSession(epoch, event.at, named_client(connection)))
+        session = self.sessions.touch(key, lambda: SessionEpoch(epoch, event.at, named_client(connection)))
         session.epoch, session.at = epoch, event.at
         self._acknowledge((asked, message.body), event.at, connection)
         if message.api == "ShareFetch":
@@ -259,7 +259,7 @@ class AcquiredRecords:
                 if not (ranges := row.get("acquired_records")):
                     continue
                 place = topic.get("topic_id") or "", row.get("partition_index", 0)
-                partition = self.partitions.touch((group, place), SharePartition)
+                partition = self.partitions.touch((group, place), AcquiredPartition)
                 partition.members[member] = None
                 for each in ranges[:_MOST_RANGES]:
                     first, last = each.get("first_offset", 0), each.get("last_offset", 0)
@@ -274,7 +274,7 @@ class AcquiredRecords:
         if self._pending:
             self._find_archived(asked_at, (group, member), highest, connection)
 
-    def _acquired(self, place: TopicPartition, partition: SharePartition, now: Acquisition) -> None:
+    def _acquired(self, place: TopicPartition, partition: AcquiredPartition, now: Acquisition) -> None:
         before = partition.take(now.first, now.last)
         partition.end(before, None, now.at)
         for each in before:
