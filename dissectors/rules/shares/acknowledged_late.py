@@ -20,6 +20,7 @@ from dissectors.trackers.share_acquisitions import (
     EndedAcquisition,
     ShareAcquisitions,
     acknowledgements,
+    group_and_member,
     refused_places,
 )
 from dissectors.trackers.state import ConnectionState
@@ -116,7 +117,7 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
         return
     refused = refused_places(message.body)
     asked, tracker = request.message.body, connection.run.state(ShareAcquisitions)
-    group, member = asked.get("group_id") or "", asked.get("member_id") or ""
+    group, member = group_and_member(asked)
     for each in acknowledgements(asked):
         partition = tracker.partitions.get((group, each.place))
         if partition is None or refused.get(each.place) != Error.INVALID_RECORD_STATE:

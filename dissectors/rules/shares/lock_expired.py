@@ -9,7 +9,7 @@ from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
 from dissectors.trackers.allowed_waits import duration
 from dissectors.trackers.partitions import label
-from dissectors.trackers.share_acquisitions import ShareAcquisitions
+from dissectors.trackers.share_acquisitions import ShareAcquisitions, group_and_member
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import named_client
 from dissectors.trackers.triggers import FrameFlags
@@ -87,7 +87,7 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
     message, request = event.message, event.request
     if message is None or request is None:
         return
-    group = request.message.body.get("group_id") or ""
+    group, _ = group_and_member(request.message.body)
     for place, before, now in connection.run.state(ShareAcquisitions).redelivered:
         if before.until is None or before.until > event.at:
             continue  # the broker has released them early: it ended the session
