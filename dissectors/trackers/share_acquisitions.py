@@ -154,7 +154,6 @@ class SessionEpoch:
     events=(ResponseReceived,),
     apis=APIS,
     also=(Trigger((BytesSkipped, ConnectionEnded)),),
-    flags=FrameFlags.IRREGULAR,
 )
 class ShareAcquisitions:
     """The acquired records of all share groups of a run, and their share sessions.
